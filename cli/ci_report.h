@@ -8,8 +8,8 @@
 
 #include "cli/command_line.h"
 #include "engine/config/findings.h"
+#include "engine/query/check.h"
 #include "engine/report/ci_formats.h"
-#include "engine/report/expression.h"
 #include "engine/store/rows.h"
 
 namespace dtrain {

@@ -1,14 +1,13 @@
 #include <algorithm>
-#include <array>
 #include <memory>
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
-#include "cli/output.h"
+#include "cli/selection.h"
+#include "engine/app/experiment_fields.h"
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/report/expression.h"
 #include "engine/report/format.h"
 #include "engine/report/json_view.h"
 #include "engine/slots/slots.h"
@@ -16,13 +15,12 @@
 namespace dtrain {
 namespace {
 
-struct ListOptions : TableOptions {
+struct ListOptions : SelectionOptions {
   bool all = false;
   std::string state;
   std::vector<std::string> labels;
   std::string sort = "id";
   bool reverse = false;
-  std::string filter;
   std::optional<std::int64_t> limit;
 
   bool by_id() const { return sort == "id" && !reverse; }
@@ -30,107 +28,37 @@ struct ListOptions : TableOptions {
 
 constexpr std::size_t kTerminalRows = 20;  // without --limit
 
-// A field of an experiment for --sort and --filter.
-struct Field {
-  std::string_view name;
-  FieldValue (*value)(const ExperimentRow& row, Timestamp now);
-};
-
-constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
-
-constexpr std::array kFields = {
-    Field{"id",
-          [](const ExperimentRow& row, Timestamp) -> FieldValue {
-            return static_cast<double>(row.id);
-          }},
-    Field{"name",
-          [](const ExperimentRow& row, Timestamp) -> FieldValue {
-            return row.name;
-          }},
-    Field{"state",
-          [](const ExperimentRow& row, Timestamp) -> FieldValue {
-            return std::string(StateName(row.state));
-          }},
-    Field{"progress",
-          [](const ExperimentRow& row, Timestamp) -> FieldValue {
-            return row.progress;
-          }},
-    Field{"searcher",
-          [](const ExperimentRow& row, Timestamp) -> FieldValue {
-            return row.searcher;
-          }},
-    Field{"trials",
-          [](const ExperimentRow& row, Timestamp) -> FieldValue {
-            return static_cast<double>(row.trials);
-          }},
-    Field{"best",
-          [](const ExperimentRow& row, Timestamp) -> FieldValue {
-            return row.best ? row.best->value : kMissing;
-          }},
-    Field{"started",
-          [](const ExperimentRow& row, Timestamp) -> FieldValue {
-            return row.started ? FormatTimestamp(*row.started) : std::string();
-          }},
-    Field{"duration",
-          [](const ExperimentRow& row, Timestamp now) -> FieldValue {
-            return ElapsedSeconds(row, now);
-          }}};
-
-const Field& FindField(const std::string& name, const char* option) {
-  std::vector<std::string> names;
-  for (const Field& field : kFields) {
-    if (field.name == name) return field;
-    names.emplace_back(field.name);
-  }
-  throw Error(ErrorKind::kUsage, std::string(option) + ": unknown field '" +
-                                     name +
-                                     "'; available: " + Join(names, ", "));
-}
-
-bool IsMissing(const FieldValue& value) {
-  const double* number = std::get_if<double>(&value);
-  if (number != nullptr) return std::isnan(*number);
-  return std::get<std::string>(value).empty();
-}
-
-// Missing values come last, reversed or not.
-bool Before(const FieldValue& a, const FieldValue& b, bool reverse) {
-  if (IsMissing(a) || IsMissing(b)) return !IsMissing(a) && IsMissing(b);
-  return reverse ? b < a : a < b;
-}
-
-void Filter(const ListOptions& options, Timestamp now,
-            std::vector<ExperimentRow>& rows) {
+// Keeps the experiments that --state, --label and --filter select.
+void Select(const ListOptions& options, const FieldNames& names,
+            ExperimentFields& fields, std::vector<ExperimentRow>& rows) {
   std::optional<State> state;
   if (!options.state.empty()) state = StateFromName(options.state);
-  std::vector<Comparison> comparisons;
+  Filter filter;
   if (!options.filter.empty()) {
-    comparisons = ParseExpression(options.filter, "--filter");
-  }
-  for (const Comparison& comparison : comparisons) {
-    FindField(comparison.name, "--filter");
+    filter =
+        Filter::ParseWithPlainNames(options.filter, names.context("--filter"));
   }
   std::erase_if(rows, [&](const ExperimentRow& row) {
-    const FieldLookup lookup = [&](const std::string& name) {
-      return std::optional(FindField(name, "--filter").value(row, now));
-    };
     const bool labelled =
         std::ranges::all_of(options.labels, [&](const std::string& label) {
           return std::ranges::count(row.labels, label) > 0;
         });
     return (state && row.state != *state) || !labelled ||
-           !AllMet(comparisons, lookup);
+           !filter.Matches([&](const FieldName& field) {
+             return fields.ValueOf(row, field);
+           });
   });
 }
 
-void Sort(const ListOptions& options, Timestamp now,
-          std::vector<ExperimentRow>& rows) {
-  const Field& key = FindField(options.sort, "--sort");
+void Sort(const ListOptions& options, const FieldNames& names,
+          ExperimentFields& fields, std::vector<ExperimentRow>& rows) {
   if (options.reverse) std::ranges::reverse(rows);  // equal ones too
-  std::ranges::stable_sort(
-      rows, [&](const ExperimentRow& a, const ExperimentRow& b) {
-        return Before(key.value(a, now), key.value(b, now), options.reverse);
-      });
+  SortRows(
+      ParseSortKeys(options.sort, names.context("--sort")), options.reverse,
+      [&](const ExperimentRow& row, const FieldName& field) {
+        return fields.ValueOf(row, field);
+      },
+      rows);
 }
 
 // Keeps the first rows in the order that was asked for; of those by id, the
@@ -147,7 +75,7 @@ void Limit(const ListOptions& options, std::vector<ExperimentRow>& rows) {
 }
 
 std::vector<Cell> Row(const ExperimentRow& row, const SlotWait* wait,
-                      Timestamp now) {
+                      Timestamp now, bool local) {
   const double seconds = ElapsedSeconds(row, now);
   const std::string state(StateName(row.state));
   const std::string best =
@@ -160,13 +88,15 @@ std::vector<Cell> Row(const ExperimentRow& row, const SlotWait* wait,
           std::to_string(row.trials),
           Cell(best, row.best ? FormatNumber(row.best->value) : "",
                Tone::kPlain, row.best ? row.metric.size() + 1 : 0),
-          Cell(FormatTime(row.started),
+          Cell(row.started && local ? FormatLocalTime(*row.started, now)
+                                    : FormatTime(row.started),
                row.started ? FormatTimestamp(*row.started) : ""),
           Cell(FormatSeconds(seconds), FormatNumber(seconds))};
 }
 
 Listing<ExperimentRow> ExperimentListing(const SlotQueueView& queue,
                                          Timestamp now) {
+  const bool local = StdoutIsTerminal();
   return {.name = "experiments",
           .columns = {{.name = "id", .right = true},
                       {.name = "name", .elastic = true},
@@ -183,17 +113,21 @@ Listing<ExperimentRow> ExperimentListing(const SlotQueueView& queue,
                                       queue.WaitOf(row));
               },
           .cells =
-              [&queue, now](const ExperimentRow& row) {
-                return Row(row, queue.WaitOf(row), now);
+              [&queue, now, local](const ExperimentRow& row) {
+                return Row(row, queue.WaitOf(row), now, local);
               }};
 }
 
 int List(const ListOptions& options, const GlobalOptions& globals) {
   const Timestamp now = Clock::System().now();
   const Store store = OpenStore(globals);
-  auto rows = ListExperiments(store, options.all);
-  Filter(options, now, rows);
-  Sort(options, now, rows);
+  const auto all = ListExperiments(store, options.all);
+  ExperimentFields fields(store, all, now, DrawsUtf8(options, globals));
+  const FieldNames names = NamesOf(fields);
+  const auto columns = ParseColumns(options, names);
+  auto rows = all;
+  Select(options, names, fields, rows);
+  Sort(options, names, fields, rows);
   const std::size_t matching = rows.size();
   Limit(options, rows);
   if (rows.empty() && options.format() == Format::kText) {
@@ -208,7 +142,14 @@ int List(const ListOptions& options, const GlobalOptions& globals) {
     return kExitDone;
   }
   const SlotQueueView queue(store);
-  PrintListing(ExperimentListing(queue, now), rows, options.format(), globals);
+  auto listing = ExperimentListing(queue, now);
+  SelectColumns(
+      columns,
+      [&fields](const ExperimentRow& row, const FieldName& field) {
+        return fields.ValueOf(row, field);
+      },
+      now, listing);
+  PrintListing(listing, rows, options.format(), globals);
   if (!options.limit && rows.size() < matching) {
     Say(globals,
         std::to_string(matching - rows.size()) + " older ones are not shown; " +
@@ -232,17 +173,13 @@ CommandRun SetUpList(CLI::App& app) {
       .TypeName("LABEL")
       .OneEach();
   AddOption(app, "--sort", options->sort,
-            "Sort by id, name, state, progress, searcher, trials, best, "
-            "started or duration")
-      .TypeName("FIELD")
+            "Sort by columns, hp.NAME or metrics; -NAME: descending")
+      .TypeName("NAMES")
       .Suggests({"id", "name", "state", "progress", "searcher", "trials",
                  "best", "started", "duration"})
       .ShowDefault();
   AddFlag(app, "--reverse", options->reverse, "Sort in descending order");
-  AddOption(
-      app, "--filter", options->filter,
-      "Only experiments matching EXPR, e.g. 'best<0.1 and state==COMPLETED'")
-      .TypeName("EXPR");
+  AddSelectionOptions(app, *options, "best < 0.1 and label ~ night");
   AddOption(app, "-n,--limit", options->limit,
             "Show at most N, the newest; 0: all (default: 20 on a terminal, "
             "otherwise all)")

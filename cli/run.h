@@ -12,7 +12,7 @@
 #include "cli/ci_report.h"
 #include "engine/base/clock.h"
 #include "engine/config/findings.h"
-#include "engine/report/expression.h"
+#include "engine/query/filter.h"
 
 namespace dtrain {
 
@@ -51,7 +51,7 @@ struct RunRequest {
   bool json = false;
   bool jsonl = false;
   CiFlags ci;
-  std::vector<Comparison> requirements;
+  std::vector<Filter> requirements;
   std::optional<Duration> timeout;
   std::optional<Duration> disk_wait;  // see RunOptions
   Nodes* nodes = nullptr;  // machines that trials run on besides this one

@@ -1,13 +1,20 @@
-// --require: comparisons of metrics with limits, after an experiment has ended.
+// --require: conditions on metrics, after an experiment has ended.
 //
 // The values are those of the best trial at its best validation, not the last
-// ones.
+// ones. The names are checked when the experiment has ended, since only then it
+// is known which metrics it reports.
 
 #include "engine/app/requirements.h"
 
+#include <algorithm>
+#include <cmath>
 #include <map>
+#include <optional>
+#include <utility>
 
 #include "engine/app/notices.h"
+#include "engine/app/trial_fields.h"
+#include "engine/app/trial_values.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/store/store.h"
@@ -17,87 +24,188 @@ namespace {
 
 constexpr char kState[] = "state";
 
-void CheckMeaning(const Comparison& comparison) {
-  const auto* text = std::get_if<std::string>(&comparison.value);
-  if (comparison.name == kState) {
-    if (text == nullptr) {
-      throw Error(
-          ErrorKind::kUsage,
-          "--require: '" + comparison.text +
-              "': state must be compared with a name such as COMPLETED");
+// The name of a metric may look like a function: `f(x)`. It is one only if no
+// function has its name.
+bool LooksLikeFunction(const std::string& name) {
+  for (const FieldFunction function :
+       {FieldFunction::kMin, FieldFunction::kMax, FieldFunction::kLast,
+        FieldFunction::kAt, FieldFunction::kSpark}) {
+    const std::string begin = std::string(FunctionName(function)) + "(";
+    if (name.starts_with(begin)) return true;
+  }
+  return false;
+}
+
+ResolvedField Resolve(const FieldName& field) {
+  if (field.function == FieldFunction::kSpark) {
+    throw Error(ErrorKind::kUsage, "spark() draws a column, and is no value");
+  }
+  if (field.function != FieldFunction::kNone) return {FieldKind::kNumber};
+  if (field.name == kState) {
+    return {.kind = FieldKind::kText, .words = StateNames()};
+  }
+  if (LooksLikeFunction(field.name)) {
+    throw Error(ErrorKind::kUsage, "quote a name with parentheses");
+  }
+  return {field.name.starts_with(kHparamPrefix) ? FieldKind::kAny
+                                                : FieldKind::kNumber};
+}
+
+// The values that requirements may name.
+class BestTrialValues {
+ public:
+  BestTrialValues(const Store& store, const ExperimentRow& experiment)
+      : store_(store), experiment_(experiment) {
+    if (!experiment.best) return;
+    trial_ = store.Trial({experiment.id, experiment.best_trial});
+    // Without validation data the training metrics were searched.
+    for (const MetricKind kind :
+         {MetricKind::kTraining, MetricKind::kValidation}) {
+      std::map<std::string, Course> courses;
+      store.ForEachMetric({.experiment = experiment.id,
+                           .trial = experiment.best_trial,
+                           .kind = kind},
+                          [&](const MetricRow& row) {
+                            courses[row.name].Add(row.value);
+                            if (row.batches != experiment.best->batches) return;
+                            at_best_[row.name] = row.value;
+                          });
+      for (auto& [name, course] : courses) courses_[name] = course;
     }
-    std::string upper = *text;
-    for (char& c : upper) c = static_cast<char>(std::toupper(c));
-    (void)StateFromName(upper);
-  } else if (text != nullptr) {
-    throw Error(ErrorKind::kUsage,
-                "--require: '" + comparison.text +
-                    "': a metric must be compared with a number, not '" +
-                    *text + "'");
+    at_best_[experiment.metric] = experiment.best->value;
   }
+
+  // Returns nothing if the best trial did not report it.
+  std::optional<FieldValue> Find(const FieldName& field) const {
+    if (field.name == kState && field.function == FieldFunction::kNone) {
+      return std::string(StateName(experiment_.state));
+    }
+    const auto literal = at_best_.find(field.Text());
+    if (literal != at_best_.end()) return literal->second;
+    if (field.function == FieldFunction::kNone) return Hparam(field.name);
+    const auto course = courses_.find(field.name);
+    if (course == courses_.end()) return std::nullopt;
+    switch (field.function) {
+      case FieldFunction::kMin:
+        return course->second.least;
+      case FieldFunction::kMax:
+        return course->second.greatest;
+      case FieldFunction::kLast:
+        return course->second.last;
+      case FieldFunction::kAt:
+        return ValueAt(field);
+      case FieldFunction::kNone:
+      case FieldFunction::kSpark:
+        break;
+    }
+    return std::nullopt;
+  }
+
+  // "accuracy, loss", the metrics that can be named.
+  std::string Names() const {
+    std::vector<std::string> names;
+    for (const auto& [name, value] : at_best_) names.push_back(name);
+    return names.empty() ? "nothing was validated"
+                         : "reported: " + Join(names, ", ");
+  }
+
+ private:
+  // The values of a metric over the course of the trial.
+  struct Course {
+    double least = std::nan("");
+    double greatest = std::nan("");
+    double last = std::nan("");
+
+    void Add(double value) {
+      last = value;
+      if (std::isnan(value)) return;
+      if (!(least <= value)) least = value;
+      if (!(greatest >= value)) greatest = value;
+    }
+  };
+
+  std::optional<FieldValue> Hparam(const std::string& name) const {
+    if (!trial_ || !name.starts_with(kHparamPrefix)) return std::nullopt;
+    FieldValue value =
+        HparamValue(trial_->hparams, name.substr(kHparamPrefix.size()));
+    if (IsNull(value)) return std::nullopt;
+    return value;
+  }
+
+  std::optional<FieldValue> ValueAt(const FieldName& field) const {
+    const auto detail = store_.Experiment(experiment_.id);
+    try {
+      const TrialValues values =
+          ReadTrialValues(store_, *detail, {*trial_}, field.name,
+                          ValuePlace{.kind = ValuePlace::Kind::kLength,
+                                     .length = field.length});
+      const auto found = values.values.find(trial_->id.number);
+      if (found != values.values.end()) return found->second;
+    } catch (const Error&) {
+      // Not validated there: other trials may have been.
+    }
+    return std::nullopt;
+  }
+
+  const Store& store_;
+  const ExperimentRow& experiment_;
+  std::optional<TrialRow> trial_;  // the best one
+  std::map<std::string, double> at_best_;
+  std::map<std::string, Course> courses_;
+};
+
+// True if the requirement holds whatever the values that were not reported.
+bool IsMet(const Filter& requirement, const BestTrialValues& values) {
+  const auto met_if = [&](bool missing) {
+    return requirement.MatchesIf([&](const Comparison& comparison) {
+      const auto value = values.Find(comparison.field);
+      if (value) return comparison.Holds(*value);
+      return comparison.op == CompareOp::kIsNull || missing;
+    });
+  };
+  return met_if(false) && met_if(true);
 }
 
-using Values = std::map<std::string, double>;
-
-// Returns the metrics of the best trial at its best validation. Without
-// validation data the training metrics were searched.
-Values BestValues(const Store& store, const ExperimentRow& experiment) {
-  Values values;
-  if (!experiment.best) return values;
-  for (const MetricKind kind :
-       {MetricKind::kTraining, MetricKind::kValidation}) {
-    store.ForEachMetric({.experiment = experiment.id,
-                         .trial = experiment.best_trial,
-                         .kind = kind},
-                        [&](const MetricRow& row) {
-                          if (row.batches != experiment.best->batches) return;
-                          values[row.name] = row.value;
-                        });
+Check CheckOne(const Filter& requirement, const BestTrialValues& values) {
+  Check check{.text = requirement.text(), .met = IsMet(requirement, values)};
+  std::vector<std::string> actual;
+  bool missing = false;
+  const std::vector<FieldName> fields = requirement.Fields();
+  for (const FieldName& field : fields) {
+    const auto value = values.Find(field);
+    missing = missing || !value;
+    const std::string name = fields.size() == 1 ? "" : field.Text() + " ";
+    actual.push_back(
+        name + (value ? FieldText(*value) : "not reported by the best trial"));
+    if (requirement.comparison() != nullptr) check.value = value;
   }
-  values[experiment.metric] = experiment.best->value;
-  return values;
-}
-
-std::string Names(const Values& values) {
-  std::vector<std::string> names;
-  for (const auto& [name, value] : values) names.push_back(name);
-  return names.empty() ? "nothing was validated"
-                       : "reported: " + Join(names, ", ");
+  check.actual = Join(actual, ", ") + (missing ? "; " + values.Names() : "");
+  return check;
 }
 
 }  // namespace
 
-std::vector<Comparison> ParseRequirements(
+std::vector<Filter> ParseRequirements(
     const std::vector<std::string>& expressions) {
-  std::vector<Comparison> requirements;
+  const QueryContext context{.option = "--require", .resolve = Resolve};
+  std::vector<Filter> requirements;
   for (const std::string& expression : expressions) {
-    for (Comparison& comparison : ParseExpression(expression, "--require")) {
-      CheckMeaning(comparison);
-      requirements.push_back(std::move(comparison));
+    for (Filter& part :
+         Filter::ParseWithPlainNames(expression, context).Conjuncts()) {
+      requirements.push_back(std::move(part));
     }
   }
   return requirements;
 }
 
-std::vector<Check> CheckRequirements(
-    const std::vector<Comparison>& requirements, const Store& store,
-    const ExperimentRow& experiment) {
+std::vector<Check> CheckRequirements(const std::vector<Filter>& requirements,
+                                     const Store& store,
+                                     const ExperimentRow& experiment) {
   std::vector<Check> checks;
   if (requirements.empty()) return checks;
-  const Values values = BestValues(store, experiment);
-  const FieldLookup lookup =
-      [&](const std::string& name) -> std::optional<FieldValue> {
-    if (name == kState) return std::string(StateName(experiment.state));
-    const auto found = values.find(name);
-    if (found == values.end()) return std::nullopt;
-    return found->second;
-  };
-  for (const Comparison& requirement : requirements) {
-    Check check = Evaluate(requirement, lookup);
-    if (!lookup(requirement.name)) {
-      check.actual = "not reported by the best trial; " + Names(values);
-    }
-    checks.push_back(std::move(check));
+  const BestTrialValues values(store, experiment);
+  for (const Filter& requirement : requirements) {
+    checks.push_back(CheckOne(requirement, values));
   }
   return checks;
 }

@@ -4,7 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/report/expression.h"
+#include "engine/query/check.h"
+#include "engine/query/filter.h"
 
 namespace dtrain {
 
@@ -12,16 +13,18 @@ class Store;
 struct ExperimentRow;
 struct GlobalOptions;
 
-/// Parses the comparisons of every `--require`. Throws Error(kUsage) for one
-/// that can never be true: an unknown state, a metric compared with a string.
-std::vector<Comparison> ParseRequirements(
+/// Parses the conditions of every `--require`, those joined by `and` each for
+/// itself. Throws Error(kUsage) for one that can never be true: an unknown
+/// state, a metric compared with a string.
+std::vector<Filter> ParseRequirements(
     const std::vector<std::string>& expressions);
 
-/// Evaluates each for the experiment: `state`, or a metric of the best trial at
-/// its best validation.
-std::vector<Check> CheckRequirements(
-    const std::vector<Comparison>& requirements, const Store& store,
-    const ExperimentRow& experiment);
+/// Evaluates each for the experiment: `state`, and of the best trial `hp.NAME`,
+/// a metric at its best validation, or a function of a metric. A requirement
+/// that depends on a metric that was not reported is not met.
+std::vector<Check> CheckRequirements(const std::vector<Filter>& requirements,
+                                     const Store& store,
+                                     const ExperimentRow& experiment);
 
 /// Prints the unmet requirements on stderr; returns true if all are met.
 [[nodiscard]] bool ReportUnmet(const std::vector<Check>& checks,

@@ -341,8 +341,9 @@ std::vector<ExperimentRow> ListExperiments(const Store& store, bool archived) {
 }
 
 std::vector<TrialRow> ListTrials(const Store& store,
-                                 const ExperimentRow& experiment) {
-  auto trials = store.Trials(experiment.id);
+                                 const ExperimentRow& experiment,
+                                 TrialParts parts) {
+  auto trials = store.Trials(experiment.id, parts);
   for (TrialRow& trial : trials) DeriveState(experiment, trial);
   return trials;
 }

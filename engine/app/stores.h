@@ -89,7 +89,8 @@ std::vector<ExperimentRow> ListExperiments(const Store& store, bool archived);
 
 /// Returns the trials of `experiment` with their current states.
 std::vector<TrialRow> ListTrials(const Store& store,
-                                 const ExperimentRow& experiment);
+                                 const ExperimentRow& experiment,
+                                 TrialParts parts = {});
 /// Returns one trial. Throws Error(kNotFound).
 TrialRow FindTrial(const Store& store, const ExperimentRow& experiment,
                    std::int64_t number);

@@ -16,7 +16,7 @@ using FieldValue = std::variant<std::monostate, double, std::string, Timestamp,
 
 /// Kinds of values that a field has. kAny: numbers or texts, as with a
 /// hyperparameter.
-enum class FieldKind { kNumber, kText, kTime, kDuration, kTexts, kAny };
+enum class FieldKind { kNumber, kText, kTime, kDuration, kBytes, kTexts, kAny };
 
 /// Functions of the values that a trial reported of a metric.
 enum class FieldFunction { kNone, kMin, kMax, kLast, kAt, kSpark };

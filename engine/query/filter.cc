@@ -53,6 +53,20 @@ std::optional<double> SecondsOf(const std::string& text) {
   }
 }
 
+// "10 MB" without the blank, in powers of 1000.
+std::optional<double> BytesOf(const std::string& text) {
+  double scale = 1;
+  for (const std::string_view unit : {"B", "kB", "MB", "GB", "TB"}) {
+    const std::size_t digits = text.size() - std::min(unit.size(), text.size());
+    const auto number = NumberOf(text.substr(0, digits));
+    if (number && IsSameText(text.substr(digits), std::string(unit))) {
+      return *number * scale;
+    }
+    scale *= 1000;
+  }
+  return std::nullopt;
+}
+
 template <typename T>
 bool InOrder(const T& actual, CompareOp op, const T& wanted) {
   switch (op) {
@@ -322,6 +336,16 @@ class FilterParser {
         literal.value = *seconds;
         return literal;
       }
+      case FieldKind::kBytes: {
+        const auto bytes = quoted || number ? number : BytesOf(token.text);
+        if (!bytes) {
+          tokens_.Expected("a size", token.begin,
+                           "write bytes, or a number with kB, MB or GB such as "
+                           "10MB");
+        }
+        literal.value = *bytes;
+        return literal;
+      }
       case FieldKind::kNumber:
       case FieldKind::kAny:
         if (number) {
@@ -497,7 +521,16 @@ Filter Filter::ParseWithPlainNames(std::string_view text,
 }
 
 bool Filter::Matches(const FieldLookup& row) const {
-  const auto matches = [&](const Filter& part) { return part.Matches(row); };
+  return MatchesIf([&](const Comparison& comparison) {
+    return comparison.Holds(row(comparison.field));
+  });
+}
+
+bool Filter::MatchesIf(
+    const std::function<bool(const Comparison&)>& holds) const {
+  const auto matches = [&](const Filter& part) {
+    return part.MatchesIf(holds);
+  };
   switch (kind_) {
     case Kind::kAnd:
       return std::ranges::all_of(parts_, matches);
@@ -506,7 +539,7 @@ bool Filter::Matches(const FieldLookup& row) const {
     case Kind::kNot:
       return !matches(parts_.front());
     case Kind::kComparison:
-      return comparison_.Holds(row(comparison_.field));
+      return holds(comparison_);
   }
   return false;
 }

@@ -75,6 +75,8 @@ class Filter {
                                     const QueryContext& context);
 
   bool Matches(const FieldLookup& row) const;
+  /// Does so with `holds` as the judge of each comparison.
+  bool MatchesIf(const std::function<bool(const Comparison&)>& holds) const;
   /// The conditions that are joined by `and` at the top; itself if none are.
   std::vector<Filter> Conjuncts() const;
   /// The comparison, if it is a single one.

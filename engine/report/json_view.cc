@@ -2,7 +2,7 @@
 
 #include "engine/base/json.h"
 #include "engine/base/text.h"
-#include "engine/report/expression.h"
+#include "engine/query/check.h"
 #include "engine/run/reporter.h"
 #include "engine/store/trial_log.h"
 
@@ -152,7 +152,7 @@ json ChecksJson(const std::vector<Check>& checks) {
     } else if (const auto* number = std::get_if<double>(&*check.value)) {
       object["actual"] = JsonNumber(*number);
     } else {
-      object["actual"] = std::get<std::string>(*check.value);
+      object["actual"] = FieldText(*check.value);
     }
     array.push_back(std::move(object));
   }

@@ -107,6 +107,145 @@ INSTANTIATE_TEST_SUITE_P(
                     Selection{{"--filter", "best<0.5"}, {1}},
                     Selection{{"--filter", "state!=COMPLETED and id>2"}, {3}}));
 
+struct TrialSelection {
+  std::vector<std::string> arguments;
+  std::vector<std::string> ids;
+};
+
+class TrialSelectionTest : public testing::TestWithParam<TrialSelection> {};
+
+TEST_P(TrialSelectionTest, ShowsSelectedTrialsInOrder) {
+  const CliRunner dtrain;
+  FillSampleStore(dtrain.store());
+  AddAccuracySearch(dtrain.store());
+  std::vector<std::string> arguments = GetParam().arguments;
+  arguments.emplace_back("--json");
+  const json document = dtrain.Run(arguments).Json();
+  std::vector<std::string> ids;
+  for (const json& row : document[GetParam().arguments[0]]) {
+    ids.push_back(row["trial"]);
+  }
+  EXPECT_EQ(ids, GetParam().ids);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Options, TrialSelectionTest,
+    testing::Values(
+        TrialSelection{{"trials", "1", "--filter", "loss < 0.5"}, {"1.2"}},
+        TrialSelection{{"trials", "1", "--filter", "hp.lr > 0.3"}, {"1.1"}},
+        TrialSelection{{"trials", "1", "--filter", "lr > 0.3"}, {"1.1"}},
+        TrialSelection{{"trials", "1", "--filter", "not state == error"},
+                       {"1.2"}},
+        TrialSelection{{"trials", "1", "--filter", "last(loss) is null"},
+                       {"1.2"}},
+        TrialSelection{{"trials", "4", "--filter", "min(speed) >= 2050"},
+                       {"4.2", "4.3"}},
+        TrialSelection{{"trials", "4", "--filter", "at(accuracy, 100) < 0.7"},
+                       {"4.1", "4.3"}},
+        TrialSelection{{"trials", "4", "--sort", "-last(accuracy),id"},
+                       {"4.2", "4.3", "4.1"}},
+        TrialSelection{{"trials", "4", "--sort", "hp.lr,-number"},
+                       {"4.3", "4.2", "4.1"}},
+        TrialSelection{{"trials", "4", "--sort", "-number", "--limit", "2"},
+                       {"4.3", "4.2"}},
+        TrialSelection{{"best", "4", "-n", "9", "--filter", "speed > 2100"},
+                       {"4.3"}},
+        TrialSelection{{"best", "1", "--filter", "state == ERROR"}, {"1.1"}}));
+
+TEST_F(TableCommandsTest, ShowsTheColumnsAskedFor) {
+  EXPECT_EQ(dtrain_
+                .Run({"trials", "1", "--columns",
+                      "id,hp.*,hp.batch,accuracy,max(loss),spark(loss),reason"})
+                .out,
+            "id   hp.lr  hp.batch  accuracy  max(loss)  spark(loss)  reason\n"
+            "1.1    0.5        32      0.25       0.75  -            exit "
+            "code 1\n"
+            "1.2   0.25        32      0.75       0.25  -            -\n");
+  EXPECT_EQ(dtrain_
+                .Run({"trials", "1", "--csv", "--limit", "1", "--columns",
+                      "number,started,metric.loss"})
+                .out,
+            "number,started,metric.loss\r\n"
+            "1,1970-01-01T00:00:02.000000Z,0.75\r\n");
+  const json row =
+      dtrain_.Run({"best", "1", "--json", "--columns", "id,latest,pid"})
+          .Json()["best"][0];
+  EXPECT_EQ(row["value"], 0.25);
+  EXPECT_EQ(row["columns"],
+            json({{"id", "1.2"}, {"latest", 0.25}, {"pid", nullptr}}));
+}
+
+TEST_F(TableCommandsTest, ListsFieldsOfTheBestTrialsOnDemand) {
+  dtrain_.Run({"note", "1", "a remark"});
+  const CliResult result = dtrain_.Run(
+      {"list", "--csv", "--columns", "id,label,note,best_trial,hp.lr,loss"});
+  EXPECT_EQ(result.out,
+            "id,label,note,best_trial,hp.lr,loss\r\n"
+            "1,night,a remark,1.2,0.25,0.25\r\n"
+            "2,night,,,,\r\n"
+            "3,night,,,,\r\n");
+  EXPECT_EQ(dtrain_
+                .Run({"list", "--csv", "--columns", "id", "--filter",
+                      "hp.lr < 1 or size > 1GB"})
+                .out,
+            "id\r\n1\r\n");
+}
+
+TEST_F(TableCommandsTest, KeepsTheMeaningOfOldFilters) {
+  const auto ids = [this](const std::string& filter) {
+    return dtrain_.Run({"list", "--csv", "--columns", "id", "--filter", filter})
+        .out;
+  };
+  EXPECT_EQ(ids("best!=1"), "id\r\n1\r\n2\r\n3\r\n");
+  EXPECT_EQ(ids("name==a,b"), "id\r\n");
+  EXPECT_EQ(ids("name!=a,(b) AND 'id'<=1"), "id\r\n1\r\n");
+}
+
+TEST_F(TableCommandsTest, ShowsWhereAFilterIsWrong) {
+  const CliResult filter =
+      dtrain_.Run({"trials", "1", "--filter", "loss < 1 && acc > 0"});
+  EXPECT_EQ(filter.code, 2);
+  EXPECT_EQ(filter.err,
+            "dtrain: error: --filter: 'loss < 1 && acc > 0': expected 'and' or "
+            "'or' at character 10; write 'and'\n");
+  const CliResult unknown =
+      dtrain_.Run({"best", "1", "--filter", "acuracy > 0"});
+  EXPECT_EQ(unknown.code, 3);
+  EXPECT_THAT(unknown.err,
+              HasSubstr("at character 1: experiment 1 has no column, "
+                        "hyperparameter or metric 'acuracy'; did you mean "
+                        "'accuracy'? columns: id, "));
+  EXPECT_THAT(unknown.err,
+              HasSubstr("; hyperparameters: hp.batch, hp.lr; metrics: "
+                        "accuracy, loss\n"));
+  EXPECT_EQ(
+      dtrain_.Run({"trials", "1", "--filter", std::string(10000, '(')}).code,
+      2);
+}
+
+TEST_F(TableCommandsTest, NamesBothMeaningsOfAName) {
+  Store::OpenForWriting(StoreLayout(dtrain_.store()))
+      .Write([](StoreWriter& writer) {
+        writer.AddMetrics({1, 1}, MetricKind::kValidation, 100, 1,
+                          {{"lr", 7}, {"rung", 8}}, Timestamp(1));
+      });
+  const CliResult result = dtrain_.Run({"trials", "1", "--filter", "lr == 7"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("'lr' may be a hyperparameter or a metric; "
+                                    "write hp.lr or metric.lr"));
+  EXPECT_THAT(dtrain_.Run({"trials", "1", "--filter", "metric.lr == 7"}).out,
+              HasSubstr("1.1"));
+  EXPECT_EQ(dtrain_.Run({"trials", "1", "--filter", "rung == 2"}).err,
+            "dtrain: note: 'rung' is the column; the metric is metric.rung\n");
+}
+
+TEST_F(TableCommandsTest, ShowsLocalTimesOnATerminalOnly) {
+  const CliResult result = dtrain_.RunProgram(
+      {"script", "-qec", "stty cols 160; TZ=UTC-3 dtrain list", "/dev/null"});
+  EXPECT_THAT(result.out, HasSubstr("  1970-01-01 03:00  "));
+  EXPECT_THAT(dtrain_.Run({"list"}).out, HasSubstr("1970-01-01T00:00:02Z"));
+}
+
 TEST_F(TableCommandsTest, ListsTheNewestFirstOnATerminal) {
   Store::OpenForWriting(StoreLayout(dtrain_.store()))
       .Write([](StoreWriter& writer) {
@@ -158,8 +297,10 @@ TEST_F(TableCommandsTest, ShowsTrials) {
 
 TEST_F(TableCommandsTest, ShowsOnlySearchedHyperparametersInText) {
   const CliResult result = dtrain_.Run({"trials", "1"});
-  EXPECT_THAT(result.out, HasSubstr("lr=0.25"));
-  EXPECT_THAT(result.out, Not(HasSubstr("batch=32")));
+  EXPECT_THAT(result.out, HasSubstr("  lr  "));
+  EXPECT_THAT(result.out, HasSubstr("  0.25  "));
+  EXPECT_THAT(result.out, Not(HasSubstr("batch ")));
+  EXPECT_THAT(result.out, Not(HasSubstr("32")));
 }
 
 TEST_F(TableCommandsTest, SortsTrialsBestFirst) {
@@ -181,10 +322,9 @@ TEST_F(TableCommandsTest, SortsTrialsByBestAndByRung) {
 
 TEST_F(TableCommandsTest, ShowsWhyTrialsEndedAndTheirRungs) {
   const CliResult text = dtrain_.Run({"trials", "1"});
-  EXPECT_THAT(
-      text.out,
-      StartsWith(" ID  STATE      HPARAMS  BEST  RUNG  BATCHES  REASON"));
-  EXPECT_THAT(text.out, HasSubstr("lr=0.5   0.75     2        0  exit code 1"));
+  EXPECT_THAT(text.out,
+              StartsWith(" ID  STATE        lr  BEST  RUNG  BATCHES  REASON"));
+  EXPECT_THAT(text.out, HasSubstr(" 0.5  0.75     2        0  exit code 1"));
   const CliResult csv = dtrain_.Run({"trials", "1", "--csv", "--limit", "1"});
   EXPECT_THAT(csv.out, StartsWith("id,state,hparams,best,rung,batches,reason,"
                                   "duration,latest,restarts,pid,hp.batch,"
@@ -337,7 +477,7 @@ TEST_F(TableCommandsTest, ShowsTheBestTrials) {
   EXPECT_EQ(document["best"][1]["state"], "ERROR");
   EXPECT_EQ(document["best"][1]["reason"], "exit code 1");
   EXPECT_THAT(dtrain_.Run({"best", "1"}).out,
-              StartsWith("TRIAL  VALUE  HPARAMS  RUNG  STATE"));
+              StartsWith("TRIAL  VALUE    lr  RUNG  STATE"));
 }
 
 TEST_F(TableCommandsTest, ShowsCheckpoints) {

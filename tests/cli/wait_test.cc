@@ -103,6 +103,38 @@ TEST_F(WaitTest, RequirementsApplyToTheBestTrial) {
       0);
 }
 
+TEST_F(WaitTest, TakesConditionsOfTheWholeLanguage) {
+  const auto code = [this](const std::string& requirement) {
+    return dtrain_.Run({"wait", "1", "--require", requirement}).code;
+  };
+  EXPECT_EQ(code("loss > 1 or accuracy > 0.7"), 0);
+  EXPECT_EQ(code("not (loss > 1 or accuracy > 0.8) and state in (COMPLETED)"),
+            0);
+  EXPECT_EQ(code("hp.lr == 0.25 and min(loss) < 0.3 and at(loss,100) < 0.3"),
+            0);
+  EXPECT_EQ(code("last(loss) is null"), 0);
+  EXPECT_EQ(code("max(loss) > 0.3"), 4);
+  EXPECT_EQ(code("spark(loss) is null"), 2);
+}
+
+// A name that is mistyped must not meet a requirement, whatever is around it.
+TEST_F(WaitTest, MeetsNoConditionThatDependsOnAnUnreportedMetric) {
+  const auto code = [this](const std::string& requirement) {
+    return dtrain_.Run({"wait", "1", "--require", requirement}).code;
+  };
+  EXPECT_EQ(code("not los > 1"), 4);
+  EXPECT_EQ(code("los != 1"), 4);
+  EXPECT_EQ(code("min(los) < 1"), 4);
+  EXPECT_EQ(code("hp.no != 1"), 4);
+  EXPECT_EQ(code("los > 1 or loss < 1"), 0);
+  EXPECT_EQ(code("los is null"), 0);
+  EXPECT_EQ(
+      dtrain_.Run({"wait", "1", "--require", "los > 1 or accuracy > 1"}).err,
+      "dtrain: error: experiment 1: requirement not met: los > 1 or accuracy > "
+      "1 (actual: accuracy 0.75, los not reported by the best trial; reported: "
+      "accuracy, loss)\n");
+}
+
 TEST_F(WaitTest, ListsTheReportedMetricsIfOneIsMissing) {
   const CliResult result = dtrain_.Run({"wait", "1", "--require", "acc>0"});
   EXPECT_EQ(result.code, 4);

@@ -1,0 +1,93 @@
+#include "cli/selection.h"
+
+#include <algorithm>
+
+#include <unistd.h>
+
+#include "cli/command_line.h"
+#include "engine/analysis/search_axes.h"
+#include "engine/app/experiment_fields.h"
+#include "engine/app/trial_fields.h"
+#include "engine/report/format.h"
+#include "engine/report/json_view.h"
+
+namespace dtrain {
+
+std::vector<Column> HparamColumns(const nlohmann::json& config) {
+  std::vector<Column> columns;
+  const auto space = config.find("hyperparameters");
+  if (space == config.end()) return columns;
+  for (const SearchAxis& axis : SearchAxes(*space, /*grid=*/false)) {
+    if (axis.constant()) continue;
+    const bool is_number = std::ranges::all_of(
+        axis.choices,
+        [](const nlohmann::json& choice) { return choice.is_number(); });
+    columns.push_back({.name = axis.name,
+                       .right = is_number,
+                       .elastic = !is_number,
+                       .optional = true,
+                       .verbatim = true});
+  }
+  return columns;
+}
+
+Cell HparamCell(const nlohmann::json& hparams, const std::string& name) {
+  const nlohmann::json* value = FindHparam(hparams, name);
+  if (value == nullptr) return {"-", ""};
+  return {FormatBriefly(*value), DumpJson(*value)};
+}
+
+void AddSelectionOptions(CLI::App& app, SelectionOptions& options,
+                         const std::string& example) {
+  AddOption(app, "--filter", options.filter,
+            "Only rows that match EXPR, e.g. '" + example + "'")
+      .TypeName("EXPR");
+  AddOption(app, "--columns", options.columns,
+            "Show these columns, hyperparameters (hp.*) and metrics")
+      .TypeName("NAMES");
+}
+
+bool DrawsUtf8(const TableOptions& options, const GlobalOptions& globals) {
+  return options.format() != Format::kText ||
+         ModeOf(STDOUT_FILENO, globals.color).utf8;
+}
+
+namespace {
+
+template <typename Fields>
+FieldNames NamesIn(Fields& fields) {
+  return {.context =
+              [&fields](const std::string& option) {
+                return fields.Context(option);
+              },
+          .expand =
+              [&fields](const std::string& pattern) {
+                return fields.Expand(pattern);
+              }};
+}
+
+}  // namespace
+
+FieldNames NamesOf(TrialFields& fields) { return NamesIn(fields); }
+
+FieldNames NamesOf(ExperimentFields& fields) { return NamesIn(fields); }
+
+Filter ParseFilter(const SelectionOptions& options, const FieldNames& names) {
+  if (options.filter.empty()) return {};
+  return Filter::Parse(options.filter, names.context("--filter"));
+}
+
+std::vector<SelectedColumn> ParseColumns(const SelectionOptions& options,
+                                         const FieldNames& names) {
+  if (options.columns.empty()) return {};
+  const QueryContext context = names.context("--columns");
+  std::vector<SelectedColumn> columns;
+  for (FieldName& field :
+       ParseColumns(options.columns, context, names.expand)) {
+    const FieldKind kind = context.resolve(field).kind;
+    columns.push_back({.field = std::move(field), .kind = kind});
+  }
+  return columns;
+}
+
+}  // namespace dtrain

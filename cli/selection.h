@@ -1,0 +1,185 @@
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cli/output.h"
+#include "engine/base/clock.h"
+#include "engine/base/json.h"
+#include "engine/query/field_list.h"
+#include "engine/query/filter.h"
+#include "engine/report/field_view.h"
+
+namespace dtrain {
+
+class ExperimentFields;
+class TrialFields;
+
+/// `--filter` and `--columns`.
+struct SelectionOptions : TableOptions {
+  std::string filter;
+  std::string columns;
+};
+
+/// Adds --filter, whose help shows `example`, and --columns.
+void AddSelectionOptions(CLI::App& app, SelectionOptions& options,
+                         const std::string& example);
+
+/// True if spark() draws with block characters: in JSON and CSV, and on a
+/// terminal with UTF-8.
+bool DrawsUtf8(const TableOptions& options, const GlobalOptions& globals);
+
+/// The names of the rows that --filter, --sort and --columns may use.
+struct FieldNames {
+  std::function<QueryContext(const std::string& option)> context;
+  // The fields that a pattern such as hp.* stands for.
+  std::function<std::vector<FieldName>(const std::string& pattern)> expand;
+};
+
+/// The names of an experiment's trials, or of experiments. `fields` must
+/// outlive the result.
+FieldNames NamesOf(TrialFields& fields);
+FieldNames NamesOf(ExperimentFields& fields);
+
+/// Returns the condition of --filter; without one it is true for every row.
+Filter ParseFilter(const SelectionOptions& options, const FieldNames& names);
+
+/// A column that --columns names.
+struct SelectedColumn {
+  FieldName field;
+  FieldKind kind = FieldKind::kAny;
+};
+
+/// Returns the columns of --columns; none without it.
+std::vector<SelectedColumn> ParseColumns(const SelectionOptions& options,
+                                         const FieldNames& names);
+
+/// Replaces the columns of a listing by those of --columns, if there are any.
+/// JSON keeps its fields and gets them as `columns` of each row. `value_of`
+/// returns the value of a field in a row. On a terminal, times are local.
+template <typename Row, typename ValueOf>
+void SelectColumns(const std::vector<SelectedColumn>& selected,
+                   const ValueOf& value_of, Timestamp now,
+                   Listing<Row>& listing) {
+  if (selected.empty()) return;
+  listing.columns.clear();
+  for (const SelectedColumn& column : selected) {
+    listing.columns.push_back(FieldColumn(column.field, column.kind));
+  }
+  const bool local = StdoutIsTerminal();
+  listing.cells = [selected, value_of, local, now](const Row& row) {
+    std::vector<Cell> cells;
+    for (const SelectedColumn& column : selected) {
+      cells.push_back(
+          FieldCell(value_of(row, column.field), column.kind, local, now));
+    }
+    return cells;
+  };
+  listing.json = [selected, value_of,
+                  whole = std::move(listing.json)](const Row& row) {
+    nlohmann::json json = whole(row);
+    nlohmann::json& columns = json["columns"] = nlohmann::json::object();
+    for (const SelectedColumn& column : selected) {
+      columns[column.field.Text()] = FieldJson(value_of(row, column.field));
+    }
+    return json;
+  };
+}
+
+/// Sorts rows by keys, the first one first, rows without a value last;
+/// `reverse`: each key the other way round.
+template <typename Row, typename ValueOf>
+void SortRows(const std::vector<SortKey>& keys, bool reverse,
+              const ValueOf& value_of, std::vector<Row>& rows) {
+  struct Sorted {
+    std::vector<FieldValue> values;  // of each key
+    Row row;
+  };
+  std::vector<Sorted> sorted;
+  sorted.reserve(rows.size());
+  for (Row& row : rows) {
+    Sorted one;
+    for (const SortKey& key : keys) {
+      one.values.push_back(value_of(row, key.field));
+    }
+    one.row = std::move(row);
+    sorted.push_back(std::move(one));
+  }
+  std::ranges::stable_sort(sorted, [&](const Sorted& a, const Sorted& b) {
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const bool descending = keys[i].descending != reverse;
+      if (ComesBefore(a.values[i], b.values[i], descending)) return true;
+      if (ComesBefore(b.values[i], a.values[i], descending)) return false;
+    }
+    return false;
+  });
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    rows[i] = std::move(sorted[i].row);
+  }
+}
+
+/// Adds a column hp.NAME for each hyperparameter of a row, after the others:
+/// for CSV, where `hparams` has all in one field.
+template <typename Row, typename HparamsOf>
+void AddHparamColumns(const std::vector<Row>& rows, const HparamsOf& hparams_of,
+                      Listing<Row>& listing) {
+  std::set<std::string> names;
+  for (const Row& row : rows) {
+    for (const auto& [name, value] : FlattenNames(hparams_of(row))) {
+      names.insert(name);
+    }
+  }
+  for (const std::string& name : names) {
+    listing.columns.push_back({.name = "hp." + name});
+  }
+  listing.cells = [names, hparams_of,
+                   first = std::move(listing.cells)](const Row& row) {
+    std::vector<Cell> cells = first(row);
+    const auto flat = FlattenNames(hparams_of(row));
+    for (const std::string& name : names) {
+      const auto found = flat.find(name);
+      const std::string value = found == flat.end() ? ""
+                                : found->second.is_string()
+                                    ? found->second.template get<std::string>()
+                                    : found->second.dump();
+      cells.emplace_back(value);
+    }
+    return cells;
+  };
+}
+
+/// The columns of the hyperparameters that the search of `config` varies.
+std::vector<Column> HparamColumns(const nlohmann::json& config);
+
+/// The cell of a hyperparameter for people.
+Cell HparamCell(const nlohmann::json& hparams, const std::string& name);
+
+/// Replaces the column `hparams` by one for each of `hparams`, the columns of
+/// HparamColumns; keeps it if there are none.
+template <typename Row, typename HparamsOf>
+void SplitHparams(const std::vector<Column>& hparams,
+                  const HparamsOf& hparams_of, Listing<Row>& listing) {
+  const auto place =
+      std::ranges::find(listing.columns, "hparams", &Column::name);
+  if (hparams.empty() || place == listing.columns.end()) return;
+  const auto at = place - listing.columns.begin();
+  listing.columns.erase(place);
+  listing.columns.insert(listing.columns.begin() + at, hparams.begin(),
+                         hparams.end());
+  listing.cells = [hparams, hparams_of, at,
+                   whole = std::move(listing.cells)](const Row& row) {
+    std::vector<Cell> cells = whole(row);
+    std::vector<Cell> values;
+    for (const Column& column : hparams) {
+      values.push_back(HparamCell(hparams_of(row), column.name));
+    }
+    cells.erase(cells.begin() + at);
+    cells.insert(cells.begin() + at, values.begin(), values.end());
+    return cells;
+  };
+}
+
+}  // namespace dtrain

@@ -1,0 +1,394 @@
+// A filter of 10,000 trials must not read all that is stored of them. So a
+// field says which parts of the rows it needs, and the values of a metric are
+// read by one query for all trials when they are first needed.
+
+#include "engine/app/trial_fields.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "engine/analysis/search_axes.h"
+#include "engine/app/stores.h"
+#include "engine/app/trial_values.h"
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/report/format.h"
+
+namespace dtrain {
+namespace {
+
+constexpr std::string_view kMetricPrefix = "metric.";
+
+// A column of a trial.
+struct TrialColumn {
+  std::string_view name;
+  FieldKind kind;
+  FieldValue (*value)(const TrialRow& row, Timestamp now);
+};
+
+FieldValue Count(std::int64_t count) { return static_cast<double>(count); }
+
+FieldValue TextOrNone(const std::string& text) {
+  if (text.empty()) return std::monostate();
+  return text;
+}
+
+FieldValue TimeOrNone(const std::optional<Timestamp>& time) {
+  if (!time) return std::monostate();
+  return *time;
+}
+
+FieldValue ValueOrNone(const std::optional<BestValidation>& validation) {
+  if (!validation) return std::monostate();
+  return validation->value;
+}
+
+constexpr std::array kColumns = {
+    TrialColumn{"id", FieldKind::kText,
+                [](const TrialRow& row, Timestamp) -> FieldValue {
+                  return ToString(row.id);
+                }},
+    TrialColumn{
+        "number", FieldKind::kNumber,
+        [](const TrialRow& row, Timestamp) { return Count(row.id.number); }},
+    TrialColumn{"state", FieldKind::kText,
+                [](const TrialRow& row, Timestamp) -> FieldValue {
+                  return std::string(StateName(row.state));
+                }},
+    TrialColumn{"hparams", FieldKind::kText,
+                [](const TrialRow& row, Timestamp) -> FieldValue {
+                  return FormatHparams(row.hparams);
+                }},
+    TrialColumn{
+        "best", FieldKind::kNumber,
+        [](const TrialRow& row, Timestamp) { return ValueOrNone(row.best); }},
+    TrialColumn{
+        "latest", FieldKind::kNumber,
+        [](const TrialRow& row, Timestamp) { return ValueOrNone(row.latest); }},
+    TrialColumn{"rung", FieldKind::kNumber,
+                [](const TrialRow& row, Timestamp) { return Count(row.rung); }},
+    TrialColumn{
+        "batches", FieldKind::kNumber,
+        [](const TrialRow& row, Timestamp) { return Count(row.batches); }},
+    TrialColumn{
+        "reason", FieldKind::kText,
+        [](const TrialRow& row, Timestamp) { return TextOrNone(row.reason); }},
+    TrialColumn{"duration", FieldKind::kDuration,
+                [](const TrialRow& row, Timestamp now) -> FieldValue {
+                  return ElapsedSeconds(row, now);
+                }},
+    TrialColumn{"created", FieldKind::kTime,
+                [](const TrialRow& row, Timestamp) -> FieldValue {
+                  return row.created;
+                }},
+    TrialColumn{
+        "started", FieldKind::kTime,
+        [](const TrialRow& row, Timestamp) { return TimeOrNone(row.started); }},
+    TrialColumn{
+        "ended", FieldKind::kTime,
+        [](const TrialRow& row, Timestamp) { return TimeOrNone(row.ended); }},
+    TrialColumn{
+        "restarts", FieldKind::kNumber,
+        [](const TrialRow& row, Timestamp) { return Count(row.restarts); }},
+    TrialColumn{"runs", FieldKind::kNumber,
+                [](const TrialRow& row, Timestamp) { return Count(row.runs); }},
+    TrialColumn{"pid", FieldKind::kNumber,
+                [](const TrialRow& row, Timestamp) -> FieldValue {
+                  if (row.pid == 0) return std::monostate();
+                  return Count(row.pid);
+                }},
+    TrialColumn{"seed", FieldKind::kNumber,
+                [](const TrialRow& row, Timestamp) { return Count(row.seed); }},
+    TrialColumn{"checkpoint", FieldKind::kText,
+                [](const TrialRow& row, Timestamp) {
+                  return TextOrNone(row.latest_checkpoint);
+                }}};
+
+const TrialColumn* FindColumn(std::string_view name) {
+  const auto found = std::ranges::find(kColumns, name, &TrialColumn::name);
+  return found == kColumns.end() ? nullptr : found;
+}
+
+// "a, b, c", of many only the first.
+std::string Listed(const std::vector<std::string>& names) {
+  constexpr std::size_t kMaxNames = 20;
+  if (names.empty()) return "none";
+  if (names.size() <= kMaxNames) return Join(names, ", ");
+  return Join(std::span(names).first(kMaxNames), ", ") + ", ... (" +
+         std::to_string(names.size()) + ")";
+}
+
+void AddHparamNames(const std::string& prefix, const nlohmann::json& space,
+                    std::vector<std::string>& names) {
+  for (const auto& [name, value] : space.items()) {
+    const bool nested = value.is_object() && !value.empty() &&
+                        !(value.contains("type") && value["type"].is_string());
+    if (nested) {
+      AddHparamNames(prefix + name + ".", value, names);
+    } else {
+      names.push_back(prefix + name);
+    }
+  }
+}
+
+MetricPick PickOf(FieldFunction function) {
+  switch (function) {
+    case FieldFunction::kMin:
+      return MetricPick::kMin;
+    case FieldFunction::kMax:
+      return MetricPick::kMax;
+    case FieldFunction::kLast:
+      return MetricPick::kLast;
+    case FieldFunction::kNone:
+    case FieldFunction::kAt:
+    case FieldFunction::kSpark:
+      break;
+  }
+  return MetricPick::kBest;
+}
+
+}  // namespace
+
+std::vector<std::string> HparamNames(const nlohmann::json& config,
+                                     bool searched) {
+  const auto space = config.find("hyperparameters");
+  std::vector<std::string> names;
+  if (space == config.end() || !space->is_object()) return names;
+  if (!searched) {
+    AddHparamNames("", *space, names);
+    return names;
+  }
+  for (const SearchAxis& axis : SearchAxes(*space, /*grid=*/false)) {
+    if (!axis.constant()) names.push_back(axis.name);
+  }
+  return names;
+}
+
+FieldValue HparamValue(const nlohmann::json& hparams, const std::string& name) {
+  const nlohmann::json* value = FindHparam(hparams, name);
+  if (value == nullptr || value->is_null()) return std::monostate();
+  if (value->is_number()) return value->get<double>();
+  if (value->is_string()) return value->get<std::string>();
+  return FormatValue(*value);
+}
+
+std::vector<TrialRow> WithAllParts(const Store& store,
+                                   const ExperimentRow& experiment,
+                                   const std::vector<TrialRow>& rows) {
+  // A query for one trial takes longer than its part of a query for all.
+  constexpr std::size_t kFewTrials = 200;
+  std::vector<TrialRow> complete;
+  if (rows.size() <= kFewTrials) {
+    for (const TrialRow& row : rows) {
+      complete.push_back(FindTrial(store, experiment, row.id.number));
+    }
+    return complete;
+  }
+  const auto all = ListTrials(store, experiment);
+  for (const TrialRow& row : rows) {
+    const auto found = std::ranges::lower_bound(all, row.id, {}, &TrialRow::id);
+    if (found != all.end() && found->id == row.id) complete.push_back(*found);
+  }
+  return complete;
+}
+
+TrialFields::TrialFields(const Store& store, const ExperimentDetail& experiment,
+                         Timestamp now, bool utf8,
+                         std::optional<std::int64_t> only)
+    : store_(store),
+      experiment_(experiment),
+      now_(now),
+      utf8_(utf8),
+      only_(only) {}
+
+QueryContext TrialFields::Context(const std::string& option) {
+  return {.option = option,
+          .resolve = [this](const FieldName& field) { return Resolve(field); },
+          .now = now_};
+}
+
+bool TrialFields::HasMetric(const std::string& name) {
+  if (!metrics_) metrics_ = store_.MetricNames(experiment_.row.id);
+  return std::ranges::binary_search(*metrics_, name);
+}
+
+bool TrialFields::HasHparam(const std::string& name) {
+  if (!hparams_) {
+    hparams_ = HparamNames(experiment_.config, /*searched=*/false);
+  }
+  return std::ranges::count(*hparams_, name) > 0;
+}
+
+void TrialFields::FailUnknown(const std::string& name) {
+  std::vector<std::string> columns;
+  for (const TrialColumn& column : kColumns) columns.emplace_back(column.name);
+  std::vector<std::string> hparams;
+  (void)HasHparam("");
+  for (const std::string& hparam : *hparams_) {
+    hparams.push_back(std::string(kHparamPrefix) + hparam);
+  }
+  (void)HasMetric("");
+  std::vector<std::string> all = columns;
+  all.insert(all.end(), hparams.begin(), hparams.end());
+  all.insert(all.end(), metrics_->begin(), metrics_->end());
+  const std::string guess = DidYouMean(name, all);
+  throw Error(ErrorKind::kNotFound,
+              "experiment " + std::to_string(experiment_.row.id) +
+                  " has no column, hyperparameter or metric '" + name + "'" +
+                  (guess.empty() ? ";" : guess) + " columns: " +
+                  Listed(columns) + "; hyperparameters: " + Listed(hparams) +
+                  "; metrics: " + Listed(*metrics_));
+}
+
+TrialFields::Place TrialFields::PlaceOf(const FieldName& field) {
+  const std::string& name = field.name;
+  if (field.function != FieldFunction::kNone) {
+    const std::string metric =
+        HasMetric(name) || !name.starts_with(kMetricPrefix)
+            ? name
+            : name.substr(kMetricPrefix.size());
+    if (!HasMetric(metric)) FailUnknown(metric);
+    return {Meaning::kMetric, metric};
+  }
+  const bool is_metric = HasMetric(name);
+  if (FindColumn(name) != nullptr) {
+    if (is_metric) {
+      notes_.push_back("'" + name + "' is the column; the metric is metric." +
+                       name);
+    }
+    return {Meaning::kColumn, name};
+  }
+  const bool is_hparam = HasHparam(name);
+  if (is_metric && is_hparam) {
+    throw Error(ErrorKind::kUsage,
+                "'" + name +
+                    "' may be a hyperparameter or a metric; write hp." + name +
+                    " or metric." + name);
+  }
+  if (is_metric) return {Meaning::kMetric, name};
+  if (is_hparam) return {Meaning::kHparam, name};
+  if (name.starts_with(kHparamPrefix) &&
+      HasHparam(name.substr(kHparamPrefix.size()))) {
+    return {Meaning::kHparam, name.substr(kHparamPrefix.size())};
+  }
+  if (name.starts_with(kMetricPrefix) &&
+      HasMetric(name.substr(kMetricPrefix.size()))) {
+    return {Meaning::kMetric, name.substr(kMetricPrefix.size())};
+  }
+  FailUnknown(name);
+}
+
+ResolvedField TrialFields::Resolve(const FieldName& field) {
+  auto found = places_.find(field);
+  if (found == places_.end()) {
+    found = places_.emplace(field, PlaceOf(field)).first;
+  }
+  const Place& place = found->second;
+  switch (place.meaning) {
+    case Meaning::kColumn: {
+      parts_.checkpoints |= place.name == "checkpoint";
+      parts_.hparams |= place.name == "hparams";
+      const FieldKind kind = FindColumn(place.name)->kind;
+      if (place.name != "state") return {kind};
+      return {.kind = kind, .words = StateNames()};
+    }
+    case Meaning::kHparam:
+      parts_.hparams = true;
+      return {FieldKind::kAny};
+    case Meaning::kMetric:
+      break;
+  }
+  if (field.function == FieldFunction::kSpark) return {FieldKind::kText};
+  // Lengths that no trial has are found only among the values.
+  if (field.function == FieldFunction::kAt) (void)ValuesOf(field, place.name);
+  return {FieldKind::kNumber};
+}
+
+std::vector<FieldName> TrialFields::Expand(const std::string& pattern) {
+  if (pattern != "hp.*") FailUnknown(pattern);
+  auto names = HparamNames(experiment_.config, /*searched=*/true);
+  if (names.empty()) {
+    names = HparamNames(experiment_.config, /*searched=*/false);
+  }
+  std::vector<FieldName> fields;
+  for (const std::string& name : names) {
+    fields.push_back({.name = std::string(kHparamPrefix) + name});
+    (void)Resolve(fields.back());
+  }
+  return fields;
+}
+
+bool TrialFields::IsMetric(const FieldName& field) {
+  (void)Resolve(field);
+  return places_.at(field).meaning == Meaning::kMetric;
+}
+
+FieldValue TrialFields::ValueOf(const TrialRow& row, const FieldName& field) {
+  const Place& place = places_.at(field);
+  switch (place.meaning) {
+    case Meaning::kColumn:
+      return FindColumn(place.name)->value(row, now_);
+    case Meaning::kHparam:
+      return HparamValue(row.hparams, place.name);
+    case Meaning::kMetric:
+      break;
+  }
+  if (field.function == FieldFunction::kSpark) {
+    return TextOrNone(Spark(row.id.number, place.name));
+  }
+  const bool is_best = field.function == FieldFunction::kNone &&
+                       place.name == experiment_.row.metric && row.best;
+  if (is_best) return row.best->value;
+  const Values& values = ValuesOf(field, place.name);
+  const auto found = values.find(row.id.number);
+  if (found == values.end()) return std::monostate();
+  return found->second;
+}
+
+const TrialFields::Values& TrialFields::ValuesOf(const FieldName& field,
+                                                 const std::string& metric) {
+  const auto found = values_.find(field);
+  if (found != values_.end()) return found->second;
+  Values values;
+  if (field.function == FieldFunction::kAt) {
+    values = ReadAt(field, metric);
+  } else {
+    // Training and validation may report metrics of one name.
+    for (const MetricKind kind :
+         {MetricKind::kValidation, MetricKind::kTraining}) {
+      values = store_.TrialMetric(experiment_.row.id, only_, kind, metric,
+                                  PickOf(field.function));
+      if (!values.empty()) break;
+    }
+  }
+  return values_.emplace(field, std::move(values)).first->second;
+}
+
+TrialFields::Values TrialFields::ReadAt(const FieldName& field,
+                                        const std::string& metric) const {
+  const auto trials = store_.Trials(experiment_.row.id, {.checkpoints = false});
+  return ReadTrialValues(store_, experiment_, trials, metric,
+                         ValuePlace{.kind = ValuePlace::Kind::kLength,
+                                    .length = field.length})
+      .values;
+}
+
+std::string TrialFields::Spark(std::int64_t trial,
+                               const std::string& metric) const {
+  std::vector<double> values;
+  for (const MetricKind kind :
+       {MetricKind::kValidation, MetricKind::kTraining}) {
+    store_.ForEachMetric(
+        {.experiment = experiment_.row.id,
+         .trial = trial,
+         .kind = kind,
+         .name = metric},
+        [&](const MetricRow& row) { values.push_back(row.value); });
+    if (!values.empty()) break;
+  }
+  return Sparkline(values, kSparkWidth, utf8_);
+}
+
+}  // namespace dtrain

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/query/field.h"
+#include "engine/store/store.h"
+
+namespace dtrain {
+
+/// Begins the names of hyperparameters, hp.lr.
+inline constexpr std::string_view kHparamPrefix = "hp.";
+
+/// The fields of an experiment's trials in the language of --filter, --sort and
+/// --columns: columns (`state`), hyperparameters (`hp.lr`), metrics
+/// (`val_loss`, the value at the trial's best validation), and functions of
+/// metrics (`min(val_loss)`). Values of metrics are read when a field is first
+/// resolved or looked up. One thread.
+class TrialFields {
+ public:
+  /// `only`: values of metrics are read for this trial alone. `utf8`: spark()
+  /// draws with block characters. `store` and `experiment` must outlive this.
+  TrialFields(const Store& store, const ExperimentDetail& experiment,
+              Timestamp now, bool utf8,
+              std::optional<std::int64_t> only = std::nullopt);
+
+  /// The surroundings of an expression that `option` has. Refers to this.
+  QueryContext Context(const std::string& option);
+  /// Returns the meaning of a field. Throws Error(kNotFound) with all names for
+  /// an unknown one, Error(kUsage) for one that may be a hyperparameter or a
+  /// metric.
+  ResolvedField Resolve(const FieldName& field);
+  /// Returns the fields that `hp.*` stands for: the searched hyperparameters,
+  /// or all if nothing was searched.
+  std::vector<FieldName> Expand(const std::string& pattern);
+  /// The value of a field that was resolved.
+  FieldValue ValueOf(const TrialRow& row, const FieldName& field);
+
+  /// The parts of trials that the resolved fields need.
+  const TrialParts& parts() const { return parts_; }
+  /// True if the field is a metric, or a function of one.
+  bool IsMetric(const FieldName& field);
+  /// Names that were read as columns, though metrics have them, too.
+  const std::vector<std::string>& notes() const { return notes_; }
+
+ private:
+  enum class Meaning { kColumn, kHparam, kMetric };
+  struct Place {
+    Meaning meaning = Meaning::kColumn;
+    std::string name;  // without prefix
+  };
+  using Values = std::map<std::int64_t, double>;  // by number of the trial
+
+  Place PlaceOf(const FieldName& field);
+  bool HasMetric(const std::string& name);
+  bool HasHparam(const std::string& name);
+  [[noreturn]] void FailUnknown(const std::string& name);
+  const Values& ValuesOf(const FieldName& field, const std::string& metric);
+  Values ReadAt(const FieldName& field, const std::string& metric) const;
+  std::string Spark(std::int64_t trial, const std::string& metric) const;
+
+  const Store& store_;
+  const ExperimentDetail& experiment_;
+  const Timestamp now_;
+  const bool utf8_;
+  const std::optional<std::int64_t> only_;
+  TrialParts parts_{.hparams = false, .checkpoints = false};
+  std::optional<std::vector<std::string>> metrics_;
+  std::optional<std::vector<std::string>> hparams_;
+  std::map<FieldName, Place> places_;
+  std::map<FieldName, Values> values_;
+  std::vector<std::string> notes_;
+};
+
+/// The hyperparameters of a configuration by their names, nested ones joined by
+/// dots; `searched`: only those that a search varies.
+std::vector<std::string> HparamNames(const nlohmann::json& config,
+                                     bool searched);
+
+/// Returns the value of a hyperparameter as a field: numbers, texts, and other
+/// JSON as its text.
+FieldValue HparamValue(const nlohmann::json& hparams, const std::string& name);
+
+/// Reads the rows of the same trials again, with all parts.
+std::vector<TrialRow> WithAllParts(const Store& store,
+                                   const ExperimentRow& experiment,
+                                   const std::vector<TrialRow>& rows);
+
+}  // namespace dtrain
