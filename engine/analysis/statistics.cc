@@ -259,46 +259,58 @@ std::vector<double> EstimateField(std::span<const FieldSample> samples,
 
 namespace {
 
-// Appends the first, lowest, highest and last of the points, each once and in
-// their order.
-void AppendExtremes(std::span<const CurvePoint> points,
-                    std::vector<CurvePoint>& out) {
-  if (points.empty()) return;
+// Appends the indices of the first, lowest, highest and last of the points that
+// `points` names, each once and in their order.
+void AppendExtremes(std::span<const CurvePoint> curve,
+                    std::span<const std::size_t> points,
+                    std::vector<std::size_t>& out) {
   const auto [lowest, highest] =
-      std::ranges::minmax_element(points, {}, &CurvePoint::second);
-  std::vector<std::ptrdiff_t> chosen = {
-      0, lowest - points.begin(), highest - points.begin(),
-      static_cast<std::ptrdiff_t>(points.size()) - 1};
+      std::ranges::minmax_element(points, {}, [&](std::size_t i) {
+        return curve[i].second;
+      });
+  std::vector<std::size_t> chosen = {points.front(), *lowest, *highest,
+                                     points.back()};
   std::ranges::sort(chosen);
   const auto repeated = std::ranges::unique(chosen);
   chosen.erase(repeated.begin(), repeated.end());
-  for (const auto i : chosen) out.push_back(points[static_cast<size_t>(i)]);
+  out.insert(out.end(), chosen.begin(), chosen.end());
 }
 
 }  // namespace
 
-std::vector<CurvePoint> Decimate(std::vector<CurvePoint> curve,
-                                 std::size_t columns) {
+std::vector<std::size_t> DecimatedPoints(std::span<const CurvePoint> curve,
+                                         std::size_t columns) {
   assert(columns > 0);
-  if (curve.size() <= 4 * columns) return curve;
-  std::erase_if(curve, [](const CurvePoint& point) {
-    return !std::isfinite(point.first) || !std::isfinite(point.second);
+  std::vector<std::size_t> points(curve.size());
+  std::iota(points.begin(), points.end(), std::size_t{0});
+  if (points.size() <= 4 * columns) return points;
+  std::erase_if(points, [&](std::size_t i) {
+    return !std::isfinite(curve[i].first) || !std::isfinite(curve[i].second);
   });
-  if (curve.size() <= 4 * columns) return curve;
-  const double low = curve.front().first;
-  const double width = curve.back().first - low;
-  const auto column_of = [&](const CurvePoint& point) -> std::size_t {
+  if (points.size() <= 4 * columns) return points;
+  const double low = curve[points.front()].first;
+  const double width = curve[points.back()].first - low;
+  const auto column_of = [&](std::size_t i) -> std::size_t {
     if (width <= 0) return 0;
-    const double part = (point.first - low) / width;
+    const double part = (curve[i].first - low) / width;
     return std::min(
         static_cast<std::size_t>(part * static_cast<double>(columns)),
         columns - 1);
   };
+  std::vector<std::size_t> kept;
+  for (std::size_t begin = 0, end = 0; begin < points.size(); begin = end) {
+    const std::size_t column = column_of(points[begin]);
+    while (end < points.size() && column_of(points[end]) == column) ++end;
+    AppendExtremes(curve, std::span(points).subspan(begin, end - begin), kept);
+  }
+  return kept;
+}
+
+std::vector<CurvePoint> Decimate(std::vector<CurvePoint> curve,
+                                 std::size_t columns) {
   std::vector<CurvePoint> reduced;
-  for (std::size_t begin = 0, end = 0; begin < curve.size(); begin = end) {
-    const std::size_t column = column_of(curve[begin]);
-    while (end < curve.size() && column_of(curve[end]) == column) ++end;
-    AppendExtremes(std::span(curve).subspan(begin, end - begin), reduced);
+  for (const std::size_t i : DecimatedPoints(curve, columns)) {
+    reduced.push_back(curve[i]);
   }
   return reduced;
 }

@@ -131,5 +131,8 @@ std::vector<double> EstimateField(std::span<const FieldSample> samples,
 /// finite are kept only in those. REQUIRES: ascending x; columns > 0.
 std::vector<CurvePoint> Decimate(std::vector<CurvePoint> curve,
                                  std::size_t columns);
+/// Indices of the points that Decimate keeps, ascending.
+std::vector<std::size_t> DecimatedPoints(std::span<const CurvePoint> curve,
+                                         std::size_t columns);
 
 }  // namespace dtrain
