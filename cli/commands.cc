@@ -12,9 +12,9 @@ CommandSetUp SetUpArchive, SetUpBackup, SetUpBest, SetUpCancel,
     SetUpDataList, SetUpDataVerify, SetUpDelete, SetUpDescribe, SetUpDiff,
     SetUpDoctor, SetUpEvaluate, SetUpGc, SetUpImportance, SetUpInit, SetUpKill,
     SetUpLabel, SetUpList, SetUpLogs, SetUpMetrics, SetUpModels, SetUpNote,
-    SetUpPause, SetUpPlot, SetUpPredict, SetUpPreviewSearch, SetUpReproduce,
-    SetUpResume, SetUpSlots, SetUpTrials, SetUpUnarchive, SetUpValidate,
-    SetUpVersion, SetUpWait;
+    SetUpPause, SetUpPlot, SetUpPredict, SetUpPreviewSearch, SetUpReport,
+    SetUpReproduce, SetUpResume, SetUpSlots, SetUpTrials, SetUpUnarchive,
+    SetUpValidate, SetUpVersion, SetUpWait;
 
 namespace {
 
@@ -79,6 +79,8 @@ constexpr std::array kCommands = {
             "Show trial logs in chronological order", SetUpLogs},
     Command{CommandGroup::kInspect, "plot", "",
             "Plot trials and searches in the terminal or as SVG", SetUpPlot},
+    Command{CommandGroup::kInspect, "report", "",
+            "Write experiments to one HTML file, or as Markdown", SetUpReport},
     Command{CommandGroup::kInspect, "slots", "",
             "Show GPU and CPU slots and the trials using them", SetUpSlots},
     Command{CommandGroup::kSearch, "preview-search", "",

@@ -123,16 +123,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void RefuseExisting(const fs::path& path) {
+[[noreturn]] void RefuseExisting(const std::string& option,
+                                 const fs::path& path) {
   throw Error(ErrorKind::kUsage,
-              "--out: '" + path.string() +
+              option + ": '" + path.string() +
                   "' already exists; choose another file, or use --force");
 }
 
 }  // namespace
 
-NewFile::NewFile(fs::path path, bool replace)
-    : path_(std::move(path)), replace_(replace) {
+NewFile::NewFile(fs::path path, bool replace, std::string option)
+    : path_(std::move(path)), replace_(replace), option_(std::move(option)) {
   RequireAbsent();
   file_ = std::make_unique<DurableFile>(path_, /*mode=*/0666);
   if (!*file_) Fail(errno);
@@ -145,18 +146,18 @@ void NewFile::Fail(int error) const {
                            ? "free some space there, or choose another file"
                            : "choose a file in a writable directory";
   throw Error(ErrorKind::kFailed,
-              "--out: cannot write '" + path_.string() + "': " +
+              option_ + ": cannot write '" + path_.string() + "': " +
                   std::generic_category().message(error) + "; " + remedy);
 }
 
 void NewFile::RequireAbsent() const {
   struct stat status {};
   if (::lstat(path_.c_str(), &status) != 0) return;
-  if (!replace_) RefuseExisting(path_);
+  if (!replace_) RefuseExisting(option_, path_);
   if (S_ISREG(status.st_mode)) return;
   throw Error(
       ErrorKind::kUsage,
-      "--out: '" + path_.string() +
+      option_ + ": '" + path_.string() +
           "' is not a regular file, so it is not replaced; choose another");
 }
 
@@ -168,7 +169,7 @@ void NewFile::Write(std::span<const std::byte> bytes) {
 void NewFile::Keep() {
   using Existing = DurableFile::Existing;
   if (file_->Commit(replace_ ? Existing::kReplace : Existing::kKeep)) return;
-  if (errno == EEXIST && !replace_) RefuseExisting(path_);
+  if (errno == EEXIST && !replace_) RefuseExisting(option_, path_);
   Fail(errno);
 }
 

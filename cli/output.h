@@ -77,14 +77,15 @@ void PrintTable(const Table& table, Format format,
 void WriteNamedFile(const std::string& option, const std::string& path,
                     const std::string& text, const std::string& remedy);
 
-/// A file written by `--out`, complete or not at all: its bytes go to a
-/// temporary file beside it, whose name ends in .tmp. Throws Error(kUsage) if
-/// the file exists and may not be replaced, Error(kFailed) if it cannot be
-/// written.
+/// A file that `option` ("--out") named, written complete or not at all: its
+/// bytes go to a temporary file beside it, whose name ends in .tmp. Throws
+/// Error(kUsage) if the file exists and may not be replaced, Error(kFailed) if
+/// it cannot be written.
 class NewFile {
  public:
   /// `replace`: an existing regular file of this name is replaced.
-  NewFile(std::filesystem::path path, bool replace);
+  NewFile(std::filesystem::path path, bool replace,
+          std::string option = "--out");
   ~NewFile();
 
   void Write(std::span<const std::byte> bytes);
@@ -100,6 +101,7 @@ class NewFile {
 
   std::filesystem::path path_;
   bool replace_;
+  std::string option_;
   std::unique_ptr<DurableFile> file_;
   std::int64_t bytes_ = 0;
 };

@@ -264,10 +264,8 @@ namespace {
 void AppendExtremes(std::span<const CurvePoint> curve,
                     std::span<const std::size_t> points,
                     std::vector<std::size_t>& out) {
-  const auto [lowest, highest] =
-      std::ranges::minmax_element(points, {}, [&](std::size_t i) {
-        return curve[i].second;
-      });
+  const auto [lowest, highest] = std::ranges::minmax_element(
+      points, {}, [&](std::size_t i) { return curve[i].second; });
   std::vector<std::size_t> chosen = {points.front(), *lowest, *highest,
                                      points.back()};
   std::ranges::sort(chosen);

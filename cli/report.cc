@@ -1,0 +1,190 @@
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/command_line.h"
+#include "cli/commands.h"
+#include "cli/output.h"
+#include "engine/app/build_info.h"
+#include "engine/app/experiment_data.h"
+#include "engine/app/stores.h"
+#include "engine/base/error.h"
+#include "engine/base/metric_order.h"
+#include "engine/base/text.h"
+#include "engine/page/bundle.h"
+#include "engine/page/markdown_report.h"
+#include "engine/page/report_page.h"
+#include "engine/report/format.h"
+
+namespace dtrain {
+namespace {
+
+constexpr std::size_t kMaxExperiments = 50;
+constexpr std::size_t kNoscriptTrials = 20;
+
+struct ReportOptions {
+  std::vector<std::string> experiments;
+  std::string html;
+  bool markdown = false;
+  bool redact = false;
+  bool force = false;
+};
+
+struct Subject {
+  ExperimentDetail detail;
+  std::vector<TrialRow> ranked;  // the best first, those without a value last
+};
+
+std::vector<Subject> ReadSubjects(const Store& store,
+                                  const std::vector<std::int64_t>& ids) {
+  std::vector<Subject> subjects;
+  for (const std::int64_t id : ids) {
+    Subject subject{.detail = FindExperimentDetail(store, id)};
+    subject.ranked = ListTrials(store, subject.detail.row);
+    const bool smaller = subject.detail.row.smaller_is_better;
+    std::ranges::stable_sort(
+        subject.ranked, [&](const TrialRow& a, const TrialRow& b) {
+          if (!a.best || !b.best) return a.best && !b.best;
+          return IsBetter(a.best->value, b.best->value, smaller);
+        });
+    subjects.push_back(std::move(subject));
+  }
+  return subjects;
+}
+
+// A table of the best trials, for browsers without JavaScript.
+std::string NoscriptHtml(const std::vector<Subject>& subjects) {
+  std::string html = "<p>This page needs JavaScript for its plots.</p>\n";
+  for (const Subject& subject : subjects) {
+    const ExperimentRow& row = subject.detail.row;
+    html +=
+        "<h2>" + std::to_string(row.id) + " " + EscapeHtml(row.name) +
+        "</h2>\n<table><tr><th>trial</th><th>" + EscapeHtml(row.metric) +
+        "</th><th>batches</th><th>state</th><th>hyperparameters</th></tr>\n";
+    const std::size_t shown = std::min(subject.ranked.size(), kNoscriptTrials);
+    for (std::size_t i = 0; i < shown; ++i) {
+      const TrialRow& trial = subject.ranked[i];
+      html += "<tr><td>" + ToString(trial.id) + "</td><td>" +
+              (trial.best ? FormatMetric(trial.best->value) : "-") +
+              "</td><td>" + std::to_string(trial.batches) + "</td><td>" +
+              std::string(StateName(trial.state)) + "</td><td>" +
+              EscapeHtml(FormatValue(trial.hparams)) + "</td></tr>\n";
+    }
+    html += "</table>\n<p>" + std::to_string(shown) + " of " +
+            std::to_string(subject.ranked.size()) + " trials.</p>\n";
+  }
+  return html;
+}
+
+std::string TitleOf(const std::vector<Subject>& subjects) {
+  if (subjects.size() == 1) {
+    const ExperimentRow& row = subjects[0].detail.row;
+    return "dtrain: experiment " + std::to_string(row.id) + ", " + row.name;
+  }
+  std::vector<std::string> ids;
+  for (const Subject& subject : subjects) {
+    ids.push_back(std::to_string(subject.detail.row.id));
+  }
+  return "dtrain: experiments " + Join(ids, ", ");
+}
+
+void WriteHtml(const Store& store, const std::vector<Subject>& subjects,
+               const ReportOptions& options, const GlobalOptions& globals) {
+  if (!HasPage()) {
+    throw Error(ErrorKind::kResources,
+                "this dtrain was built without the page; install node-d3 and "
+                "build again, or use --md");
+  }
+  NewFile file(options.html, options.force,
+               "--html");  // refuses before the work
+  Bundle bundle;
+  nlohmann::json experiments = nlohmann::json::array();
+  std::size_t rows = 0;
+  for (const Subject& subject : subjects) {
+    experiments.push_back(
+        ExperimentData(store, subject.detail,
+                       {.redact = options.redact,
+                        .max_rows = PageOptions{}.max_rows / subjects.size()},
+                       bundle));
+    rows += experiments.back().at("metrics").at("rows").get<std::size_t>();
+  }
+  const std::string now = FormatTime(std::chrono::duration_cast<Timestamp>(
+      std::chrono::system_clock::now().time_since_epoch()));
+  const std::string html = ReportHtml(
+      {.title = TitleOf(subjects),
+       .noscript = options.redact ? std::string() : NoscriptHtml(subjects),
+       .footer = "Written by dtrain " + std::string(kVersion) + ", " + now +
+                 (options.redact ? ", redacted" : "")},
+      bundle.Finish({{"version", 1},
+                     {"dtrain", kVersion},
+                     {"redacted", options.redact},
+                     {"experiments", std::move(experiments)}}));
+  file.Write(std::as_bytes(std::span(html)));
+  file.Keep();
+  Say(globals, "wrote " + options.html + ": " +
+                   FormatBytes(static_cast<std::int64_t>(html.size())) + ", " +
+                   std::to_string(rows) +
+                   " metric values; open it in a browser");
+}
+
+void WriteMarkdown(const Store& store, std::vector<Subject> subjects,
+                   const ReportOptions& options) {
+  std::vector<MarkdownSubject> all;
+  for (Subject& subject : subjects) {
+    Bundle unused;
+    all.push_back({.data = ExperimentData(store, subject.detail,
+                                          {.redact = options.redact}, unused),
+                   .ranked = std::move(subject.ranked)});
+  }
+  std::cout << MarkdownReport(all);
+}
+
+int Report(const ReportOptions& options, const GlobalOptions& globals) {
+  if (options.html.empty() && !options.markdown) {
+    throw Error(ErrorKind::kUsage,
+                "expected --html FILE for a page, or --md for Markdown");
+  }
+  const auto ids = ParseExperimentIds(options.experiments);
+  if (ids.size() > kMaxExperiments) {
+    throw Error(ErrorKind::kUsage,
+                "at most " + std::to_string(kMaxExperiments) +
+                    " experiments fit into one report, got " +
+                    std::to_string(ids.size()));
+  }
+  const Store store = OpenStore(globals);
+  std::vector<Subject> subjects = ReadSubjects(store, ids);
+  if (!options.html.empty()) WriteHtml(store, subjects, options, globals);
+  if (options.markdown) WriteMarkdown(store, std::move(subjects), options);
+  return kExitDone;
+}
+
+}  // namespace
+
+CommandRun SetUpReport(CLI::App& app) {
+  auto options = std::make_shared<ReportOptions>();
+  AddOption(app, "EXP", options->experiments, "Experiments").Required();
+  AddOption(app, "--html", options->html,
+            "Write a page with all metrics and plots, one file without "
+            "requests")
+      .TypeName("FILE")
+      .IsPath();
+  AddFlag(app, "--md", options->markdown,
+          "Print a summary in Markdown, for a CI job");
+  AddFlag(app, "--redact", options->redact,
+          "Leave out host, user, paths, logs and command lines");
+  AddFlag(app, "--force", options->force, "Replace an existing file");
+  SetHelp(app,
+          {.exits = ReaderExits(),
+           .examples = {
+               {"Write a page of two experiments, to send to others",
+                "dtrain report 3 4 --html report.html"},
+               {"Add a summary to a CI job's page", "dtrain report 3 --md"}}});
+  return RunWith(Report, options);
+}
+
+}  // namespace dtrain

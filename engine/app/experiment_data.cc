@@ -1,0 +1,431 @@
+#include "engine/app/experiment_data.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/analysis/importance.h"
+#include "engine/analysis/search_axes.h"
+#include "engine/analysis/statistics.h"
+#include "engine/app/stores.h"
+#include "engine/app/trial_values.h"
+#include "engine/base/error.h"
+#include "engine/base/json.h"
+#include "engine/page/redaction.h"
+#include "engine/report/json_view.h"
+#include "engine/store/store.h"
+#include "engine/store/trial_log.h"
+
+// The data of the page has two parts: a document with everything that is read
+// by name, and columns of numbers. Metrics are the bulk of it. Their rows are
+// grouped by series, the values of one metric of one trial, so that batches and
+// times grow within a series and compress to almost nothing as differences.
+
+namespace dtrain {
+namespace {
+
+using nlohmann::json;
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+constexpr double kQuantile = 0.1;              // of importance
+constexpr std::int64_t kLogLines = 40;         // of a trial that failed
+constexpr std::size_t kMaxLogs = 50;           // trials
+constexpr std::size_t kMaxLogBytes = 8 << 10;  // of a trial
+constexpr std::size_t kColumns = 1024;         // of a series that is thinned
+
+double SecondsSince(Timestamp start, const std::optional<Timestamp>& time) {
+  if (!time) return kNone;
+  return std::chrono::duration<double>(*time - start).count();
+}
+
+json MillisecondsJson(const std::optional<Timestamp>& time) {
+  if (!time) return nullptr;
+  return std::chrono::duration_cast<std::chrono::milliseconds>(*time).count();
+}
+
+json PointsJson(const std::vector<CurvePoint>& points) {
+  json array = json::array();
+  for (const auto& [x, y] : points) {
+    array.push_back({JsonNumber(x), JsonNumber(y)});
+  }
+  return array;
+}
+
+// ---- Trials.
+
+json TrialColumns(const std::vector<TrialRow>& trials, Timestamp start,
+                  Bundle& bundle) {
+  std::vector<std::int64_t> numbers, batches, best_batches, restarts, rungs,
+      states;
+  std::vector<double> best, latest, started, ended, seconds;
+  std::vector<Span> spans;
+  for (const TrialRow& trial : trials) {
+    numbers.push_back(trial.id.number);
+    states.push_back(static_cast<std::int64_t>(trial.state));
+    batches.push_back(trial.batches);
+    best.push_back(trial.best ? trial.best->value : kNone);
+    best_batches.push_back(trial.best ? trial.best->batches : 0);
+    latest.push_back(trial.latest ? trial.latest->value : kNone);
+    started.push_back(SecondsSince(start, trial.started));
+    ended.push_back(SecondsSince(start, trial.ended));
+    seconds.push_back(trial.seconds);
+    restarts.push_back(trial.restarts);
+    rungs.push_back(trial.rung);
+    if (std::isnan(started.back())) continue;
+    const double end = std::isnan(ended.back()) ? started.back() + trial.seconds
+                                                : ended.back();
+    spans.push_back({started.back(), std::max(end, started.back())});
+  }
+  std::vector<std::int64_t> lanes(trials.size());
+  const std::vector<std::size_t> packed = PackLanes(spans);
+  for (std::size_t i = 0, next = 0; i < trials.size(); ++i) {
+    if (!std::isnan(started[i])) {
+      lanes[i] = static_cast<std::int64_t>(packed[next++]);
+    }
+  }
+  return {{"number", bundle.Deltas(numbers)},
+          {"state", bundle.Integers(states)},
+          {"batches", bundle.Integers(batches)},
+          {"best", bundle.Doubles(best)},
+          {"best_batches", bundle.Integers(best_batches)},
+          {"latest", bundle.Doubles(latest)},
+          {"started", bundle.Doubles(started)},
+          {"ended", bundle.Doubles(ended)},
+          {"seconds", bundle.Floats(seconds)},
+          {"restarts", bundle.Integers(restarts)},
+          {"rung", bundle.Integers(rungs)},
+          {"lane", bundle.Integers(lanes)}};
+}
+
+json StateNamesJson() {
+  json names = json::array();
+  for (int i = 0; i <= static_cast<int>(State::kStopped); ++i) {
+    names.push_back(StateName(static_cast<State>(i)));
+  }
+  return names;
+}
+
+// Reasons of trials that have one, by number.
+json Reasons(const std::vector<TrialRow>& trials) {
+  json reasons = json::object();
+  for (const TrialRow& trial : trials) {
+    if (!trial.reason.empty()) {
+      reasons[std::to_string(trial.id.number)] = trial.reason;
+    }
+  }
+  return reasons;
+}
+
+std::string LogTail(const Store& store, TrialId trial) {
+  std::string text;
+  TrialLogReader reader(store.layout().TrialLog(trial));
+  reader.SeekToTail(kLogLines);
+  while (const auto record = reader.Next()) text += record->text + "\n";
+  if (text.size() <= kMaxLogBytes) return text;
+  return text.substr(text.size() - kMaxLogBytes);
+}
+
+// The last log lines of trials that failed, by number.
+json FailureLogs(const Store& store, const std::vector<TrialRow>& trials) {
+  json logs = json::object();
+  for (const TrialRow& trial : trials) {
+    if (trial.state != State::kError || logs.size() >= kMaxLogs) continue;
+    try {
+      logs[std::to_string(trial.id.number)] = LogTail(store, trial.id);
+    } catch (const Error& error) {
+      logs[std::to_string(trial.id.number)] = error.what();
+    }
+  }
+  return logs;
+}
+
+json CheckpointColumns(const Store& store, std::int64_t experiment,
+                       Bundle& bundle) {
+  std::vector<std::int64_t> trials, batches, bytes;
+  json uuids = json::array();
+  for (const CheckpointRow& row : store.Checkpoints(experiment)) {
+    trials.push_back(row.trial.number);
+    batches.push_back(row.batches);
+    bytes.push_back(row.bytes);
+    uuids.push_back(row.uuid);
+  }
+  return {{"trial", bundle.Deltas(trials)},
+          {"batches", bundle.Integers(batches)},
+          {"bytes", bundle.Integers(bytes)},
+          {"uuid", std::move(uuids)}};
+}
+
+json AxisJson(const SearchAxis& axis, const std::vector<TrialRow>& trials,
+              Bundle& bundle) {
+  std::vector<double> places;
+  for (const TrialRow& trial : trials) {
+    places.push_back(PlaceOn(axis, trial.hparams));
+  }
+  return {{"name", axis.name},       {"log", axis.log},
+          {"low", axis.low},         {"high", axis.high},
+          {"choices", axis.choices}, {"values", bundle.Doubles(places)}};
+}
+
+// ---- Metrics.
+
+struct SeriesRow {
+  std::int64_t batches = 0;
+  std::int64_t milliseconds = 0;  // since the experiment's creation
+  double value = 0;
+};
+
+struct Series {
+  std::int64_t trial = 0;
+  std::size_t metric = 0;  // index in the list of metrics
+  std::vector<SeriesRow> rows;
+};
+
+// Collects all metrics of an experiment by series, in bounded memory: beyond
+// `max_rows`, series are thinned, more of them the more there are.
+class SeriesCollector {
+ public:
+  SeriesCollector(const ExperimentRow& experiment, std::size_t max_rows)
+      : experiment_(experiment), max_rows_(max_rows) {}
+
+  void Add(const MetricRow& row) {
+    if (row.trial.number != trial_) Flush();
+    trial_ = row.trial.number;
+    const auto key = std::pair(row.kind, row.name);
+    const auto [found, is_new] = metrics_.emplace(key, metrics_.size());
+    if (is_new) names_.push_back(key);
+    Series& series = open_[found->second];
+    const auto since = std::chrono::duration_cast<std::chrono::milliseconds>(
+        row.time - experiment_.created);
+    series.rows.push_back(
+        {row.batches, std::max<std::int64_t>(since.count(), 0), row.value});
+    ++total_;
+    if (row.epoch > 0) {
+      batches_per_epoch_ = static_cast<double>(row.batches) / row.epoch;
+    }
+    if (row.name == experiment_.metric && row.kind == MetricKind::kValidation) {
+      observations_.push_back({.time = row.time,
+                               .trial = row.trial.number,
+                               .batches = row.batches,
+                               .value = row.value});
+    }
+  }
+
+  void Flush() {
+    for (auto& [metric, series] : open_) {
+      series.trial = trial_;
+      series.metric = metric;
+      if (columns_ != 0) Thin(series);
+      kept_ += series.rows.size();
+      all_.push_back(std::move(series));
+    }
+    open_.clear();
+    while (kept_ > max_rows_ && columns_ != 1) {
+      columns_ = columns_ == 0 ? kColumns : columns_ / 2;
+      kept_ = 0;
+      for (Series& series : all_) {
+        Thin(series);
+        kept_ += series.rows.size();
+      }
+    }
+  }
+
+  json ToJson(Bundle& bundle) const {
+    std::vector<std::int64_t> trials, metrics, counts, batches, times;
+    std::vector<double> values;
+    for (const Series& series : all_) {
+      trials.push_back(series.trial);
+      metrics.push_back(static_cast<std::int64_t>(series.metric));
+      counts.push_back(static_cast<std::int64_t>(series.rows.size()));
+      for (const SeriesRow& row : series.rows) {
+        batches.push_back(row.batches);
+        times.push_back(row.milliseconds);
+        values.push_back(row.value);
+      }
+    }
+    json names = json::array();
+    for (const auto& [kind, name] : names_) {
+      names.push_back({{"name", name}, {"kind", MetricKindName(kind)}});
+    }
+    return {{"names", std::move(names)},
+            {"rows", total_},
+            {"thinned", columns_ != 0},
+            {"batches_per_epoch",
+             batches_per_epoch_ ? json(*batches_per_epoch_) : json(nullptr)},
+            {"trial", bundle.Deltas(trials)},
+            {"metric", bundle.Integers(metrics)},
+            {"count", bundle.Integers(counts)},
+            {"batches", bundle.Deltas(batches)},
+            {"milliseconds", bundle.Deltas(times)},
+            {"value", bundle.Floats(values)}};
+  }
+
+  // Validations of the searcher's metric, in the order of their times.
+  std::vector<Observation> TakeObservations() {
+    std::ranges::stable_sort(observations_, {}, &Observation::time);
+    return std::move(observations_);
+  }
+
+ private:
+  void Thin(Series& series) const {
+    std::vector<CurvePoint> curve;
+    for (const SeriesRow& row : series.rows) {
+      curve.emplace_back(static_cast<double>(row.batches), row.value);
+    }
+    std::vector<SeriesRow> kept;
+    for (const std::size_t i : DecimatedPoints(curve, columns_)) {
+      kept.push_back(series.rows[i]);
+    }
+    series.rows = std::move(kept);
+  }
+
+  const ExperimentRow& experiment_;
+  const std::size_t max_rows_;
+  std::map<std::pair<MetricKind, std::string>, std::size_t> metrics_;
+  std::vector<std::pair<MetricKind, std::string>> names_;
+  std::map<std::size_t, Series> open_;  // of the trial that is read
+  std::vector<Series> all_;
+  std::vector<Observation> observations_;
+  std::optional<double> batches_per_epoch_;
+  std::int64_t trial_ = 0;
+  std::size_t total_ = 0;
+  std::size_t kept_ = 0;
+  std::size_t columns_ = 0;  // 0: nothing is thinned
+};
+
+// ---- Analysis.
+
+json HistoryJson(const std::vector<Observation>& observations,
+                 const ExperimentRow& row) {
+  const auto best = [&](Effort effort) {
+    return PointsJson(
+        BestSoFar(observations, effort, row.created, row.smaller_is_better));
+  };
+  return {{"trials", best(Effort::kTrials)},
+          {"batches", best(Effort::kBatches)},
+          {"seconds", best(Effort::kSeconds)}};
+}
+
+std::vector<TrialOutcome> OutcomesOf(const std::vector<SearchAxis>& axes,
+                                     const std::vector<TrialRow>& trials,
+                                     const TrialValues& values) {
+  std::vector<TrialOutcome> outcomes;
+  for (const TrialRow& trial : trials) {
+    const auto value = values.values.find(trial.id.number);
+    if (value == values.values.end() || !std::isfinite(value->second)) continue;
+    TrialOutcome outcome{.value = value->second};
+    for (const SearchAxis& axis : axes) {
+      outcome.places.push_back(PlaceOn(axis, trial.hparams));
+    }
+    outcomes.push_back(std::move(outcome));
+  }
+  return outcomes;
+}
+
+json ImportanceJson(const Store& store, const ExperimentDetail& detail,
+                    const std::vector<SearchAxis>& axes,
+                    const std::vector<TrialRow>& trials) {
+  if (axes.empty()) return {{"why", "the search has no hyperparameters"}};
+  TrialValues values;
+  try {
+    values = ReadTrialValues(store, detail, trials, detail.row.metric, {});
+  } catch (const Error& error) {
+    return {{"why", error.what()}};
+  }
+  const auto outcomes = OutcomesOf(axes, trials, values);
+  if (outcomes.size() < kMinImportanceTrials) {
+    return {{"why", std::to_string(outcomes.size()) +
+                        " trials have a finite value, and importance needs " +
+                        std::to_string(kMinImportanceTrials)}};
+  }
+  const bool smaller = detail.row.smaller_is_better;
+  json items = json::array();
+  for (const HparamImportance& one :
+       HparamImportances(axes, outcomes, smaller, kQuantile)) {
+    items.push_back({{"name", one.name},
+                     {"share", one.share},
+                     {"correlation", one.correlation ? json(*one.correlation)
+                                                     : json(nullptr)}});
+  }
+  return {{"items", std::move(items)},
+          {"place", values.PlaceText()},
+          {"trials", outcomes.size()},
+          {"best", CountBest(outcomes, smaller, kQuantile)}};
+}
+
+json RungsJson(const std::vector<TrialRow>& trials) {
+  std::vector<RungProgress> progress;
+  for (const TrialRow& trial : trials) {
+    progress.push_back({.completed = static_cast<std::size_t>(trial.rung),
+                        .ended = IsFinal(trial.state)});
+  }
+  json rungs = json::array();
+  for (const RungCount& one : CountRungs(progress)) {
+    rungs.push_back({{"reached", one.reached()},
+                     {"went_on", one.went_on},
+                     {"ended", one.ended},
+                     {"open", one.open}});
+  }
+  return rungs;
+}
+
+json RecordJson(const ExperimentDetail& detail) {
+  const ExperimentRow& row = detail.row;
+  return {{"id", row.id},
+          {"name", row.name},
+          {"description", row.description},
+          {"labels", row.labels},
+          {"note", detail.note},
+          {"state", StateName(row.state)},
+          {"error", row.error},
+          {"searcher", row.searcher},
+          {"metric", row.metric},
+          {"smaller_is_better", row.smaller_is_better},
+          {"seed", row.seed},
+          {"created", MillisecondsJson(row.created)},
+          {"started", MillisecondsJson(row.started)},
+          {"ended", MillisecondsJson(row.ended)},
+          {"seconds", row.seconds},
+          {"best", BestJson(row.best, row.metric, {row.id, row.best_trial})},
+          {"config", detail.config},
+          {"yaml", detail.yaml},
+          {"provenance", detail.provenance}};
+}
+
+}  // namespace
+
+json ExperimentData(const Store& store, const ExperimentDetail& detail,
+                    const PageOptions& options, Bundle& bundle) {
+  const ExperimentRow& row = detail.row;
+  const std::vector<TrialRow> trials = ListTrials(store, row);
+  const std::vector<SearchAxis> axes =
+      SearchAxes(detail.config.value("hyperparameters", json::object()),
+                 row.searcher == "grid");
+  SeriesCollector metrics(row, options.max_rows);
+  store.ForEachMetric({.experiment = row.id},
+                      [&](const MetricRow& one) { metrics.Add(one); });
+  metrics.Flush();
+  json data = RecordJson(detail);
+  data["unit"] = UnitName(CountedUnit(store, row.id));
+  data["states"] = StateNamesJson();
+  data["trials"] = TrialColumns(trials, row.created, bundle);
+  data["searched"] = json::array();
+  for (const SearchAxis& axis : axes) {
+    data["searched"].push_back(AxisJson(axis, trials, bundle));
+  }
+  data["reasons"] = Reasons(trials);
+  data["logs"] = FailureLogs(store, trials);
+  data["checkpoints"] = CheckpointColumns(store, row.id, bundle);
+  data["metrics"] = metrics.ToJson(bundle);
+  data["history"] = HistoryJson(metrics.TakeObservations(), row);
+  data["importance"] = ImportanceJson(store, detail, axes, trials);
+  data["rungs"] = RungsJson(trials);
+  if (options.redact) Redact(data);
+  return data;
+}
+
+}  // namespace dtrain

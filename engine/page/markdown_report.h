@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace dtrain {
+
+struct TrialRow;
+
+/// What the Markdown report shows of one experiment: ExperimentData, and its
+/// trials from the best to the worst (those without a value last).
+struct MarkdownSubject {
+  nlohmann::json data;
+  std::vector<TrialRow> ranked;
+};
+
+/// Returns a summary in Markdown, for a CI job's page or a merge request: the
+/// record of each experiment, its 20 best trials with the hyperparameters that
+/// vary, and their importance. At most 900 kB: GitHub refuses a summary above 1
+/// MiB. It says what it leaves out.
+std::string MarkdownReport(const std::vector<MarkdownSubject>& subjects);
+
+/// Escapes a text for a cell of a Markdown table.
+std::string MarkdownCell(const std::string& text);
+
+}  // namespace dtrain

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace dtrain {
+
+// The parts of the page, embedded when dtrain was built.
+extern const char kPage_script[];
+extern const char kPage_style[];
+extern const char kPage_html[];
+
+/// False in a build without d3, which the page needs.
+bool HasPage();
+
+struct ReportText {
+  std::string title;
+  std::string noscript;  // HTML for readers without JavaScript
+  std::string footer;
+};
+
+/// Returns an HTML file that shows `bundle` (Bundle::Finish). It needs no other
+/// file and makes no request: its Content-Security-Policy allows its own script
+/// and style by their hashes and nothing else. Throws Error(kFailed).
+std::string ReportHtml(const ReportText& text, std::string_view bundle);
+
+/// Escapes a text for HTML content and for attributes in double quotes.
+std::string EscapeHtml(std::string_view text);
+
+}  // namespace dtrain

@@ -1,0 +1,164 @@
+// Builds the page from the data.
+
+import {FilterError, matches, parseFilter} from './query.js';
+import {Data, decodeBase64, formatDuration, formatNumber, inflate, readBundle} from './data.js';
+import {State} from './state.js';
+import {choice, element} from './chart.js';
+import {Contour, Curves, Distribution, History, Importance, Parallel, Pareto, Rungs, Slice,
+  Timeline, experimentColor} from './plots.js';
+import {flatten, Table, TrialView} from './table.js';
+
+const MAX_SLICES = 60;
+
+function timeText(milliseconds) {
+  return milliseconds === null ? '–' : new Date(milliseconds).toLocaleString();
+}
+
+function summary(data) {
+  const section = element('section', {class: 'card wide', id: 'summary'}, element('h2', {}, 'Summary'));
+  for (const one of data.experiments) {
+    const states = new Map();
+    let seconds = 0;
+    for (let i = one.first; i < one.first + one.count; ++i) {
+      const name = data.stateOf(i);
+      states.set(name, (states.get(name) || 0) + 1);
+      seconds += data.trials.seconds[i];
+    }
+    const facts = [
+      ['state', one.state + (one.error ? ': ' + one.error : '')],
+      ['searcher', `${one.searcher}, ${one.metric} (${one.smaller_is_better ? 'smallest' : 'largest'})`],
+      ['best', one.best ? `${formatNumber(Number(one.best.value))} in trial ${one.best.trial} ` +
+          `after ${one.best.batches} ${one.unit}` : 'none'],
+      ['trials', [...states].map(([name, count]) => `${count} ${name}`).join(', ') || 'none'],
+      ['time', `${formatDuration(one.seconds)}, ${formatDuration(seconds)} in trials; ` +
+          `created ${timeText(one.created)}`],
+      ['metrics', `${one.metrics.rows} values` + (one.metrics.thinned ?
+          ', thinned for this page; extremes are kept' : '')],
+    ];
+    if (one.labels.length) facts.push(['labels', one.labels.join(', ')]);
+    if (one.note) facts.push(['note', one.note]);
+    const title = element('h3', {}, element('span', {class: 'swatch block'}), ` ${one.id} ${one.name}`);
+    title.firstChild.style.background = experimentColor(one.index);
+    section.append(title, element('table', {class: 'facts'}, ...facts.map(([name, value]) =>
+      element('tr', {}, element('th', {scope: 'row'}, name), element('td', {}, value)))));
+    if (one.best) {
+      section.append(element('p', {class: 'note'}, `dtrain reproduce ${one.best.trial}` +
+          (one.best.checkpoint ? ` · dtrain checkpoint export ${one.best.checkpoint} DIR` : '')));
+    }
+  }
+  return section;
+}
+
+function records(data) {
+  const section = element('section', {class: 'card wide', id: 'configuration'},
+      element('h2', {}, 'Configuration and provenance'));
+  for (const one of data.experiments) {
+    section.append(
+        element('details', {}, element('summary', {}, `${one.id} ${one.name}: YAML`),
+            element('pre', {}, one.yaml)),
+        element('details', {}, element('summary', {}, `${one.id} ${one.name}: provenance`),
+            element('table', {class: 'facts'}, ...flatten(one.provenance).map(([name, value]) =>
+              element('tr', {}, element('th', {scope: 'row'}, name), element('td', {}, value))))));
+  }
+  return section;
+}
+
+// Filter, metric and scale of all plots, always in sight.
+function toolbar(state) {
+  const {data} = state;
+  const filter = element('input', {type: 'search', id: 'filter', spellcheck: 'false',
+    placeholder: 'filter: ' + exampleFilter(data), 'aria-label': 'filter of trials'});
+  filter.value = state.get('filter');
+  filter.addEventListener('input', () => state.set({filter: filter.value}));
+  const shown = element('span', {class: 'fact', id: 'shown', role: 'status'});
+  const error = element('p', {class: 'error', id: 'filter-error', role: 'alert'});
+  const clear = element('button', {type: 'button', id: 'clear', onclick: () => {
+    filter.value = '';
+    state.hidden.clear();
+    state.set({filter: '', brush: ''});
+  }}, 'Clear');
+  const metrics = data.metrics.map((one) => [one.key, `${one.name} (${one.kind})`]);
+  const bar = element('div', {class: 'toolbar'},
+      ...(metrics.length ? [choice('metric', metrics, state.metric(), (metric) => state.set({metric}))] : []),
+      choice('scale', [['', 'linear'], ['y', 'log']], state.get('log'), (log) => state.set({log})),
+      filter, shown, clear, themeButton(state), error);
+  if (data.experiments.length > 1) bar.append(experimentToggles(state));
+  state.onChange(() => {
+    shown.textContent = `${state.shown} of ${data.trials.count} trials`;
+    error.textContent = state.error;
+    clear.hidden = state.shown === data.trials.count && !state.error;
+    if (document.activeElement !== filter) filter.value = state.get('filter');
+  });
+  return bar;
+}
+
+function exampleFilter(data) {
+  const axis = data.axes.find((one) => !one.choices.length);
+  return axis ? `hp.${axis.name} < ${formatNumber((axis.low + axis.high) / 2)} and state != ERROR` :
+    'state == COMPLETED';
+}
+
+function experimentToggles(state) {
+  const list = element('div', {class: 'toggles'});
+  for (const one of state.data.experiments) {
+    const box = element('input', {type: 'checkbox', checked: true});
+    box.addEventListener('change', () => state.toggleExperiment(one.index));
+    const swatch = element('span', {class: 'swatch block'});
+    swatch.style.background = experimentColor(one.index);
+    list.append(element('label', {}, box, swatch, ` ${one.id} ${one.name}`));
+    state.onChange(() => { box.checked = !state.hidden.has(one.index); });
+  }
+  return list;
+}
+
+function themeButton(state) {
+  const apply = () => { document.documentElement.dataset.theme = state.get('theme') || ''; };
+  apply();
+  return element('button', {type: 'button', id: 'theme', title: 'light or dark', onclick: () => {
+    const dark = getComputedStyle(document.documentElement).getPropertyValue('--dark').trim() === '1';
+    state.values.theme = dark ? 'light' : 'dark';
+    apply();
+    state.set({});
+  }}, '◐');
+}
+
+function build(data) {
+  const state = new State(data);
+  const [one] = data.experiments;
+  if (!location.hash.includes('sort=')) state.values.sort = one?.smaller_is_better ? 'best' : '-best';
+  const main = document.querySelector('main');
+  const charts = [new History(state), new Distribution(state), new Curves(state), new Parallel(state),
+    new Importance(state), new Contour(state), new Pareto(state), new Rungs(state),
+    new Timeline(state)];
+  const varying = data.axes.filter((axis) => axis.high > axis.low);
+  const slices = varying.slice(0, MAX_SLICES).map((axis) => new Slice(state, axis));
+  const sliceCard = element('section', {class: 'card wide', id: 'slices'},
+      element('h2', {}, 'Slices'), element('p', {class: 'about'},
+          'Each hyperparameter against the metric. Colors: rank, the darkest is the best.' +
+          (slices.length < varying.length ? ` ${slices.length} of ${varying.length} shown.` : '')),
+      element('div', {class: 'slices'}, ...slices.map((chart) => chart.card)));
+  const table = new Table(state);
+  const view = new TrialView(state);
+  document.querySelector('header').append(toolbar(state));
+  main.replaceChildren(summary(data), ...charts.map((chart) => chart.card),
+      ...(slices.length ? [sliceCard] : []), table.card, records(data), view.dialog);
+  state.changed();
+  return {state, data, charts, slices, table};
+}
+
+async function start() {
+  const message = document.getElementById('message');
+  try {
+    const text = document.getElementById('data').textContent.trim();
+    const data = new Data(readBundle(await inflate(decodeBase64(text))));
+    // For the console, and for tests.
+    window.dtrain = {...build(data), FilterError, matches, parseFilter};
+    message.remove();
+  } catch (error) {
+    message.textContent = 'The data of this page cannot be read: ' + error.message +
+        '. It needs a browser of 2023 or later.';
+    throw error;
+  }
+}
+
+start();

@@ -1,0 +1,263 @@
+// A chart: a canvas for marks and an SVG above it for axes. A kind of plot
+// derives from Chart and draws.
+
+/* global d3 */
+
+// Colors that people with any color vision tell apart (Okabe and Ito, 2008).
+export const PALETTE = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00',
+  '#56b4e9', '#8c6bb1', '#7f7f7f'];
+
+// From the best trial to the worst: a path through viridis, readable without
+// color by its lightness.
+const RANKS = d3.interpolateRgbBasis(['#440154', '#3b528b', '#21918c', '#5ec962', '#d8c11a']);
+
+/** Color of a share: 0 for the best, 1 for the worst. */
+export function rankColor(share) { return RANKS(share); }
+
+/** Creates an element with attributes, and texts or elements in it. */
+export function element(tag, attributes = {}, ...content) {
+  const created = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith('on')) created.addEventListener(name.slice(2), value);
+    else if (value !== false && value !== null) created.setAttribute(name, value === true ? '' : value);
+  }
+  created.append(...content);
+  return created;
+}
+
+export function themeColor(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim();
+}
+
+/** A select of [value, text] pairs. */
+export function choice(label, options, value, onChange) {
+  const select = element('select', {'aria-label': label, onchange: () => onChange(select.value)},
+      ...options.map(([one, text]) => element('option', {value: one}, text)));
+  select.value = value;
+  return element('label', {class: 'choice'}, label + ' ', select);
+}
+
+/** A scale from values to pixels: linear, logarithmic, or by names. */
+export function scaleOf({low, high, log = false, names = null}, from, to) {
+  if (names && names.length) {
+    return d3.scaleLinear().domain([-0.5, names.length - 0.5]).range([from, to]);
+  }
+  if (!(high > low)) {  // one value: in the middle
+    const pad = Math.abs(low) * 0.05 || 1;
+    [low, high] = [low - pad, low + pad];
+    log = log && low > 0;
+  }
+  const scale = log && low > 0 ? d3.scaleLog() : d3.scaleLinear();
+  return scale.domain([low, high]).range([from, to]);
+}
+
+/** Range of the finite values for which `keep(i)` holds; for `log` the positive ones. */
+export function rangeOf(values, keep = () => true, log = false) {
+  let low = Infinity;
+  let high = -Infinity;
+  for (let i = 0; i < values.length; ++i) {
+    const value = values[i];
+    if (!Number.isFinite(value) || (log && value <= 0) || !keep(i)) continue;
+    if (value < low) low = value;
+    if (value > high) high = value;
+  }
+  return low <= high ? {low, high} : null;
+}
+
+/** An axis of a plot with ticks that fit its length. */
+export function drawAxis(svg, scale, place, {at, length, label, names = null, across = 0}) {
+  const vertical = place === 'left';
+  const axis = vertical ? d3.axisLeft(scale) : d3.axisBottom(scale);
+  const count = Math.max(2, Math.floor(length / (vertical ? 32 : 76)));
+  if (names && names.length) {
+    const step = Math.ceil(names.length / Math.max(1, Math.floor(length / (vertical ? 14 : 60))));
+    axis.tickValues(names.map((_, i) => i).filter((i) => i % step === 0))
+        .tickFormat((i) => shorten(String(names[i]), 14));
+  } else if (scale.base) {
+    const [low, high] = scale.domain();
+    const decades = Math.log10(high / low);
+    if (decades < 1) axis.tickValues(d3.ticks(low, high, count)).tickFormat(d3.format('~g'));
+    else axis.ticks(count, '~g');
+  } else {
+    axis.ticks(count);
+    const [low, high] = scale.domain();
+    const largest = Math.max(Math.abs(low), Math.abs(high));
+    if (largest >= 1e5 || (largest < 1e-3 && largest > 0)) axis.tickFormat(d3.format('~s'));
+  }
+  const group = svg.append('g').attr('class', 'axis')
+      .attr('transform', vertical ? `translate(${at},0)` : `translate(0,${at})`).call(axis);
+  if (across) {
+    group.selectAll('.tick line').clone().attr(vertical ? 'x2' : 'y2', across).attr('class', 'grid');
+  }
+  if (label) {
+    const range = scale.range();
+    group.append('text').attr('class', 'axis-label').text(shorten(label, 60))
+        .attr('text-anchor', vertical ? 'start' : 'end')
+        .attr('x', vertical ? -44 : Math.max(...range)).attr('y', vertical ? Math.min(...range) - 8 : 34);
+  }
+  return group;
+}
+
+export function shorten(text, length) {
+  return text.length <= length ? text : text.slice(0, length - 1) + '…';
+}
+
+/** Base of all plots. A derived class has draw(), and find(x, y) for the pointer. */
+export class Chart {
+  constructor(state, {id, title, height = 300, wide = false, about = ''}) {
+    this.state = state;
+    this.data = state.data;
+    this.height = height;
+    this.margin = {top: 24, right: 16, bottom: 42, left: 58};
+    this.note = element('p', {class: 'note', role: 'status'});
+    this.controls = element('div', {class: 'controls'});
+    this.canvas = element('canvas');
+    this.svgNode = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
+    this.svg = d3.select(this.svgNode);
+    this.plot = element('div', {class: 'plot', tabindex: '0', role: 'img', 'aria-label': title},
+        this.canvas, this.svgNode);
+    this.plot.style.height = height + 'px';
+    this.tip = element('div', {class: 'tip', hidden: true});
+    this.plot.append(this.tip);
+    this.card = element('section', {class: wide ? 'card wide' : 'card', id},
+        element('h2', {}, title), element('p', {class: 'about'}, about),
+        this.controls, this.plot, this.note);
+    this.plot.addEventListener('pointermove', (event) => this.point(event));
+    this.plot.addEventListener('pointerleave', () => this.leave());
+    this.plot.addEventListener('click', (event) => this.click(event));
+    new ResizeObserver(() => this.redraw()).observe(this.plot);
+    state.onChange(() => this.redraw());
+    state.onHover(() => this.redraw());
+  }
+
+  redraw() {
+    if (this.pending) return;
+    this.pending = requestAnimationFrame(() => {
+      this.pending = 0;
+      if (this.busy) return;  // with a drag, whose elements must stay
+      this.prepare();
+      this.say('');
+      this.draw();
+      this.drawn = true;
+    });
+  }
+
+  prepare() {
+    this.width = this.plot.clientWidth;
+    const ratio = window.devicePixelRatio || 1;
+    this.canvas.width = Math.round(this.width * ratio);
+    this.canvas.height = Math.round(this.height * ratio);
+    this.canvas.style.width = this.width + 'px';
+    this.canvas.style.height = this.height + 'px';
+    this.context = this.canvas.getContext('2d');
+    this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.context.clearRect(0, 0, this.width, this.height);
+    this.svg.attr('width', this.width).attr('height', this.height);
+    this.svg.selectAll('.axis, .mark').remove();
+    const {top, right, bottom, left} = this.margin;
+    this.box = {left, top, right: Math.max(this.width - right, left + 10),
+      bottom: this.height - bottom};
+  }
+
+  /** A sentence below the plot: why it is empty, or what it leaves out. */
+  say(text) { this.note.textContent = text; }
+
+  clip() {
+    const {left, top, right, bottom} = this.box;
+    this.context.save();
+    this.context.beginPath();
+    this.context.rect(left, top, right - left, bottom - top);
+    this.context.clip();
+  }
+
+  axes(x, y, labels, names = {}) {
+    const {left, top, right, bottom} = this.box;
+    drawAxis(this.svg, x, 'bottom', {at: bottom, length: right - left, label: labels.x, names: names.x});
+    drawAxis(this.svg, y, 'left', {at: left, length: bottom - top, label: labels.y,
+      names: names.y, across: right - left});
+  }
+
+  dot(x, y, color, radius = 3) {
+    const {context} = this;
+    context.fillStyle = color;
+    context.beginPath();
+    context.arc(x, y, radius, 0, 2 * Math.PI);
+    context.fill();
+  }
+
+  cross(x, y, color) {
+    const {context} = this;
+    context.strokeStyle = color;
+    context.lineWidth = 1.5;
+    context.beginPath();
+    context.moveTo(x - 3, y - 3);
+    context.lineTo(x + 3, y + 3);
+    context.moveTo(x + 3, y - 3);
+    context.lineTo(x - 3, y + 3);
+    context.stroke();
+  }
+
+  ring(x, y) {
+    const {context} = this;
+    context.strokeStyle = themeColor('text');
+    context.lineWidth = 2;
+    context.beginPath();
+    context.arc(x, y, 6, 0, 2 * Math.PI);
+    context.stroke();
+  }
+
+  // Remembers where trials are drawn, for the pointer: [x, y, trial] each.
+  get marks() { return this.places ||= []; }
+
+  find(x, y) {
+    let nearest = -1;
+    let best = 144;  // within 12 pixels
+    for (const [px, py, trial] of this.marks) {
+      const far = (px - x) ** 2 + (py - y) ** 2;
+      if (far < best) [best, nearest] = [far, trial];
+    }
+    return nearest;
+  }
+
+  point(event) {
+    const box = this.plot.getBoundingClientRect();
+    const [x, y] = [event.clientX - box.left, event.clientY - box.top];
+    const trial = this.find(x, y);
+    this.state.hover(trial);
+    this.tip.hidden = trial < 0;
+    if (trial < 0) return;
+    this.tip.textContent = this.textOf(trial);
+    this.tip.style.left = Math.min(x + 12, Math.max(0, this.width - 190)) + 'px';
+    this.tip.style.top = Math.min(y + 12, this.height - 40) + 'px';
+  }
+
+  leave() {
+    this.tip.hidden = true;
+    this.state.hover(-1);
+  }
+
+  click(event) {
+    const box = this.plot.getBoundingClientRect();
+    const trial = this.find(event.clientX - box.left, event.clientY - box.top);
+    if (trial >= 0) this.state.set({trial: this.data.idOf(trial)});
+  }
+
+  textOf(trial) {
+    const value = this.data.valuesAtBest(this.state.metric())[trial];
+    const name = this.state.metric().split('/').slice(1).join('/');
+    return `${this.data.idOf(trial)} · ${this.data.stateOf(trial)}\n${name} ` +
+        String(Number(value.toPrecision(6)));
+  }
+}
+
+/** Shares by rank of the visible trials' values: 0 the best, 1 the worst, NaN for none. */
+export function rankShares(state, values, smaller) {
+  const order = [];
+  for (let i = 0; i < values.length; ++i) {
+    if (state.visible[i] && Number.isFinite(values[i])) order.push(i);
+  }
+  order.sort((a, b) => (smaller ? values[a] - values[b] : values[b] - values[a]));
+  const shares = new Float64Array(values.length).fill(NaN);
+  order.forEach((trial, i) => { shares[trial] = order.length > 1 ? i / (order.length - 1) : 0; });
+  return {shares, order};
+}

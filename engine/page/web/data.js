@@ -1,0 +1,239 @@
+// Reads the bundle that the page embeds (engine/page/bundle.h) and gives it the
+// shape that the plots use: one table of the trials of all experiments, and the
+// series of their metrics.
+
+/** Bytes of a base64 text. */
+export function decodeBase64(text) {
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
+  const binary = atob(text);
+  const bytes = new Uint8Array(binary.length);
+  for (let i = 0; i < bytes.length; ++i) bytes[i] = binary.charCodeAt(i);
+  return bytes;
+}
+
+/** Inflates gzip. */
+export async function inflate(bytes) {
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+/** Splits a bundle into {document, column}: column(ref) decodes a column. */
+export function readBundle(bytes) {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  if (String.fromCharCode(...bytes.subarray(0, 4)) !== 'DTRN') {
+    throw new Error('this file contains no data of dtrain');
+  }
+  const length = view.getUint32(4, true);
+  const text = new TextDecoder().decode(bytes.subarray(8, 8 + length));
+  const columns = bytes.subarray(8 + length);
+  const kinds = {u32: Uint32Array, f32: Float32Array, f64: Float64Array};
+  const column = (ref) => {
+    const kind = kinds[ref.as];
+    const size = kind.BYTES_PER_ELEMENT;
+    const raw = new Uint8Array(ref.n * size);
+    for (let byte = 0; byte < size; ++byte) {
+      const from = ref.at + byte * ref.n;
+      for (let i = 0, to = byte; i < ref.n; ++i, to += size) raw[to] = columns[from + i];
+    }
+    const numbers = new kind(raw.buffer);
+    if (ref.delta) {
+      for (let i = 1; i < ref.n; ++i) numbers[i] += numbers[i - 1];
+    }
+    return numbers;
+  };
+  return {document: JSON.parse(text), column};
+}
+
+/** A hyperparameter's value as text. */
+export function textOf(value) {
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+/** At most six significant digits. */
+export function formatNumber(value) {
+  if (value === null || value === undefined || Number.isNaN(value)) return '–';
+  if (!Number.isFinite(value)) return value > 0 ? '∞' : '−∞';
+  const size = Math.abs(value);
+  const text = size > 0 && (size < 1e-4 || size >= 1e9) ?
+      value.toExponential(5).replace(/\.?0+e/, 'e') : String(Number(value.toPrecision(6)));
+  return text.replaceAll('-', '−');
+}
+
+export function formatDuration(seconds) {
+  if (!Number.isFinite(seconds)) return '–';
+  if (seconds < 120) return formatNumber(Number(seconds.toPrecision(3))) + ' s';
+  const minutes = Math.round(seconds / 60);
+  if (minutes < 120) return minutes + ' min';
+  return Math.floor(minutes / 60) + ' h ' + (minutes % 60) + ' min';
+}
+
+const metricKey = (kind, name) => kind + '/' + name;
+
+// Finds the series of one experiment: by metric, then by trial.
+function indexSeries(experiment, column) {
+  const {metrics} = experiment;
+  const [trial, metric, count] =
+      [metrics.trial, metrics.metric, metrics.count].map(column);
+  experiment.rows = {
+    batches: column(metrics.batches),
+    milliseconds: column(metrics.milliseconds),
+    value: column(metrics.value),
+  };
+  const byMetric = metrics.names.map(() => new Map());
+  experiment.series = new Map(metrics.names.map(
+      (one, i) => [metricKey(one.kind, one.name), byMetric[i]]));
+  let begin = 0;
+  for (let i = 0; i < trial.length; ++i) {
+    byMetric[metric[i]].set(trial[i], [begin, begin + count[i]]);
+    begin += count[i];
+  }
+}
+
+/**
+ * Everything that the page shows. `experiments` are those of the document, with
+ * their series. `trials` has a column for each property, over the trials of all
+ * experiments; a trial is its index there.
+ */
+export class Data {
+  constructor({document, column}) {
+    this.about = document;
+    this.experiments = document.experiments;
+    this.trials = {count: 0};
+    const names = ['number', 'state', 'batches', 'best', 'best_batches', 'latest',
+      'started', 'ended', 'seconds', 'restarts', 'rung', 'lane'];
+    const parts = names.map(() => []);
+    this.experiments.forEach((experiment, e) => {
+      experiment.index = e;
+      experiment.first = this.trials.count;
+      names.forEach((name, i) => parts[i].push(column(experiment.trials[name])));
+      experiment.count = parts[0][e].length;
+      this.trials.count += experiment.count;
+      for (const axis of experiment.searched) axis.values = column(axis.values);
+      const saved = experiment.checkpoints;
+      for (const name of ['trial', 'batches', 'bytes']) saved[name] = column(saved[name]);
+      indexSeries(experiment, column);
+    });
+    names.forEach((name, i) => { this.trials[name] = this.joined(parts[i]); });
+    this.trials.experiment = new Uint16Array(this.trials.count);
+    for (const one of this.experiments) {
+      this.trials.experiment.fill(one.index, one.first, one.first + one.count);
+    }
+    this.axes = this.joinAxes();
+    this.metrics = this.listMetrics();
+    this.atBest = new Map();
+  }
+
+  joined(parts) {
+    const all = new Float64Array(this.trials.count);
+    let at = 0;
+    for (const part of parts) {
+      all.set(part, at);
+      at += part.length;
+    }
+    return all;
+  }
+
+  // Searched hyperparameters of all experiments. Axes of one name are one, with
+  // all choices and a range that contains all.
+  joinAxes() {
+    const axes = new Map();
+    for (const experiment of this.experiments) {
+      for (const own of experiment.searched) {
+        if (!axes.has(own.name)) {
+          axes.set(own.name, {...own, choices: [],
+            values: new Float64Array(this.trials.count).fill(NaN)});
+        }
+        const axis = axes.get(own.name);
+        const places = own.choices.map((choice) => this.addChoice(axis, choice));
+        for (let i = 0; i < experiment.count; ++i) {
+          const value = own.values[i];
+          axis.values[experiment.first + i] =
+              places.length && !Number.isNaN(value) ? places[value] : value;
+        }
+        axis.log = axis.log && own.log;
+        axis.low = Math.min(axis.low, own.low);
+        axis.high = Math.max(axis.high, own.high);
+      }
+    }
+    for (const axis of axes.values()) {
+      if (axis.choices.length) Object.assign(axis, {low: 0, high: axis.choices.length - 1});
+    }
+    return [...axes.values()];
+  }
+
+  addChoice(axis, choice) {
+    const text = JSON.stringify(choice);
+    const place = axis.choices.findIndex((one) => JSON.stringify(one) === text);
+    return place >= 0 ? place : axis.choices.push(choice) - 1;
+  }
+
+  // Metrics by kind and name, those of validations first.
+  listMetrics() {
+    const all = new Map();
+    for (const kind of ['validation', 'training']) {
+      for (const experiment of this.experiments) {
+        for (const one of experiment.metrics.names) {
+          if (one.kind === kind) all.set(metricKey(kind, one.name), one);
+        }
+      }
+    }
+    return [...all].map(([key, one]) => ({key, ...one}));
+  }
+
+  experimentOf(trial) { return this.experiments[this.trials.experiment[trial]]; }
+
+  /** "3.7" */
+  idOf(trial) { return this.experimentOf(trial).id + '.' + this.trials.number[trial]; }
+
+  /** The trial called "3.7", or −1. */
+  trialOf(id) {
+    const [experiment, number] = id.split('.').map(Number);
+    const found = this.experiments.find((one) => one.id === experiment);
+    if (!found) return -1;
+    const numbers = this.trials.number.subarray(found.first, found.first + found.count);
+    const at = numbers.indexOf(number);
+    return at < 0 ? -1 : found.first + at;
+  }
+
+  stateOf(trial) { return this.experimentOf(trial).states[this.trials.state[trial]]; }
+
+  /** Points of a trial's metric: {batches, milliseconds, value}, or null. */
+  series(trial, key) {
+    const {series, rows} = this.experimentOf(trial);
+    const range = series.get(key)?.get(this.trials.number[trial]);
+    if (!range) return null;
+    return {
+      batches: rows.batches.subarray(...range),
+      milliseconds: rows.milliseconds.subarray(...range),
+      value: rows.value.subarray(...range),
+    };
+  }
+
+  /** A metric's values at the trials' best validations; NaN for none. */
+  valuesAtBest(key) {
+    if (!this.atBest.has(key)) {
+      const values = new Float64Array(this.trials.count);
+      for (let i = 0; i < values.length; ++i) values[i] = this.valueAtBest(i, key);
+      this.atBest.set(key, values);
+    }
+    return this.atBest.get(key);
+  }
+
+  valueAtBest(trial, key) {
+    if (key === metricKey('validation', this.experimentOf(trial).metric)) {
+      return this.trials.best[trial];  // in full precision
+    }
+    const series = this.series(trial, key);
+    if (!series) return NaN;
+    for (let i = series.batches.length - 1; i >= 0; --i) {
+      if (series.batches[i] <= this.trials.best_batches[trial]) return series.value[i];
+    }
+    return NaN;
+  }
+
+  /** A value on an axis as text. */
+  axisText(axis, value) {
+    if (Number.isNaN(value)) return '–';
+    return axis.choices.length ? textOf(axis.choices[value]) : formatNumber(value);
+  }
+}

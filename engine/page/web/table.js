@@ -1,0 +1,289 @@
+// The table of trials. Only the rows in sight exist, so that its size costs
+// nothing.
+
+import {element} from './chart.js';
+import {formatDuration, formatNumber, textOf} from './data.js';
+import {nameOf, STATE_COLORS} from './plots.js';
+
+const ROW_HEIGHT = 26;
+
+// Columns: {name, text(trial), value(trial) to sort by and to copy, numeric}.
+function columnsOf(data) {
+  const {trials} = data;
+  const numeric = (name, values, text = formatNumber) => ({name, numeric: true,
+    value: (i) => values[i], text: (i) => text(values[i])});
+  const columns = [
+    {name: 'id', value: (i) => i, text: (i) => data.idOf(i)},
+    {name: 'state', value: (i) => data.stateOf(i), text: (i) => data.stateOf(i)},
+    numeric('best', trials.best),
+    numeric('batches', trials.batches),
+  ];
+  for (const axis of data.axes) {
+    columns.push({name: 'hp.' + axis.name, numeric: !axis.choices.length,
+      value: (i) => (axis.choices.length ? data.axisText(axis, axis.values[i]) : axis.values[i]),
+      text: (i) => data.axisText(axis, axis.values[i])});
+  }
+  for (const one of data.metrics) {
+    if (data.experiments.every((experiment) => experiment.metric === one.name)) continue;
+    const values = () => data.valuesAtBest(one.key);
+    columns.push({name: one.kind === 'training' ? 'training ' + one.name : one.name, numeric: true,
+      value: (i) => values()[i], text: (i) => formatNumber(values()[i])});
+  }
+  columns.push(numeric('seconds', trials.seconds, formatDuration),
+      numeric('restarts', trials.restarts), numeric('rung', trials.rung));
+  return columns;
+}
+
+export class Table {
+  constructor(state) {
+    this.state = state;
+    this.data = state.data;
+    this.columns = columnsOf(this.data);
+    this.head = element('div', {class: 'row head', role: 'row'});
+    this.body = element('div', {class: 'rows'});
+    this.scroll = element('div', {class: 'scroll', tabindex: '0', role: 'table',
+      'aria-label': 'trials'}, this.head, this.body);
+    this.picker = element('details', {class: 'picker'}, element('summary', {}, 'Columns'));
+    this.copied = element('span', {class: 'fact', role: 'status'});
+    const copy = element('button', {type: 'button', onclick: () => this.copy()}, 'Copy as CSV');
+    this.card = element('section', {class: 'card wide', id: 'trials'},
+        element('h2', {}, 'Trials'), element('p', {class: 'about'},
+            'Click a heading to sort, a row to see the trial. Values are those of the best ' +
+            'validation.'),
+        element('div', {class: 'controls'}, this.picker, copy, this.copied), this.scroll);
+    this.scroll.addEventListener('scroll', () => this.drawRows());
+    new ResizeObserver(() => this.drawRows()).observe(this.scroll);
+    state.onChange(() => this.redraw());
+    state.onHover(() => this.drawRows());
+  }
+
+  shownColumns() {
+    const chosen = this.state.get('columns').split('|').filter(Boolean);
+    if (chosen.length) return this.columns.filter((one) => chosen.includes(one.name));
+    return this.columns.slice(0, 12);
+  }
+
+  sortKey() {
+    const sort = this.state.get('sort');
+    const name = sort.replace(/^-/, '');
+    const column = this.columns.find((one) => one.name === name) || this.columns[2];
+    return {column, descending: sort.startsWith('-')};
+  }
+
+  // The visible trials in order. Missing values come last in either direction.
+  sorted() {
+    const {column, descending} = this.sortKey();
+    const sign = descending ? -1 : 1;
+    const rows = [];
+    for (let i = 0; i < this.data.trials.count; ++i) if (this.state.visible[i]) rows.push(i);
+    const values = rows.map((i) => column.value(i));
+    const order = rows.map((_, n) => n);
+    const missing = (value) => value === '–' || Number.isNaN(value);
+    order.sort((a, b) => {
+      const [left, right] = [values[a], values[b]];
+      if (missing(left) || missing(right)) return missing(left) - missing(right) || a - b;
+      if (left < right) return -sign;
+      return left > right ? sign : a - b;
+    });
+    return order.map((n) => rows[n]);
+  }
+
+  // Best first unless the reader has chosen: the best has no minus where small is best.
+  firstSort() {
+    const [one] = this.data.experiments;
+    return one && one.smaller_is_better ? 'best' : '-best';
+  }
+
+  redraw() {
+    if (this.state.get('sort') === 'auto') this.state.values.sort = this.firstSort();
+    this.rows = this.sorted();
+    this.shown = this.shownColumns();
+    this.drawHead();
+    this.drawPicker();
+    this.drawRows();
+  }
+
+  drawHead() {
+    const {column, descending} = this.sortKey();
+    this.head.replaceChildren(...this.shown.map((one) => element('button', {
+      class: one.numeric ? 'cell number' : 'cell', type: 'button', role: 'columnheader',
+      title: one.name, 'aria-sort': one === column ? (descending ? 'descending' : 'ascending') : 'none',
+      onclick: () => this.state.set({
+        sort: (one === column && !descending ? '-' : '') + one.name}),
+    }, one.name + (one === column ? (descending ? ' ▼' : ' ▲') : ''))));
+  }
+
+  drawPicker() {
+    if (this.picker.children.length > 1) return;
+    const list = element('div', {class: 'choices'});
+    for (const one of this.columns) {
+      const box = element('input', {type: 'checkbox', checked: this.shown.includes(one)});
+      box.addEventListener('change', () => {
+        const names = new Set(this.shownColumns().map((shown) => shown.name));
+        if (box.checked) names.add(one.name); else names.delete(one.name);
+        this.state.set({columns: [...names].join('|')});
+      });
+      list.append(element('label', {}, box, ' ' + one.name));
+    }
+    this.picker.append(list);
+  }
+
+  drawRows() {
+    if (!this.rows) return;
+    const top = Math.max(0, Math.floor(this.scroll.scrollTop / ROW_HEIGHT) - 5);
+    const count = Math.ceil(this.scroll.clientHeight / ROW_HEIGHT) + 10;
+    this.body.style.height = this.rows.length * ROW_HEIGHT + 'px';
+    this.body.replaceChildren(...this.rows.slice(top, top + count).map((trial, n) =>
+      this.rowOf(trial, top + n)));
+  }
+
+  rowOf(trial, n) {
+    const id = this.data.idOf(trial);
+    const row = element('div', {role: 'row', 'data-trial': id, tabindex: '-1',
+      class: 'row' + (trial === this.state.hovered ? ' hovered' : '') +
+          (id === this.state.get('trial') ? ' chosen' : ''),
+      onclick: () => this.state.set({trial: id}),
+    }, ...this.shown.map((column) => {
+      const text = column.text(trial);
+      const cell = element('span', {class: column.numeric ? 'cell number' : 'cell', role: 'cell',
+        title: text}, text);
+      if (column.name === 'state') cell.style.borderLeftColor = STATE_COLORS[text];
+      return cell;
+    }));
+    row.style.top = n * ROW_HEIGHT + 'px';
+    return row;
+  }
+
+  async copy() {
+    const quote = (value) => {
+      const text = typeof value === 'number' ? (Number.isNaN(value) ? '' : String(value)) : String(value);
+      return /[",\r\n]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text;
+    };
+    const lines = [this.shown.map((one) => quote(one.name)).join(',')];
+    for (const trial of this.rows) {
+      lines.push(this.shown.map((one) =>
+        quote(one.name === 'id' ? this.data.idOf(trial) : one.value(trial))).join(','));
+    }
+    const csv = lines.join('\n') + '\n';
+    try {
+      await navigator.clipboard.writeText(csv);
+    } catch (error) {  // not allowed for a file in some browsers
+      const area = element('textarea', {}, csv);
+      document.body.append(area);
+      area.select();
+      document.execCommand('copy');
+      area.remove();
+    }
+    this.copied.textContent = `${this.rows.length} rows copied`;
+  }
+}
+
+/** All that is known about one trial. */
+export class TrialView {
+  constructor(state) {
+    this.state = state;
+    this.data = state.data;
+    this.body = element('div');
+    this.dialog = element('dialog', {class: 'trial', 'aria-label': 'trial'},
+        element('button', {type: 'button', class: 'close', 'aria-label': 'close',
+          onclick: () => this.dialog.close()}, '×'), this.body);
+    this.dialog.addEventListener('close', () => {
+      if (state.get('trial')) state.set({trial: ''});
+    });
+    this.dialog.addEventListener('click', (event) => {
+      if (event.target === this.dialog) this.dialog.close();
+    });
+    state.onChange(() => this.redraw());
+  }
+
+  redraw() {
+    const id = this.state.get('trial');
+    const trial = id ? this.data.trialOf(id) : -1;
+    if (trial < 0) {
+      if (this.dialog.open) this.dialog.close();
+      return;
+    }
+    this.body.replaceChildren(...this.content(trial, id));
+    if (!this.dialog.open) this.dialog.showModal();
+  }
+
+  content(trial, id) {
+    const {data} = this;
+    const experiment = data.experimentOf(trial);
+    const number = String(data.trials.number[trial]);
+    const parts = [element('h2', {}, `Trial ${id} · ${data.stateOf(trial)}`)];
+    if (experiment.reasons[number]) parts.push(element('p', {}, experiment.reasons[number]));
+    parts.push(this.section('Hyperparameters', data.axes
+        .filter((axis) => !Number.isNaN(axis.values[trial]))
+        .map((axis) => [axis.name, data.axisText(axis, axis.values[trial])])));
+    parts.push(this.section('Metrics at the best validation', data.metrics
+        .map((one) => [`${one.name} (${one.kind})`, data.valuesAtBest(one.key)[trial], one.key])
+        .filter(([, value]) => !Number.isNaN(value))
+        .map(([name, value, key]) => [name, formatNumber(value), this.spark(trial, key)])));
+    parts.push(this.section('Effort', [
+      ['batches', formatNumber(data.trials.batches[trial])],
+      ['time', formatDuration(data.trials.seconds[trial])],
+      ['restarts', formatNumber(data.trials.restarts[trial])],
+      ['rungs completed', formatNumber(data.trials.rung[trial])]]));
+    parts.push(this.checkpoints(experiment, data.trials.number[trial]));
+    parts.push(element('h3', {}, 'Commands'), element('pre', {},
+        [`dtrain describe ${id}`, `dtrain logs ${id}`, `dtrain reproduce ${id}`,
+          `dtrain continue ${id}`, `dtrain checkpoint export ${id} DIR`].join('\n')));
+    if (experiment.logs[number]) {
+      parts.push(element('h3', {}, 'End of the log'), element('pre', {class: 'log'}, experiment.logs[number]));
+    }
+    return parts;
+  }
+
+  section(title, rows) {
+    return element('div', {}, element('h3', {}, title), rows.length ?
+      element('table', {}, ...rows.map(([name, ...cells]) => element('tr', {},
+          element('th', {scope: 'row'}, name), ...cells.map((cell) => element('td', {}, cell))))) :
+      element('p', {class: 'note'}, 'none'));
+  }
+
+  spark(trial, key) {
+    const canvas = element('canvas', {width: 160, height: 28, role: 'img',
+      'aria-label': 'curve of ' + nameOf(key)});
+    const {value} = this.data.series(trial, key);
+    let low = Infinity;
+    let high = -Infinity;
+    for (const one of value) {
+      if (!Number.isFinite(one)) continue;
+      low = Math.min(low, one);
+      high = Math.max(high, one);
+    }
+    const context = canvas.getContext('2d');
+    context.strokeStyle = '#0072b2';
+    context.lineWidth = 1.5;
+    context.beginPath();
+    for (let i = 0; i < value.length; ++i) {
+      if (!Number.isFinite(value[i])) continue;
+      const x = 2 + 156 * (value.length > 1 ? i / (value.length - 1) : 0.5);
+      const y = 26 - 24 * (high > low ? (value[i] - low) / (high - low) : 0.5);
+      context.lineTo(x, y);
+    }
+    context.stroke();
+    return canvas;
+  }
+
+  checkpoints(experiment, number) {
+    const saved = experiment.checkpoints;
+    const rows = [];
+    for (let i = 0; i < saved.uuid.length; ++i) {
+      if (saved.trial[i] !== number) continue;
+      rows.push([saved.uuid[i], `batch ${saved.batches[i]}`,
+        formatNumber(saved.bytes[i] / 1e6) + ' MB']);
+    }
+    return this.section('Checkpoints', rows);
+  }
+}
+
+/** Lines of a nested value: [["searcher.name", "asha"], …]. */
+export function flatten(value, prefix = '') {
+  if (value === null || typeof value !== 'object' || Array.isArray(value)) {
+    return [[prefix, textOf(value)]];
+  }
+  return Object.entries(value).flatMap(([name, one]) =>
+    flatten(one, prefix ? prefix + '.' + name : name));
+}

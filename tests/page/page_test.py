@@ -1,0 +1,342 @@
+#!/usr/bin/python3
+"""The page of `dtrain report` in a headless Chromium.
+
+    page_test.py DTRAIN FILTER_CASES
+
+Reads values from the page and compares them with --json, and uses it as a
+reader does. Needs Debian's chromium, chromium-driver and python3-selenium,
+which only Debian's own python3 sees; exits with 77 without them.
+"""
+
+import base64
+import gzip
+import json
+import math
+import os
+import pathlib
+import re
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+DRIVER = shutil.which("chromedriver")
+try:
+    from selenium import webdriver
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+    from selenium.webdriver.chrome.options import Options
+    from selenium.webdriver.chrome.service import Service
+except ImportError:
+    DRIVER = None
+
+DTRAIN = ""
+CASES = ""
+HOSTILE = "</script><img src=x onerror=document.title='hacked'>\u202egnp.exe"
+TRIALS = 30
+
+CONFIG = {
+    "name": HOSTILE,
+    "entrypoint": "./train.sh",
+    "labels": ["<b>label</b>"],
+    "hyperparameters": {
+        "x": {"type": "double", "minval": 0, "maxval": 1},
+        "rate": {"type": "log", "base": 10, "minval": -5, "maxval": -1},
+        "kind": {"type": "categorical", "vals": ["plain", HOSTILE, "third"]},
+    },
+    "searcher": {"name": "async_halving", "metric": "loss", "max_trials": TRIALS,
+                 "max_length": {"batches": 40}, "num_rungs": 2,
+                 "max_concurrent_trials": 2},
+    "reproducibility": {"experiment_seed": 3},
+    "resources": {"slots": "cpu"},
+}
+
+
+# Reports training every 5 batches and validations every 10.
+PROGRAM = """#!/bin/sh
+set -eu
+echo "$DTRAIN_UNTIL" > "$DTRAIN_DIRECTORY/state"
+awk -v from="$DTRAIN_DONE" -v until="$DTRAIN_UNTIL" -v x="$DTRAIN_HPARAM_x" \\
+  -v rate="$DTRAIN_HPARAM_rate" 'BEGIN {
+    for (batch = from + 5; batch <= until; batch += 5) {
+      loss = (x - 0.3) ^ 2 + rate + 1 / batch
+      printf "{\\"type\\":\\"training\\",\\"batches\\":%d,\\"metrics\\":{\\"loss\\":%.17g}}\\n", batch, loss * 1.1
+      if (batch % 10 == 0)
+        printf "{\\"type\\":\\"validation\\",\\"batches\\":%d,\\"metrics\\":{\\"loss\\":%.17g,\\"speed\\":%.17g}}\\n", batch, loss, 1 - x
+    }
+  }' >&3
+printf '{"type":"checkpoint","batches":%d,"path":"%s"}\\n' \\
+  "$DTRAIN_UNTIL" "$DTRAIN_DIRECTORY/state" >&3
+"""
+
+
+def run(*arguments):
+    done = subprocess.run([DTRAIN, *arguments], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise AssertionError(f"dtrain {' '.join(arguments)}: {done.returncode}\n{done.stderr}")
+    return done.stdout
+
+
+def bundle_of(html):
+    """Returns the document and the columns that the page embeds."""
+    data = re.search(r'id="data">([^<]*)<', html).group(1)
+    raw = gzip.decompress(base64.b64decode(data))
+    length = struct.unpack("<I", raw[4:8])[0]
+    return json.loads(raw[8:8 + length]), raw[8 + length:]
+
+
+class PageTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = tempfile.TemporaryDirectory(prefix="dtrain-page-")
+        os.chdir(cls.directory.name)
+        os.environ["DTRAIN_STORE"] = cls.directory.name + "/store"
+        program = pathlib.Path("train.sh")
+        program.write_text(PROGRAM, encoding="utf-8")
+        program.chmod(0o755)
+        pathlib.Path("search.json").write_text(json.dumps(CONFIG), encoding="utf-8")
+        run("create", "search.json")
+        run("note", "1", "in /srv/secret/place")
+        run("report", "1", "--html", "report.html")
+        cls.page = pathlib.Path("report.html").resolve().as_uri()
+        options = Options()
+        for argument in ("--headless=new", "--no-sandbox", "--disable-gpu",
+                         "--window-size=1200,900", "--force-prefers-reduced-motion"):
+            options.add_argument(argument)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        cls.browser = webdriver.Chrome(service=Service(DRIVER), options=options)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.browser.quit()
+        cls.directory.cleanup()
+
+    def open(self, fragment="", page=None):
+        self.browser.get("about:blank")
+        self.browser.get((page or self.page) + fragment)
+        self.wait("window.dtrain && [...dtrain.charts, ...dtrain.slices].every((c) => c.drawn)")
+
+    def wait(self, condition, seconds=20):
+        end = time.monotonic() + seconds
+        while not self.js(f"return Boolean({condition})"):
+            self.assertLess(time.monotonic(), end, condition)
+            time.sleep(0.02)
+
+    def js(self, script, *arguments):
+        return self.browser.execute_script(script, *arguments)
+
+    def tearDown(self):
+        errors = [line["message"] for line in self.browser.get_log("browser")
+                  if line["level"] == "SEVERE"]
+        self.assertEqual(errors, [])
+
+    def trials(self):
+        return json.loads(run("trials", "1", "--json"))["trials"]
+
+    def test_shows_the_values_of_the_command_line(self):
+        self.open()
+        trials = self.trials()
+        self.assertEqual(len(trials), TRIALS)
+        shown = self.js("""
+            const {data} = dtrain;
+            return Array.from({length: data.trials.count}, (_, i) => [data.idOf(i),
+              data.stateOf(i), data.trials.best[i], data.trials.batches[i],
+              data.axes.map((axis) => data.axisText(axis, axis.values[i]))]);""")
+        for trial, (name, state, best, batches, axes) in zip(trials, shown):
+            self.assertEqual(name, trial["id"])
+            self.assertEqual(state, trial["state"])
+            self.assertEqual(best, trial["best"]["value"])
+            self.assertEqual(batches, trial["batches"])
+            self.assertEqual(axes[0], trial["hparams"]["kind"])
+        best = json.loads(run("describe", "1", "--json"))["best"]
+        self.assertIn(best["trial"], self.browser.find_element(By.ID, "summary").text)
+
+    def test_has_every_metric_value(self):
+        self.open()
+        rows = json.loads(run("metrics", "1", "--json"))["metrics"]
+        self.assertGreater(len(rows), 100)
+        shown = self.js("""
+            const {data} = dtrain;
+            const rows = {};
+            for (const one of data.metrics) {
+              for (let i = 0; i < data.trials.count; ++i) {
+                const series = data.series(i, one.key);
+                if (!series) continue;
+                series.batches.forEach((batches, n) => {
+                  rows[[data.idOf(i), one.key, batches]] = series.value[n];
+                });
+              }
+            }
+            return rows;""")
+        self.assertEqual(len(shown), len(rows))
+        for row in rows:
+            key = f"{row['trial']},{row['kind']}/{row['name']},{row['batches']}"
+            single = struct.unpack("f", struct.pack("f", float(row["value"])))[0]
+            self.assertEqual(shown[key], single, key)
+
+    def test_makes_no_request_and_runs_no_foreign_script(self):
+        self.open()
+        self.assertEqual(self.js("return performance.getEntriesByType('resource').length"), 0)
+        self.assertEqual(self.js("return document.images.length"), 0)
+        self.assertIn("</script><img", self.browser.title)
+        heading = self.browser.find_element(By.TAG_NAME, "h1").text
+        self.assertIn("<img src=x onerror=", heading)
+
+    def test_filters_as_the_command_line_does(self):
+        self.open()
+        field = self.browser.find_element(By.ID, "filter")
+        field.send_keys("hp.x < 0.5 and state != ERROR")
+        wanted = sum(t["hparams"]["x"] < 0.5 and t["state"] != "ERROR" for t in self.trials())
+        self.assertGreater(wanted, 0)
+        self.wait(f"document.getElementById('shown').textContent === '{wanted} of {TRIALS} trials'")
+        field.send_keys(Keys.BACKSPACE * 40, "hp.xx < 1")
+        self.wait("document.getElementById('filter-error').textContent.includes("
+                  "\"did you mean 'hp.x'?\")")
+        self.browser.find_element(By.ID, "clear").click()
+        self.wait(f"dtrain.state.shown === {TRIALS} && !dtrain.state.error")
+
+    def test_sorts_the_table_by_a_heading(self):
+        self.open()
+        ids = lambda: self.js("return [...document.querySelectorAll('.rows .row')]"
+                              ".slice(0, 5).map((row) => row.dataset.trial)")
+        ordered = sorted(self.trials(), key=lambda t: t["hparams"]["x"])
+        heading = self.browser.find_element(By.CSS_SELECTOR, '.head [title="hp.x"]')
+        self.js("arguments[0].click()", heading)
+        self.wait("dtrain.state.get('sort') === 'hp.x' && "
+                  f"document.querySelector('.rows .row').dataset.trial === '{ordered[0]['id']}'")
+        self.assertEqual(ids(), [t["id"] for t in ordered[:5]])
+        self.js("document.querySelector('.head [title=\"hp.x\"]').click()")
+        self.wait("document.querySelector('.rows .row').dataset.trial === "
+                  f"'{ordered[-1]['id']}'")
+
+    def test_a_brush_selects_and_a_link_restores_it(self):
+        self.open()
+        overlay = self.browser.find_elements(By.CSS_SELECTOR, "#parallel .brush .overlay")[1]
+        self.js("arguments[0].scrollIntoView({block: 'center'})", overlay)
+        height = overlay.rect["height"]
+        ActionChains(self.browser).move_to_element(overlay).click_and_hold() \
+            .move_by_offset(0, int(height * 0.3)).release().perform()
+        self.wait(f"dtrain.state.shown < {TRIALS}")
+        [(name, (low, high))] = self.js("return Object.entries(dtrain.state.brushes())")
+        shown = self.js("return dtrain.state.shown")
+        inside = [t for t in self.trials() if low <= t["hparams"][name[3:]] <= high]
+        self.assertEqual(shown, len(inside))
+        link = self.browser.current_url
+        self.assertIn("brush=", link)
+        self.browser.get("about:blank")
+        self.browser.get(link)
+        self.wait(f"window.dtrain && dtrain.state.shown === {shown}")
+
+    def test_the_front_of_two_metrics_is_that_of_best(self):
+        self.open("#pareto=validation%2Floss%7Cvalidation%2Fspeed")
+        front = self.js("return dtrain.charts.find((c) => c.card.id === 'pareto').front"
+                        ".map((i) => dtrain.data.idOf(i))")
+        listed = json.loads(run("best", "1", "--pareto", "loss:min,speed:min", "--json"))
+        self.assertEqual(sorted(front), sorted(t["trial"] for t in listed["pareto"]))
+
+    def test_a_trial_opens_with_its_records(self):
+        self.open("#trial=1.3")
+        dialog = self.browser.find_element(By.CSS_SELECTOR, "dialog.trial")
+        self.assertIn("Trial 1.3", dialog.text)
+        self.assertIn("dtrain reproduce 1.3", dialog.text)
+        self.browser.find_element(By.CSS_SELECTOR, "dialog .close").click()
+        self.wait("!location.hash.includes('trial=')")
+
+    def test_the_parser_passes_the_cases_of_the_command_line(self):
+        self.open()
+        cases = json.loads(pathlib.Path(CASES).read_text(encoding="utf-8"))
+        failed = self.js("""
+            const cases = arguments[0];
+            const now = Date.parse(cases.now);
+            const kindOf = (name) => cases.kinds[name] ?? cases.functions[name];
+            const resolve = (name) => {
+              if (!kindOf(name)) throw new dtrain.FilterError(`unknown name '${name}'`);
+              return {kind: kindOf(name), words: cases.words[name]};
+            };
+            const valueOf = (row, name) => {
+              const value = row[name];
+              if (value === undefined) return null;
+              if (kindOf(name) === 'time') return {time: Date.parse(value)};
+              return kindOf(name) === 'number' ? Number(value) : value;
+            };
+            const failed = [];
+            for (const one of cases.cases) {
+              const filter = one.repeat ? one.repeat.repeat(one.times) : one.filter;
+              let result;
+              try {
+                const tree = dtrain.parseFilter(filter, {resolve, now});
+                result = cases.rows.filter((row) => dtrain.matches(tree, (name) =>
+                  valueOf(row, name))).map((row) => row.id);
+              } catch (error) {
+                if (!(error instanceof dtrain.FilterError)) throw error;
+                result = error.message;
+              }
+              // Engines of regular expressions have messages of their own.
+              const good = one.error === undefined ?
+                JSON.stringify(result) === JSON.stringify(one.matches) :
+                typeof result === 'string' &&
+                  (result.includes(one.error) || result.includes('regular expression'));
+              if (!good) failed.push([filter.slice(0, 80), result]);
+            }
+            return failed;""", cases)
+        self.assertEqual(failed, [])
+
+    def test_fits_a_narrow_screen_and_has_two_themes(self):
+        self.browser.set_window_size(500, 800)  # Chromium's least
+        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
+            "width": 360, "height": 800, "deviceScaleFactor": 1, "mobile": True})
+        try:
+            self.open()
+            self.assertLessEqual(self.js("return document.documentElement.scrollWidth"), 360)
+            back = "return getComputedStyle(document.body).backgroundColor"
+            light = self.js(back)
+            self.js("document.getElementById('theme').click()")
+            self.assertNotEqual(self.js(back), light)
+        finally:
+            self.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+            self.browser.set_window_size(1200, 900)
+
+    def test_can_be_printed(self):
+        self.open()
+        pdf = self.browser.execute_cdp_cmd("Page.printToPDF", {})["data"]
+        self.assertGreater(len(base64.b64decode(pdf)), 20_000)
+
+    def test_says_that_damaged_data_cannot_be_read(self):
+        html = pathlib.Path("report.html").read_text(encoding="utf-8")
+        at = html.index('id="data">') + len('id="data">')
+        pathlib.Path("damaged.html").write_text(html[:at] + html[at + 400:], encoding="utf-8")
+        self.browser.get(pathlib.Path("damaged.html").resolve().as_uri())
+        self.wait("document.getElementById('message').textContent.includes('cannot be read')")
+        self.browser.get_log("browser")  # the error is in the console, too
+
+    def test_reduced_report_has_no_host_user_or_path(self):
+        run("report", "1", "--html", "public.html", "--redact")
+        html = pathlib.Path("public.html").read_text(encoding="utf-8")
+        document, _ = bundle_of(html)
+        text = json.dumps(document) + html
+        self.assertNotIn(self.directory.name, text)
+        self.assertNotIn("/srv/secret", text)
+        if len(socket.gethostname()) > 3:
+            self.assertNotIn(socket.gethostname(), text)
+        self.assertEqual(document["experiments"][0]["note"], "in [removed]")
+        self.open(page=pathlib.Path("public.html").resolve().as_uri())
+
+    def test_readers_without_javascript_see_the_best_trials(self):
+        html = pathlib.Path("report.html").read_text(encoding="utf-8")
+        noscript = html[html.index("<noscript>"):html.index("</noscript>")]
+        best = min(self.trials(), key=lambda t: t["best"]["value"] if t["best"] else math.inf)
+        self.assertIn(f"<td>{best['id']}</td>", noscript)
+        self.assertIn("20 of 30 trials.", noscript)
+
+
+if __name__ == "__main__":
+    if DRIVER is None:
+        print("page_test: skipped: needs chromium, chromium-driver and python3-selenium")
+        sys.exit(77)
+    DTRAIN, CASES = (str(pathlib.Path(one).resolve()) for one in sys.argv[1:3])
+    unittest.main(argv=sys.argv[:1])
