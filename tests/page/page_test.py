@@ -105,7 +105,7 @@ class PageTest(unittest.TestCase):
         run("report", "1", "--html", "report.html")
         cls.page = pathlib.Path("report.html").resolve().as_uri()
         options = Options()
-        for argument in ("--headless=new", "--no-sandbox", "--disable-gpu",
+        for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
                          "--window-size=1200,900", "--force-prefers-reduced-motion"):
             options.add_argument(argument)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
