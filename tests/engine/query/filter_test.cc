@@ -63,6 +63,7 @@ FieldValue ValueOf(const json& row, const FieldName& field) {
     case FieldKind::kTexts:
       return found->get<std::vector<std::string>>();
     case FieldKind::kNumber:
+    case FieldKind::kBytes:
     case FieldKind::kDuration:
       return NumberFromJson(*found);
     case FieldKind::kText:
