@@ -18,6 +18,7 @@
 #include "engine/base/text.h"
 #include "engine/page/bundle.h"
 #include "engine/page/markdown_report.h"
+#include "engine/page/redaction.h"
 #include "engine/page/report_page.h"
 #include "engine/report/format.h"
 
@@ -40,8 +41,24 @@ struct Subject {
   std::vector<TrialRow> ranked;  // the best first, those without a value last
 };
 
+// Redacts the name and the hyperparameters, which stand outside the data, too.
+void RedactTexts(Subject& subject) {
+  nlohmann::json texts = {{"provenance", subject.detail.provenance},
+                          {"name", subject.detail.row.name},
+                          {"hparams", nlohmann::json::array()}};
+  for (const TrialRow& trial : subject.ranked) {
+    texts["hparams"].push_back(trial.hparams);
+  }
+  Redact(texts);
+  subject.detail.row.name = texts["name"].get<std::string>();
+  for (std::size_t i = 0; i < subject.ranked.size(); ++i) {
+    subject.ranked[i].hparams = std::move(texts["hparams"][i]);
+  }
+}
+
 std::vector<Subject> ReadSubjects(const Store& store,
-                                  const std::vector<std::int64_t>& ids) {
+                                  const std::vector<std::int64_t>& ids,
+                                  bool redact) {
   std::vector<Subject> subjects;
   for (const std::int64_t id : ids) {
     Subject subject{.detail = FindExperimentDetail(store, id)};
@@ -52,6 +69,7 @@ std::vector<Subject> ReadSubjects(const Store& store,
           if (!a.best || !b.best) return a.best && !b.best;
           return IsBetter(a.best->value, b.best->value, smaller);
         });
+    if (redact) RedactTexts(subject);
     subjects.push_back(std::move(subject));
   }
   return subjects;
@@ -115,15 +133,15 @@ void WriteHtml(const Store& store, const std::vector<Subject>& subjects,
   }
   const std::string now = FormatTime(std::chrono::duration_cast<Timestamp>(
       std::chrono::system_clock::now().time_since_epoch()));
-  const std::string html = ReportHtml(
-      {.title = TitleOf(subjects),
-       .noscript = options.redact ? std::string() : NoscriptHtml(subjects),
-       .footer = "Written by dtrain " + std::string(kVersion) + ", " + now +
-                 (options.redact ? ", redacted" : "")},
-      bundle.Finish({{"version", 1},
-                     {"dtrain", kVersion},
-                     {"redacted", options.redact},
-                     {"experiments", std::move(experiments)}}));
+  const std::string html =
+      ReportHtml({.title = TitleOf(subjects),
+                  .noscript = NoscriptHtml(subjects),
+                  .footer = "Written by dtrain " + std::string(kVersion) +
+                            ", " + now + (options.redact ? ", redacted" : "")},
+                 bundle.Finish({{"version", 1},
+                                {"dtrain", kVersion},
+                                {"redacted", options.redact},
+                                {"experiments", std::move(experiments)}}));
   file.Write(std::as_bytes(std::span(html)));
   file.Keep();
   Say(globals, "wrote " + options.html + ": " +
@@ -136,9 +154,8 @@ void WriteMarkdown(const Store& store, std::vector<Subject> subjects,
                    const ReportOptions& options) {
   std::vector<MarkdownSubject> all;
   for (Subject& subject : subjects) {
-    Bundle unused;
-    all.push_back({.data = ExperimentData(store, subject.detail,
-                                          {.redact = options.redact}, unused),
+    all.push_back({.data = ExperimentSummary(store, subject.detail,
+                                             {.redact = options.redact}),
                    .ranked = std::move(subject.ranked)});
   }
   std::cout << MarkdownReport(all);
@@ -157,7 +174,7 @@ int Report(const ReportOptions& options, const GlobalOptions& globals) {
                     std::to_string(ids.size()));
   }
   const Store store = OpenStore(globals);
-  std::vector<Subject> subjects = ReadSubjects(store, ids);
+  std::vector<Subject> subjects = ReadSubjects(store, ids, options.redact);
   if (!options.html.empty()) WriteHtml(store, subjects, options, globals);
   if (options.markdown) WriteMarkdown(store, std::move(subjects), options);
   return kExitDone;

@@ -48,14 +48,6 @@ json MillisecondsJson(const std::optional<Timestamp>& time) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(*time).count();
 }
 
-json PointsJson(const std::vector<CurvePoint>& points) {
-  json array = json::array();
-  for (const auto& [x, y] : points) {
-    array.push_back({JsonNumber(x), JsonNumber(y)});
-  }
-  return array;
-}
-
 // ---- Trials.
 
 json TrialColumns(const std::vector<TrialRow>& trials, Timestamp start,
@@ -207,12 +199,6 @@ class SeriesCollector {
     if (row.epoch > 0) {
       batches_per_epoch_ = static_cast<double>(row.batches) / row.epoch;
     }
-    if (row.name == experiment_.metric && row.kind == MetricKind::kValidation) {
-      observations_.push_back({.time = row.time,
-                               .trial = row.trial.number,
-                               .batches = row.batches,
-                               .value = row.value});
-    }
   }
 
   void Flush() {
@@ -264,12 +250,6 @@ class SeriesCollector {
             {"value", bundle.Floats(values)}};
   }
 
-  // Validations of the searcher's metric, in the order of their times.
-  std::vector<Observation> TakeObservations() {
-    std::ranges::stable_sort(observations_, {}, &Observation::time);
-    return std::move(observations_);
-  }
-
  private:
   void Thin(Series& series) const {
     std::vector<CurvePoint> curve;
@@ -289,7 +269,6 @@ class SeriesCollector {
   std::vector<std::pair<MetricKind, std::string>> names_;
   std::map<std::size_t, Series> open_;  // of the trial that is read
   std::vector<Series> all_;
-  std::vector<Observation> observations_;
   std::optional<double> batches_per_epoch_;
   std::int64_t trial_ = 0;
   std::size_t total_ = 0;
@@ -298,17 +277,6 @@ class SeriesCollector {
 };
 
 // ---- Analysis.
-
-json HistoryJson(const std::vector<Observation>& observations,
-                 const ExperimentRow& row) {
-  const auto best = [&](Effort effort) {
-    return PointsJson(
-        BestSoFar(observations, effort, row.created, row.smaller_is_better));
-  };
-  return {{"trials", best(Effort::kTrials)},
-          {"batches", best(Effort::kBatches)},
-          {"seconds", best(Effort::kSeconds)}};
-}
 
 std::vector<TrialOutcome> OutcomesOf(const std::vector<SearchAxis>& axes,
                                      const std::vector<TrialRow>& trials,
@@ -373,6 +341,11 @@ json RungsJson(const std::vector<TrialRow>& trials) {
   return rungs;
 }
 
+std::vector<SearchAxis> AxesOf(const ExperimentDetail& detail) {
+  return SearchAxes(detail.config.value("hyperparameters", json::object()),
+                    detail.row.searcher == "grid");
+}
+
 json RecordJson(const ExperimentDetail& detail) {
   const ExperimentRow& row = detail.row;
   return {{"id", row.id},
@@ -398,13 +371,20 @@ json RecordJson(const ExperimentDetail& detail) {
 
 }  // namespace
 
+json ExperimentSummary(const Store& store, const ExperimentDetail& detail,
+                       const PageOptions& options) {
+  json data = RecordJson(detail);
+  data["importance"] = ImportanceJson(store, detail, AxesOf(detail),
+                                      ListTrials(store, detail.row));
+  if (options.redact) Redact(data);
+  return data;
+}
+
 json ExperimentData(const Store& store, const ExperimentDetail& detail,
                     const PageOptions& options, Bundle& bundle) {
   const ExperimentRow& row = detail.row;
   const std::vector<TrialRow> trials = ListTrials(store, row);
-  const std::vector<SearchAxis> axes =
-      SearchAxes(detail.config.value("hyperparameters", json::object()),
-                 row.searcher == "grid");
+  const std::vector<SearchAxis> axes = AxesOf(detail);
   SeriesCollector metrics(row, options.max_rows);
   store.ForEachMetric({.experiment = row.id},
                       [&](const MetricRow& one) { metrics.Add(one); });
@@ -421,7 +401,6 @@ json ExperimentData(const Store& store, const ExperimentDetail& detail,
   data["logs"] = FailureLogs(store, trials);
   data["checkpoints"] = CheckpointColumns(store, row.id, bundle);
   data["metrics"] = metrics.ToJson(bundle);
-  data["history"] = HistoryJson(metrics.TakeObservations(), row);
   data["importance"] = ImportanceJson(store, detail, axes, trials);
   data["rungs"] = RungsJson(trials);
   if (options.redact) Redact(data);

@@ -19,6 +19,12 @@ struct PageOptions {
   std::size_t max_rows = 1'000'000;
 };
 
+/// Returns the experiment's record and the importance of its hyperparameters,
+/// without reading its metrics.
+nlohmann::json ExperimentSummary(const Store& store,
+                                 const ExperimentDetail& detail,
+                                 const PageOptions& options);
+
 /// Returns what the page shows of an experiment: its record, the trials as
 /// columns, all metrics, and the results of the analysis. Columns go to
 /// `bundle`. docs/desk.md names the fields.

@@ -47,7 +47,7 @@ CONFIG = {
     "hyperparameters": {
         "x": {"type": "double", "minval": 0, "maxval": 1},
         "rate": {"type": "log", "base": 10, "minval": -5, "maxval": -1},
-        "kind": {"type": "categorical", "vals": ["plain", HOSTILE, "third"]},
+        "kind": {"type": "categorical", "vals": ["plain", HOSTILE, "/srv/secret/kind"]},
     },
     "searcher": {"name": "async_halving", "metric": "loss", "max_trials": TRIALS,
                  "max_length": {"batches": 40}, "num_rungs": 2,
@@ -324,6 +324,7 @@ class PageTest(unittest.TestCase):
         if len(socket.gethostname()) > 3:
             self.assertNotIn(socket.gethostname(), text)
         self.assertEqual(document["experiments"][0]["note"], "in [removed]")
+        self.assertNotIn("/srv/secret", run("report", "1", "--md", "--redact"))
         self.open(page=pathlib.Path("public.html").resolve().as_uri())
 
     def test_readers_without_javascript_see_the_best_trials(self):
