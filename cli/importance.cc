@@ -38,29 +38,6 @@ double ParseQuantile(const std::string& text) {
                   text + "'");
 }
 
-std::vector<TrialOutcome> OutcomesOf(const std::vector<SearchAxis>& axes,
-                                     const std::vector<TrialRow>& trials,
-                                     const TrialValues& values) {
-  std::vector<TrialOutcome> outcomes;
-  for (const TrialRow& trial : trials) {
-    const auto value = values.values.find(trial.id.number);
-    if (value == values.values.end()) continue;
-    TrialOutcome outcome{.value = value->second};
-    for (const SearchAxis& axis : axes) {
-      outcome.places.push_back(PlaceOn(axis, trial.hparams));
-    }
-    outcomes.push_back(std::move(outcome));
-  }
-  return outcomes;
-}
-
-std::size_t CountFinite(const std::vector<TrialOutcome>& outcomes) {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(outcomes, [](const TrialOutcome& outcome) {
-        return std::isfinite(outcome.value);
-      }));
-}
-
 nlohmann::json PlaceJson(const TrialValues& values) {
   switch (values.place.kind) {
     case ValuePlace::Kind::kBest:

@@ -278,22 +278,6 @@ class SeriesCollector {
 
 // ---- Analysis.
 
-std::vector<TrialOutcome> OutcomesOf(const std::vector<SearchAxis>& axes,
-                                     const std::vector<TrialRow>& trials,
-                                     const TrialValues& values) {
-  std::vector<TrialOutcome> outcomes;
-  for (const TrialRow& trial : trials) {
-    const auto value = values.values.find(trial.id.number);
-    if (value == values.values.end() || !std::isfinite(value->second)) continue;
-    TrialOutcome outcome{.value = value->second};
-    for (const SearchAxis& axis : axes) {
-      outcome.places.push_back(PlaceOn(axis, trial.hparams));
-    }
-    outcomes.push_back(std::move(outcome));
-  }
-  return outcomes;
-}
-
 json ImportanceJson(const Store& store, const ExperimentDetail& detail,
                     const std::vector<SearchAxis>& axes,
                     const std::vector<TrialRow>& trials) {
@@ -305,8 +289,9 @@ json ImportanceJson(const Store& store, const ExperimentDetail& detail,
     return {{"why", error.what()}};
   }
   const auto outcomes = OutcomesOf(axes, trials, values);
-  if (outcomes.size() < kMinImportanceTrials) {
-    return {{"why", std::to_string(outcomes.size()) +
+  const std::size_t finite = CountFinite(outcomes);
+  if (finite < kMinImportanceTrials) {
+    return {{"why", std::to_string(finite) +
                         " trials have a finite value, and importance needs " +
                         std::to_string(kMinImportanceTrials)}};
   }
@@ -321,7 +306,7 @@ json ImportanceJson(const Store& store, const ExperimentDetail& detail,
   }
   return {{"items", std::move(items)},
           {"place", values.PlaceText()},
-          {"trials", outcomes.size()},
+          {"trials", finite},
           {"best", CountBest(outcomes, smaller, kQuantile)}};
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -7,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/analysis/importance.h"
 #include "engine/base/length.h"
 
 namespace dtrain {
@@ -65,5 +67,13 @@ TrialValues ReadTrialValues(const Store& store,
                             const std::vector<TrialRow>& trials,
                             const std::string& metric,
                             const std::optional<ValuePlace>& place);
+
+/// Returns the trials that have one of `values`, with their places on `axes`.
+std::vector<TrialOutcome> OutcomesOf(const std::vector<SearchAxis>& axes,
+                                     const std::vector<TrialRow>& trials,
+                                     const TrialValues& values);
+
+/// Number of outcomes whose value is finite.
+std::size_t CountFinite(const std::vector<TrialOutcome>& outcomes);
 
 }  // namespace dtrain
