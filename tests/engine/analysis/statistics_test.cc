@@ -22,6 +22,12 @@ TEST(RanksTest, EqualValuesShareTheMeanRank) {
   EXPECT_THAT(Ranks({}), IsEmpty());
 }
 
+TEST(RanksTest, OrdersNumbersOfAnySignAndSize) {
+  EXPECT_THAT(Ranks(Values({0.0, -1e300, HUGE_VAL, -0.0, 5e-324, -HUGE_VAL,
+                            -5e-324, 1e300, 257, 256})),
+              ElementsAre(4.5, 2, 10, 4.5, 6, 1, 3, 9, 8, 7));
+}
+
 TEST(RankCorrelationTest, IsOneForAnyIncreasingRelation) {
   EXPECT_EQ(RankCorrelation(Values({1, 2, 3}), Values({1, 10, 1e9})), 1);
   EXPECT_EQ(RankCorrelation(Values({1, 2, 3}), Values({5, 4, -7})), -1);
