@@ -8,6 +8,7 @@
 #include "engine/analysis/search_axes.h"
 #include "engine/app/experiment_fields.h"
 #include "engine/app/trial_fields.h"
+#include "engine/base/json.h"
 #include "engine/report/format.h"
 #include "engine/report/json_view.h"
 
@@ -32,7 +33,7 @@ std::vector<Column> HparamColumns(const nlohmann::json& config) {
 }
 
 Cell HparamCell(const nlohmann::json& hparams, const std::string& name) {
-  const nlohmann::json* value = FindHparam(hparams, name);
+  const nlohmann::json* value = FindMember(hparams, name);
   if (value == nullptr) return {"-", ""};
   return {FormatBriefly(*value), DumpJson(*value)};
 }

@@ -4,12 +4,14 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <string_view>
 
+#include "engine/base/json.h"
 #include "searchers/hparam_space.h"
 
 namespace dtrain {
 namespace {
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 // Distance of `count` values from low to high; empty without a count.
 std::optional<double> GridStep(const nlohmann::json& range, double low,
@@ -63,24 +65,6 @@ void Collect(const nlohmann::json& space, bool grid, const std::string& prefix,
 
 }  // namespace
 
-const nlohmann::json* FindHparam(const nlohmann::json& hparams,
-                                 std::string_view name) {
-  const nlohmann::json* place = &hparams;
-  while (true) {
-    if (!place->is_object()) return nullptr;
-    // A name may itself contain a dot.
-    if (const auto whole = place->find(name); whole != place->end()) {
-      return &*whole;
-    }
-    const auto dot = name.find('.');
-    if (dot == std::string_view::npos) return nullptr;
-    const auto inner = place->find(name.substr(0, dot));
-    if (inner == place->end()) return nullptr;
-    place = &*inner;
-    name.remove_prefix(dot + 1);
-  }
-}
-
 std::vector<SearchAxis> SearchAxes(const nlohmann::json& space, bool grid) {
   std::vector<SearchAxis> axes;
   Collect(space, grid, "", axes);
@@ -88,13 +72,15 @@ std::vector<SearchAxis> SearchAxes(const nlohmann::json& space, bool grid) {
 }
 
 double PlaceOn(const SearchAxis& axis, const nlohmann::json& hparams) {
-  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-  const nlohmann::json* value = FindHparam(hparams, axis.name);
-  if (value == nullptr) return kNone;
+  const nlohmann::json* value = FindMember(hparams, axis.name);
+  return value == nullptr ? kNone : PlaceOf(*value, axis);
+}
+
+double PlaceOf(const nlohmann::json& value, const SearchAxis& axis) {
   if (axis.choices.empty()) {
-    return value->is_number() ? value->get<double>() : kNone;
+    return value.is_number() ? value.get<double>() : kNone;
   }
-  const auto choice = std::ranges::find(axis.choices, *value);
+  const auto choice = std::ranges::find(axis.choices, value);
   if (choice == axis.choices.end()) return kNone;
   return static_cast<double>(choice - axis.choices.begin());
 }

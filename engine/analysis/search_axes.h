@@ -2,7 +2,6 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -31,13 +30,11 @@ struct SearchAxis {
 /// search is a grid, so that `count` limits the values.
 std::vector<SearchAxis> SearchAxes(const nlohmann::json& space, bool grid);
 
-/// Returns the hyperparameter of this name ("optimizer.lr" is lr in the map
-/// optimizer; a name may also contain a dot itself), or null.
-const nlohmann::json* FindHparam(const nlohmann::json& hparams,
-                                 std::string_view name);
-
 /// A trial's place on the axis: its value of the hyperparameter, or the index
 /// of its choice. NaN if the trial has none, or one that is not on the axis.
 double PlaceOn(const SearchAxis& axis, const nlohmann::json& hparams);
+
+/// The place of a value of the axis' hyperparameter, as PlaceOn returns it.
+double PlaceOf(const nlohmann::json& value, const SearchAxis& axis);
 
 }  // namespace dtrain

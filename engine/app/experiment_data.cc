@@ -288,7 +288,7 @@ json ImportanceJson(const Store& store, const ExperimentDetail& detail,
   } catch (const Error& error) {
     return {{"why", error.what()}};
   }
-  const auto outcomes = OutcomesOf(axes, trials, values);
+  const auto outcomes = ReadOutcomes(store, detail.row.id, axes, values);
   const std::size_t finite = CountFinite(outcomes);
   if (finite < kMinImportanceTrials) {
     return {{"why", std::to_string(finite) +

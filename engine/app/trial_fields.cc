@@ -13,6 +13,7 @@
 #include "engine/app/stores.h"
 #include "engine/app/trial_values.h"
 #include "engine/base/error.h"
+#include "engine/base/json.h"
 #include "engine/base/text.h"
 #include "engine/report/format.h"
 
@@ -167,7 +168,7 @@ std::vector<std::string> HparamNames(const nlohmann::json& config,
 }
 
 FieldValue HparamValue(const nlohmann::json& hparams, const std::string& name) {
-  const nlohmann::json* value = FindHparam(hparams, name);
+  const nlohmann::json* value = FindMember(hparams, name);
   if (value == nullptr || value->is_null()) return std::monostate();
   if (value->is_number()) return value->get<double>();
   if (value->is_string()) return value->get<std::string>();
@@ -368,7 +369,8 @@ const TrialFields::Values& TrialFields::ValuesOf(const FieldName& field,
 
 TrialFields::Values TrialFields::ReadAt(const FieldName& field,
                                         const std::string& metric) const {
-  const auto trials = store_.Trials(experiment_.row.id, {.checkpoints = false});
+  const auto trials = store_.Trials(experiment_.row.id,
+                                    {.hparams = false, .checkpoints = false});
   return ReadTrialValues(store_, experiment_, trials, metric,
                          ValuePlace{.kind = ValuePlace::Kind::kLength,
                                     .length = field.length})

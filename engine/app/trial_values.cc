@@ -52,11 +52,8 @@ class ValidationTable {
     for (const TrialRow& trial : trials) {
       TrialValidations& own = trials_[trial.id.number];
       if (trial.best) own.best_batches = trial.best->batches;
-      const auto size = trial.hparams.find("global_batch_size");
-      if (size != trial.hparams.end() && size->is_number_integer()) {
-        own.batch_size = std::max<std::int64_t>(size->get<std::int64_t>(), 1);
-      }
     }
+    if (unit_ == Unit::kRecords) ReadBatchSizes(store, experiment.row.id);
     store.ForEachMetric({.experiment = experiment.row.id,
                          .kind = MetricKind::kValidation,
                          .name = metric},
@@ -100,6 +97,16 @@ class ValidationTable {
   }
 
  private:
+  void ReadBatchSizes(const Store& store, std::int64_t experiment) {
+    store.ForEachHparams(experiment, {"global_batch_size"},
+                         [&](std::int64_t trial, const auto& hparams) {
+                           const nlohmann::json& size = hparams.front();
+                           if (!size.is_number_integer()) return;
+                           trials_[trial].batch_size = std::max<std::int64_t>(
+                               size.template get<std::int64_t>(), 1);
+                         });
+  }
+
   double PositionOf(const TrialValidations& trial,
                     const Validation& one) const {
     switch (unit_) {
@@ -246,19 +253,23 @@ TrialValues ReadTrialValues(const Store& store,
   return found;
 }
 
-std::vector<TrialOutcome> OutcomesOf(const std::vector<SearchAxis>& axes,
-                                     const std::vector<TrialRow>& trials,
-                                     const TrialValues& values) {
+std::vector<TrialOutcome> ReadOutcomes(const Store& store,
+                                       std::int64_t experiment,
+                                       const std::vector<SearchAxis>& axes,
+                                       const TrialValues& values) {
+  std::vector<std::string> names;
+  for (const SearchAxis& axis : axes) names.push_back(axis.name);
   std::vector<TrialOutcome> outcomes;
-  for (const TrialRow& trial : trials) {
-    const auto value = values.values.find(trial.id.number);
-    if (value == values.values.end()) continue;
-    TrialOutcome outcome{.value = value->second};
-    for (const SearchAxis& axis : axes) {
-      outcome.places.push_back(PlaceOn(axis, trial.hparams));
-    }
-    outcomes.push_back(std::move(outcome));
-  }
+  store.ForEachHparams(
+      experiment, names, [&](std::int64_t trial, const auto& hparams) {
+        const auto value = values.values.find(trial);
+        if (value == values.values.end()) return;
+        TrialOutcome outcome{.value = value->second};
+        for (std::size_t i = 0; i < axes.size(); ++i) {
+          outcome.places.push_back(PlaceOf(hparams[i], axes[i]));
+        }
+        outcomes.push_back(std::move(outcome));
+      });
   return outcomes;
 }
 

@@ -57,7 +57,8 @@ struct TrialValues {
 };
 
 /// Reads the values of `metric` of all trials that were validated at `place`,
-/// whatever became of them. Without a place it is the greatest length at which
+/// whatever became of them; `trials` may lack their hyperparameters and
+/// checkpoints. Without a place it is the greatest length at which
 /// a quarter of the trials and at least 20 were validated; if there is none,
 /// that of the most trials. Throws Error(kNotFound), with the metrics or the
 /// lengths that are recorded, if the experiment has no validation metric of
@@ -68,10 +69,11 @@ TrialValues ReadTrialValues(const Store& store,
                             const std::string& metric,
                             const std::optional<ValuePlace>& place);
 
-/// Returns the trials that have one of `values`, with their places on `axes`.
-std::vector<TrialOutcome> OutcomesOf(const std::vector<SearchAxis>& axes,
-                                     const std::vector<TrialRow>& trials,
-                                     const TrialValues& values);
+/// Reads the places on `axes` of the trials that have one of `values`.
+std::vector<TrialOutcome> ReadOutcomes(const Store& store,
+                                       std::int64_t experiment,
+                                       const std::vector<SearchAxis>& axes,
+                                       const TrialValues& values);
 
 /// Number of outcomes whose value is finite.
 std::size_t CountFinite(const std::vector<TrialOutcome>& outcomes);

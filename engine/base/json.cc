@@ -45,6 +45,24 @@ std::map<std::string, nlohmann::json> FlattenNames(const nlohmann::json& json) {
   return flat;
 }
 
+const nlohmann::json* FindMember(const nlohmann::json& json,
+                                 std::string_view name) {
+  const nlohmann::json* place = &json;
+  while (true) {
+    if (!place->is_object()) return nullptr;
+    // A name may itself contain a dot.
+    if (const auto whole = place->find(name); whole != place->end()) {
+      return &*whole;
+    }
+    const auto dot = name.find('.');
+    if (dot == std::string_view::npos) return nullptr;
+    const auto inner = place->find(name.substr(0, dot));
+    if (inner == place->end()) return nullptr;
+    place = &*inner;
+    name.remove_prefix(dot + 1);
+  }
+}
+
 bool NestsDeeperThan(const nlohmann::json& json, int levels) {
   if (!json.is_structured()) return false;
   if (levels == 0) return true;

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 
 #include <nlohmann/json.hpp>
 
@@ -19,6 +20,11 @@ double NumberFromJson(const nlohmann::json& json);
 /// {"b": 1}} is a.b = 1. An empty object is a value; nothing for a `json` that
 /// is no object.
 std::map<std::string, nlohmann::json> FlattenNames(const nlohmann::json& json);
+
+/// Returns the member of this name ("optimizer.lr" is lr in the object
+/// optimizer; a name may also contain a dot itself), or null.
+const nlohmann::json* FindMember(const nlohmann::json& json,
+                                 std::string_view name);
 
 /// More levels than any document of dtrain has, and far fewer than a stack
 /// holds.

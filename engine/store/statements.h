@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <unordered_map>
 #include <unordered_set>
@@ -147,6 +148,12 @@ class Columns {
   double Number() { return Next().getDouble(); }
   bool Bool() { return Int() != 0; }
   std::string Text() { return Next().getString(); }
+  /// Valid until the statement's next step.
+  std::string_view TextView() {
+    const SQLite::Column column = Next();
+    const char* const text = column.getText();
+    return {text, static_cast<std::size_t>(column.getBytes())};
+  }
   nlohmann::json Json() { return JsonFromText(Text()); }
   Timestamp Time() { return Timestamp(Int()); }
   State TheState() { return StateFromName(Text()); }

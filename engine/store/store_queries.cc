@@ -10,6 +10,7 @@
 #include "engine/base/json.h"
 #include "engine/base/text.h"
 #include "engine/store/database.h"
+#include "engine/store/hparam_reader.h"
 #include "engine/store/statements.h"
 #include "engine/store/store.h"
 
@@ -250,6 +251,24 @@ std::int64_t Store::LastExperimentId() const {
             "SELECT coalesce(max(seq), 0) FROM sqlite_sequence "
             "WHERE name = 'experiments'")
         .getInt64();
+  });
+}
+
+void Store::ForEachHparams(
+    std::int64_t experiment, const std::vector<std::string>& names,
+    const std::function<void(std::int64_t, std::span<const nlohmann::json>)>&
+        row) const {
+  HparamReader reader(names);
+  connection_->Guard([&] {
+    SQLite::Statement query(*connection_->database,
+                            "SELECT number, hparams FROM trials WHERE "
+                            "experiment = ?1 ORDER BY number");
+    BindAll(query, experiment);
+    while (query.executeStep()) {
+      Columns columns(query);
+      const std::int64_t number = columns.Int();
+      row(number, reader.Read(columns.TextView()));
+    }
   });
 }
 

@@ -74,5 +74,19 @@ TEST(FlattenNamesTest, IsEmptyForWhatIsNoObject) {
   EXPECT_TRUE(FlattenNames(json::object()).empty());
 }
 
+TEST(FindMemberTest, FollowsDotsToNestedMembers) {
+  const json nested = {{"a", {{"b", {{"c", 1}}}}}, {"d", 2}};
+  EXPECT_EQ(*FindMember(nested, "a.b.c"), 1);
+  EXPECT_EQ(*FindMember(nested, "d"), 2);
+  EXPECT_EQ(FindMember(nested, "a.c"), nullptr);
+  EXPECT_EQ(FindMember(nested, "d.e"), nullptr);
+  EXPECT_EQ(FindMember(3, "d"), nullptr);
+}
+
+TEST(FindMemberTest, PrefersANameWithADot) {
+  const json both = {{"a", {{"b", 1}}}, {"a.b", 2}};
+  EXPECT_EQ(*FindMember(both, "a.b"), 2);
+}
+
 }  // namespace
 }  // namespace dtrain

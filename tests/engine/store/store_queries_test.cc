@@ -172,6 +172,20 @@ TEST_F(StoreQueriesTest, TrialsMayLackTheirLargeParts) {
   EXPECT_FALSE(store_.Trials(1)[0].hparams.is_null());
 }
 
+TEST_F(StoreQueriesTest, HparamsOfTrialsAreReadByName) {
+  AddSample(store_, 2);
+  AddSample(store_, 1);
+  std::vector<std::int64_t> trials;
+  store_.ForEachHparams(1, {"none", "lr"},
+                        [&](std::int64_t trial, const auto& values) {
+                          trials.push_back(trial);
+                          ASSERT_EQ(values.size(), 2U);
+                          EXPECT_TRUE(values[0].is_discarded());
+                          EXPECT_EQ(values[1], 0.1);
+                        });
+  EXPECT_THAT(trials, ElementsAre(1, 2));
+}
+
 class TrialMetricTest : public testing::Test {
  protected:
   TrialMetricTest() {
