@@ -101,6 +101,18 @@ BatchSampler::Indices BatchSampler::Next() {
                                            static_cast<std::size_t>(count))};
 }
 
+BatchSampler::Indices BatchSampler::Skip(std::int64_t batches) {
+  const Indices first = Next();
+  next_ += batches - 1;
+  return first;
+}
+
+std::int64_t BatchSampler::FullBatchesLeft() const {
+  if (options_.ranks > 1) return 0;
+  const std::int64_t full = options_.samples / options_.batch_size;
+  return std::max<std::int64_t>(full - next_ % batches_, 0);
+}
+
 std::int64_t BatchSampler::BatchesPerEpoch() const {
   if (options_.wrap) return CeilDivide(batches_, options_.ranks);
   return CeilDivide(batches_ - options_.rank, options_.ranks);

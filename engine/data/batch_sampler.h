@@ -48,9 +48,16 @@ class DTRAIN_API BatchSampler {
 
   /// Returns the next batch. REQUIRES: BatchesPerEpoch() > 0.
   Indices Next();
+  /// Passes over the next `batches` and returns the first of them. REQUIRES:
+  /// 0 < `batches` <= FullBatchesLeft().
+  Indices Skip(std::int64_t batches);
+  /// Number of full batches from the next one to the end of its pass; 0 with
+  /// several ranks.
+  std::int64_t FullBatchesLeft() const;
   /// Makes batch `index` of this rank the next one.
   void Seek(std::int64_t index) { next_ = index; }
 
+  std::int64_t batch_size() const { return options_.batch_size; }
   /// ceil(batches / ranks), at least 1. Without `wrap`, the number of batches
   /// of this rank, which may be 0.
   std::int64_t BatchesPerEpoch() const;

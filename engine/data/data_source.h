@@ -41,6 +41,27 @@ struct DTRAIN_API Batch {
   std::vector<torch::Tensor> tensors() const;
 };
 
+/// Gathers the batches of a DataSource whose set is on the device, at a
+/// position that is on the device, too: a CUDA graph of several steps contains
+/// the gathering, and needs nothing of the host. A position is the number of a
+/// sample in the order of its pass.
+class DTRAIN_API DeviceBatches {
+ public:
+  virtual ~DeviceBatches() = default;
+
+  /// Number of batches from the next one on that are full and of the same pass;
+  /// 0: none can be gathered here.
+  virtual std::int64_t FullBatchesLeft() const = 0;
+  /// Makes the source pass over the next `batches`, and prepares the device for
+  /// gathering them. Returns the position of the first. REQUIRES: 0 < `batches`
+  /// <= FullBatchesLeft().
+  virtual std::int64_t Skip(std::int64_t batches) = 0;
+  /// Returns the full batch that starts at `position`, int64 [1] on the device.
+  /// Issues device work only, on addresses that stay valid for all passes.
+  /// REQUIRES: Skip was called.
+  virtual Batch Gather(const torch::Tensor& position) = 0;
+};
+
 /// An infinite, seekable stream of batches for one rank. Batch i depends only
 /// on the seed, the rank and i, so that a resumed trial sees the batches it
 /// would have seen. Within an epoch no two ranks see the same sample, except
@@ -59,6 +80,8 @@ class DTRAIN_API DataSource {
   /// Returns the next batch, on the CPU or on the trial's device. Throws Error
   /// for unreadable data.
   virtual Batch Read() = 0;
+  /// The same batches, gathered on the device; null if that is impossible.
+  virtual DeviceBatches* on_device() { return nullptr; }
 };
 
 }  // namespace dtrain

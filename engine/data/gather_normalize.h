@@ -51,26 +51,40 @@ DTRAIN_HOST_DEVICE constexpr Placement PlacementOf(
 struct GatherJob {
   const std::uint8_t* images = nullptr;   // [set, channels, height, width]
   const std::int64_t* labels = nullptr;   // [set]
-  const std::int64_t* samples = nullptr;  // [batch]: indices into the set
-  const ChannelScale* scales = nullptr;   // [channels]
-  float* data = nullptr;                  // [batch, channels, height, width]
-  std::int64_t* target = nullptr;         // [batch]
+  const std::int64_t* samples = nullptr;  // indices into the set
+  // [1]: the batch is samples[*position] and the following; null: samples[0].
+  const std::int64_t* position = nullptr;
+  const ChannelScale* scales = nullptr;  // [channels]
+  float* data = nullptr;                 // [batch, channels, height, width]
+  std::int64_t* target = nullptr;        // [batch]
   std::int64_t batch = 0;
   std::int64_t channels = 0;
   std::int64_t height = 0;
   std::int64_t width = 0;
   Augmentation augmentation;
   std::uint64_t pass_seed = 0;  // seed of the pass
+  // [1]: takes precedence over `pass_seed`, unless it is null.
+  const std::int64_t* pass_seed_at = nullptr;
 
   DTRAIN_HOST_DEVICE std::int64_t size() const {
     return channels * height * width;
   }
 };
 
+/// Index in the set of the image in row `row` of the batch.
+DTRAIN_HOST_DEVICE inline std::int64_t SampleAt(const GatherJob& job,
+                                                std::int64_t row) {
+  return job.samples[(job.position == nullptr ? 0 : *job.position) + row];
+}
+
 /// Placement of image `sample` in the batch.
 DTRAIN_HOST_DEVICE inline Placement PlacementIn(const GatherJob& job,
                                                 std::int64_t sample) {
-  return PlacementOf(job.augmentation, SampleSeed(job.pass_seed, sample));
+  const std::uint64_t seed =
+      job.pass_seed_at == nullptr
+          ? job.pass_seed
+          : static_cast<std::uint64_t>(*job.pass_seed_at);
+  return PlacementOf(job.augmentation, SampleSeed(seed, sample));
 }
 
 /// Value `i` of the image that starts at `from`, after crop, flip and

@@ -87,7 +87,7 @@ void GatherPlain(const GatherJob& job, const std::uint8_t* from, float* to) {
 }
 
 void GatherRow(const GatherJob& job, std::int64_t row) {
-  const std::int64_t sample = job.samples[row];
+  const std::int64_t sample = SampleAt(job, row);
   const std::int64_t size = job.size();
   const std::uint8_t* from = job.images + sample * size;
   float* to = job.data + row * size;
@@ -167,11 +167,11 @@ MemorySource::MemorySource(const ImageSet& set, SamplerOptions samples,
   set_.images = set.images.to(device).contiguous();
   set_.labels = set.labels.to(device).contiguous();
   set_.samples = set.samples;
-  if (device.is_cpu()) return;
   device_scales_ =
       torch::from_blob(scales_.data(),
                        {static_cast<std::int64_t>(scales_.size()), 2})
-          .to(device);
+          .to(device, /*non_blocking=*/false, /*copy=*/true);
+  if (device.is_cpu()) return;
   kernel_ = FromCudaHalf<GatherOnCuda>(kGatherOnCuda);
 }
 
@@ -255,6 +255,40 @@ Batch MemorySource::GatherByKernel(const torch::Tensor& samples,
   // Torch's device allocator recycles memory in stream order.
   const Tensors to = NewTensors(samples.size(0));
   GatherJob job = Job(to, samples.const_data_ptr<std::int64_t>(), pass);
+  return GatherBy(job, to);
+}
+
+DeviceBatches* MemorySource::on_device() {
+  const bool augments = augmentation_.padding != 0 || augmentation_.flip;
+  return augments && kernel_ == nullptr ? nullptr : this;
+}
+
+std::int64_t MemorySource::Skip(std::int64_t batches) {
+  const BatchSampler::Indices first = sampler_.Skip(batches);
+  order_.Rows(first, [&] { return ImagesOf(sampler_.order()); });
+  if (!device_seed_.defined()) {
+    device_seed_ = torch::empty({1}, set_.labels.options());
+  }
+  device_seed_.fill_(static_cast<std::int64_t>(PassSeed(seed_, first.pass)));
+  return first.first;
+}
+
+Batch MemorySource::Gather(const torch::Tensor& position) {
+  const std::int64_t count = sampler_.batch_size();
+  if (kernel_ == nullptr) {
+    return GatherByTensors(set_, /*samples=*/{}, order_.RowsAt(position, count),
+                           device_scales_, /*augmentation=*/{},
+                           /*pass_seed=*/0);
+  }
+  const Tensors to = NewTensors(count);
+  GatherJob job = Job(to, order_.order().const_data_ptr<std::int64_t>(),
+                      /*pass=*/0);
+  job.position = position.const_data_ptr<std::int64_t>();
+  job.pass_seed_at = device_seed_.const_data_ptr<std::int64_t>();
+  return GatherBy(job, to);
+}
+
+Batch MemorySource::GatherBy(GatherJob& job, const Tensors& to) const {
   job.scales =
       static_cast<const ChannelScale*>(device_scales_.const_data_ptr());
   const torch::Device device = set_.images.device();

@@ -44,7 +44,7 @@ DTRAIN_API Batch GatherByTensors(const ImageSet& set,
 /// and, if requested, augments it; augmentation depends on the seed, the pass
 /// and the image. Uses dtrain's kernel on a GPU if it was built, ATen
 /// otherwise. Reuses the tensors of batches that are no longer referenced.
-class DTRAIN_API MemorySource final : public DataSource {
+class DTRAIN_API MemorySource final : public DataSource, public DeviceBatches {
  public:
   /// `samples.samples` is taken from the set. Throws Error(kFailed) for a set
   /// whose types or shapes differ from those of ImageSet.
@@ -56,6 +56,14 @@ class DTRAIN_API MemorySource final : public DataSource {
   std::int64_t SamplesPerEpoch() const override;
   void Seek(std::int64_t index) override { sampler_.Seek(index); }
   Batch Read() override;
+
+  /// Null if the images are augmented, unless dtrain's kernel does it.
+  DeviceBatches* on_device() override;
+  std::int64_t FullBatchesLeft() const override {
+    return sampler_.FullBatchesLeft();
+  }
+  std::int64_t Skip(std::int64_t batches) override;
+  Batch Gather(const torch::Tensor& position) override;
 
  private:
   struct Tensors {
@@ -69,6 +77,7 @@ class DTRAIN_API MemorySource final : public DataSource {
   Batch GatherOnHost(const BatchSampler::Indices& indices);
   Batch GatherOnDevice(const BatchSampler::Indices& indices);
   Batch GatherByKernel(const torch::Tensor& samples, std::int64_t pass);
+  Batch GatherBy(GatherJob& job, const Tensors& to) const;
   GatherJob Job(const Tensors& to, const std::int64_t* samples,
                 std::int64_t pass) const;
 
@@ -80,6 +89,7 @@ class DTRAIN_API MemorySource final : public DataSource {
   std::vector<ChannelScale> scales_;
   torch::Tensor device_scales_;  // float [channels, 2]
   DeviceOrder order_;
+  torch::Tensor device_seed_;  // of the pass of the last Skip, int64 [1]
   GatherOnCuda kernel_ = nullptr;
   std::vector<Tensors> pool_;
 };

@@ -37,13 +37,20 @@ torch::Tensor DeviceOrder::Rows(
     const std::function<std::span<const std::int64_t>()>& order) {
   if (indices.pass != pass_) {
     const std::span<const std::int64_t> rows = order();
-    order_ = torch::tensor(at::ArrayRef<std::int64_t>(rows.data(), rows.size()),
-                           torch::kLong)
-                 .to(device_);
+    const torch::Tensor host = torch::tensor(
+        at::ArrayRef<std::int64_t>(rows.data(), rows.size()), torch::kLong);
+    if (!order_.defined()) order_ = torch::empty_like(host, device_);
+    order_.copy_(host);
     pass_ = indices.pass;
   }
   return order_.narrow(0, indices.first,
                        static_cast<std::int64_t>(indices.samples.size()));
+}
+
+torch::Tensor DeviceOrder::RowsAt(const torch::Tensor& position,
+                                  std::int64_t samples) const {
+  return order_.index_select(
+      0, torch::arange(samples, order_.options()) + position);
 }
 
 TensorSource::TensorSource(const Batch& set, SamplerOptions samples,
@@ -58,10 +65,23 @@ std::int64_t TensorSource::SamplesPerEpoch() const {
   return sampler_.SamplesPerEpoch();
 }
 
-Batch TensorSource::Read() {
-  const BatchSampler::Indices indices = sampler_.Next();
-  const torch::Tensor rows =
-      order_.Rows(indices, [&] { return sampler_.order(); });
+torch::Tensor TensorSource::RowsOf(const BatchSampler::Indices& indices) {
+  return order_.Rows(indices, [&] { return sampler_.order(); });
+}
+
+Batch TensorSource::Read() { return Select(RowsOf(sampler_.Next())); }
+
+std::int64_t TensorSource::Skip(std::int64_t batches) {
+  const BatchSampler::Indices first = sampler_.Skip(batches);
+  RowsOf(first);
+  return first.first;
+}
+
+Batch TensorSource::Gather(const torch::Tensor& position) {
+  return Select(order_.RowsAt(position, sampler_.batch_size()));
+}
+
+Batch TensorSource::Select(const torch::Tensor& rows) const {
   const auto of = [&](const torch::Tensor& tensor) {
     return tensor.defined() ? tensor.index_select(0, rows) : tensor;
   };

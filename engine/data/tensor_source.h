@@ -13,8 +13,9 @@
 
 namespace dtrain {
 
-/// The order of a pass on a device, copied there once per pass. A batch's rows
-/// are a slice of it, for which neither host nor device waits.
+/// The order of a pass on a device, copied there once per pass, always to the
+/// same address. A batch's rows are a slice of it, for which neither host nor
+/// device waits.
 class DTRAIN_API DeviceOrder {
  public:
   explicit DeviceOrder(torch::Device device) : device_(device) {}
@@ -24,6 +25,12 @@ class DTRAIN_API DeviceOrder {
   torch::Tensor Rows(
       const BatchSampler::Indices& indices,
       const std::function<std::span<const std::int64_t>()>& order);
+  /// Rows of the `samples` from `position` on, which is int64 [1] on the
+  /// device. REQUIRES: Rows was called for a batch of the pass.
+  torch::Tensor RowsAt(const torch::Tensor& position,
+                       std::int64_t samples) const;
+  /// The whole order, int64 [samples]. REQUIRES: likewise.
+  const torch::Tensor& order() const { return order_; }
 
  private:
   const torch::Device device_;
@@ -33,7 +40,7 @@ class DTRAIN_API DeviceOrder {
 
 /// A DataSource of tensors in memory: batches are rows, gathered on the device
 /// of the tensors. For sets that fit there and need no decoding.
-class DTRAIN_API TensorSource final : public DataSource {
+class DTRAIN_API TensorSource final : public DataSource, public DeviceBatches {
  public:
   /// The first dimension of every tensor of `set` is the sample. Moves the set
   /// to `device`. `samples.samples` is taken from the set. Throws
@@ -45,7 +52,17 @@ class DTRAIN_API TensorSource final : public DataSource {
   void Seek(std::int64_t index) override { sampler_.Seek(index); }
   Batch Read() override;
 
+  DeviceBatches* on_device() override { return this; }
+  std::int64_t FullBatchesLeft() const override {
+    return sampler_.FullBatchesLeft();
+  }
+  std::int64_t Skip(std::int64_t batches) override;
+  Batch Gather(const torch::Tensor& position) override;
+
  private:
+  torch::Tensor RowsOf(const BatchSampler::Indices& indices);
+  Batch Select(const torch::Tensor& rows) const;
+
   Batch set_;
   BatchSampler sampler_;
   DeviceOrder order_;

@@ -46,6 +46,26 @@ TEST_P(GpuGatherTest, MatchesTheHostBitIdentically) {
   }
 }
 
+TEST_P(GpuGatherTest, GathersAtAPositionOnTheGpu) {
+  const ImageSet set = NoiseSet();
+  const SamplerOptions samples = {.batch_size = 96, .shuffle = true, .seed = 5};
+  MemorySource host(set, samples, kNormalization, torch::kCPU, GetParam());
+  MemorySource gpu(set, samples, kNormalization, kGpu, GetParam());
+  host.Seek(11);
+  gpu.Seek(11);
+  DeviceBatches* batches = gpu.on_device();
+  ASSERT_NE(batches, nullptr);
+  ASSERT_EQ(batches->FullBatchesLeft(), 10);
+  const torch::Tensor position = torch::full(
+      {1}, batches->Skip(10), torch::dtype(torch::kLong).device(kGpu));
+  for (int i = 0; i < 10; ++i, position.add_(96)) {
+    const Batch expected = host.Read();
+    const Batch batch = batches->Gather(position);
+    ASSERT_TRUE(torch::equal(batch.data.cpu(), expected.data)) << i;
+    ASSERT_TRUE(torch::equal(batch.target.cpu(), expected.target)) << i;
+  }
+}
+
 TEST_P(GpuGatherTest, MatchesTensorOperationsBitIdentically) {
   const ImageSet set = NoiseSet();
   const ImageSet there = {.images = set.images.to(kGpu),

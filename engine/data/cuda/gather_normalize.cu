@@ -10,7 +10,7 @@ constexpr int kThreads = 256;
 // One block per sample: its pixels are contiguous, so accesses are coalesced.
 __global__ void Gather(GatherJob job) {
   const std::int64_t row = blockIdx.x;
-  const std::int64_t sample = job.samples[row];
+  const std::int64_t sample = SampleAt(job, row);
   const std::int64_t size = job.size();
   const std::uint8_t* from = job.images + sample * size;
   float* to = job.data + row * size;

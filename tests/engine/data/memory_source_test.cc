@@ -196,6 +196,49 @@ TEST_F(AugmentationTest, KernelMatchesPlainArithmeticWithoutAugmentation) {
   }
 }
 
+TEST_F(AugmentationTest, GathersPlainBatchesAtAPosition) {
+  const SamplerOptions samples = {.batch_size = 7, .shuffle = true, .seed = 3};
+  MemorySource expected = Source(samples, {});
+  MemorySource source = Source(samples, {});
+  DeviceBatches& batches = *source.on_device();
+  EXPECT_EQ(batches.FullBatchesLeft(), 5);
+  const torch::Tensor position = torch::tensor({batches.Skip(5)});
+  for (int i = 0; i < 5; ++i, position.add_(7)) {
+    const Batch batch = batches.Gather(position);
+    const Batch other = expected.Read();
+    EXPECT_TRUE(batch.data.equal(other.data));
+    EXPECT_TRUE(batch.target.equal(other.target));
+  }
+}
+
+// The images' places come from the host, but with dtrain's kernel.
+TEST_F(AugmentationTest, AugmentedBatchesAreNotGatheredByTensorOperations) {
+  MemorySource source = Source({.batch_size = 7}, both_);
+  EXPECT_EQ(source.on_device(), nullptr);
+}
+
+TEST_F(AugmentationTest, KernelReadsPositionAndSeedFromMemory) {
+  const std::int64_t samples[] = {4, 9, 1, 7};
+  const std::int64_t position = 2;
+  const auto seed = static_cast<std::int64_t>(PassSeed(3, 2));
+  const GatherJob direct = {.samples = samples + 2,
+                            .height = 8,
+                            .width = 6,
+                            .augmentation = both_,
+                            .pass_seed = PassSeed(3, 2)};
+  GatherJob by_pointer = direct;
+  by_pointer.samples = samples;
+  by_pointer.position = &position;
+  by_pointer.pass_seed = 0;
+  by_pointer.pass_seed_at = &seed;
+  for (std::int64_t row = 0; row < 2; ++row) {
+    EXPECT_EQ(SampleAt(by_pointer, row), SampleAt(direct, row));
+  }
+  for (std::int64_t sample = 0; sample < 40; ++sample) {
+    EXPECT_EQ(PlacementIn(by_pointer, sample), PlacementIn(direct, sample));
+  }
+}
+
 TEST_F(AugmentationTest, DependsOnThePassAndTheImageAlone) {
   const torch::Tensor first = Whole(both_, 0);
   EXPECT_FALSE(torch::equal(first, Whole(both_, 1)));

@@ -68,6 +68,49 @@ TEST(TensorSourceTest, WaitsForTheDeviceOncePerPass) {
   EXPECT_EQ(FakeDevice::waits() - before, 2);
 }
 
+TEST(TensorSourceTest, GathersFullBatchesAtAPositionOnTheDevice) {
+  const SamplerOptions samples = {.batch_size = 2, .shuffle = true, .seed = 5};
+  TensorSource expected(Set(7), samples, torch::kCPU);
+  TensorSource source(Set(7), samples, torch::kCPU);
+  DeviceBatches& batches = *source.on_device();
+  // Three full batches and a short one in each of two passes.
+  for (int pass = 0; pass < 2; ++pass) {
+    EXPECT_EQ(batches.FullBatchesLeft(), 3);
+    EXPECT_TRUE(source.Read().target.equal(expected.Read().target));
+    EXPECT_EQ(batches.FullBatchesLeft(), 2);
+    const torch::Tensor position = torch::tensor({batches.Skip(2)});
+    for (int i = 0; i < 2; ++i, position.add_(2)) {
+      const Batch batch = batches.Gather(position);
+      const Batch other = expected.Read();
+      EXPECT_TRUE(batch.target.equal(other.target));
+      EXPECT_TRUE(batch.data.equal(other.data));
+      EXPECT_TRUE(batch["weight"].equal(other["weight"]));
+    }
+    EXPECT_EQ(batches.FullBatchesLeft(), 0);
+    EXPECT_TRUE(source.Read().target.equal(expected.Read().target));
+  }
+}
+
+// A graph refers to the order's address.
+TEST(TensorSourceTest, OrderKeepsItsAddress) {
+  BatchSampler sampler({.samples = 6, .batch_size = 3, .shuffle = true});
+  DeviceOrder order(torch::kCPU);
+  const auto of_pass = [&] { return sampler.order(); };
+  order.Rows(sampler.Next(), of_pass);
+  const torch::Tensor first = order.order();
+  const torch::Tensor copy = first.clone();
+  sampler.Next();
+  order.Rows(sampler.Next(), of_pass);
+  EXPECT_EQ(order.order().data_ptr(), first.data_ptr());
+  EXPECT_FALSE(first.equal(copy));
+}
+
+TEST(TensorSourceTest, SeveralRanksGatherNothingByPosition) {
+  TensorSource source(Set(8), {.batch_size = 2, .rank = 1, .ranks = 2},
+                      torch::kCPU);
+  EXPECT_EQ(source.on_device()->FullBatchesLeft(), 0);
+}
+
 TEST(TensorSourceTest, NeedsNoTargets) {
   TensorSource source({.data = torch::ones({4, 2})}, {.batch_size = 4},
                       torch::kCPU);
