@@ -294,13 +294,6 @@ void MetricSums::Load(const std::map<std::string, MetricSum>& sums) {
   }
 }
 
-const double* FindMetric(const MetricValues& metrics, const std::string& name) {
-  for (const auto& [key, value] : metrics) {
-    if (key == name) return &value;
-  }
-  return nullptr;
-}
-
 void AppendMissing(MetricValues& metrics, const MetricValues& rates) {
   for (const auto& rate : rates) {
     if (FindMetric(metrics, rate.first) == nullptr) metrics.push_back(rate);

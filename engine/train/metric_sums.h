@@ -107,9 +107,6 @@ class MetricSums {
 /// number.
 void CheckIsNumber(const std::string& name, const torch::Tensor& tensor);
 
-/// Value of a metric; null if it is missing.
-const double* FindMetric(const MetricValues& metrics, const std::string& name);
-
 /// Appends the learning rates. One that the trial reports itself takes
 /// precedence.
 void AppendMissing(MetricValues& metrics, const MetricValues& rates);

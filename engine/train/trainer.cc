@@ -286,9 +286,9 @@ void Trainer::ReportTraining() {
   sums_.Clear();
   if (rates_.empty()) context_.AppendLearningRates(rates_);
   AppendMissing(metrics, std::exchange(rates_, {}));
-  RememberTraining(state_.batches, metrics);
+  state_.RememberTraining(state_.batches, metrics, sums_.occasional());
   if (!validation_) {
-    context_.ObserveTraining(metrics, KnownTrainingMetrics());
+    context_.ObserveTraining(metrics, state_.KnownMetrics(sums_.Names()));
     ObserveForStopping(metrics, /*required=*/true);
   }
   if (ranks_.is_first()) trial_.OnTrainingReport(Point());
@@ -322,7 +322,7 @@ void Trainer::SendPendingReports() {
   for (PendingReport& one : pending) {
     MetricValues metrics = one.sums.Values();
     AppendMissing(metrics, one.rates);
-    RememberTraining(one.report.batches, metrics);
+    state_.RememberTraining(one.report.batches, metrics, sums_.occasional());
     one.report.metrics = std::move(metrics);
     link_.send(std::move(one.report));
   }
@@ -344,39 +344,14 @@ void Trainer::ReportEpoch() {
   SendPendingReports();
   last.Merge(ranks_);
   MetricValues metrics = last.Values();
-  RememberTraining(state_.batches, metrics);
+  state_.RememberTraining(state_.batches, metrics, sums_.occasional());
   if (!validation_) {
-    context_.ObserveTraining(metrics, KnownTrainingMetrics());
+    context_.ObserveTraining(metrics, state_.KnownMetrics(sums_.Names()));
     ObserveForStopping(metrics, /*required=*/false);
   }
   TrainingReport report = NewReport();
   report.metrics = std::move(metrics);
   link_.send(std::move(report));
-}
-
-// A report need not contain all metrics: the searcher's metric may have come
-// with the end of the last epoch.
-void Trainer::RememberTraining(std::int64_t batches,
-                               const MetricValues& metrics) {
-  MetricPoint point{batches, metrics};
-  if (state_.last_training) {
-    for (const auto& old : state_.last_training->metrics) {
-      if (FindMetric(metrics, old.first) != nullptr) continue;
-      const bool is_now = state_.last_training->batches == batches;
-      if (is_now || sums_.occasional().contains(old.first)) {
-        point.metrics.push_back(old);
-      }
-    }
-  }
-  state_.last_training = std::move(point);
-}
-
-std::set<std::string> Trainer::KnownTrainingMetrics() const {
-  std::set<std::string> names = sums_.Names();
-  for (const auto& metric : state_.last_training->metrics) {
-    names.insert(metric.first);
-  }
-  return names;
 }
 
 void Trainer::StartProfile() {

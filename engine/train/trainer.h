@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -79,8 +78,6 @@ class Trainer {
   // already reported, or too early.
   std::optional<std::vector<std::string>> UnreadOnce(bool& reported) const;
   void ReportEpoch();
-  void RememberTraining(std::int64_t batches, const MetricValues& metrics);
-  std::set<std::string> KnownTrainingMetrics() const;
   void StartProfile();
   void ReportProfile();
   // Records a validation; returns true if checkpoint_policy requires a

@@ -43,6 +43,13 @@ bool IsReport(const TrialMessage& message) {
 
 }  // namespace
 
+const double* FindMetric(const MetricValues& metrics, const std::string& name) {
+  for (const auto& [key, value] : metrics) {
+    if (key == name) return &value;
+  }
+  return nullptr;
+}
+
 json SumsToJson(const std::map<std::string, MetricSum>& sums) {
   json object = json::object();
   for (const auto& [name, sum] : sums) {
@@ -60,6 +67,28 @@ std::map<std::string, MetricSum> SumsFromJson(const json& json) {
                   .occasional = sum.size() > 2 && sum.at(2).get<bool>()};
   }
   return sums;
+}
+
+void TrainingState::RememberTraining(std::int64_t batches_then,
+                                     const MetricValues& metrics,
+                                     const std::set<std::string>& occasional) {
+  MetricPoint point{batches_then, metrics};
+  if (last_training) {
+    const bool is_now = last_training->batches == batches_then;
+    for (const auto& old : last_training->metrics) {
+      if (FindMetric(metrics, old.first) != nullptr) continue;
+      if (is_now || occasional.contains(old.first)) {
+        point.metrics.push_back(old);
+      }
+    }
+  }
+  last_training = std::move(point);
+}
+
+std::set<std::string> TrainingState::KnownMetrics(
+    std::set<std::string> names) const {
+  for (const auto& metric : last_training->metrics) names.insert(metric.first);
+  return names;
 }
 
 json TrainingState::ToJson() const {

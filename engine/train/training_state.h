@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,9 @@ struct MetricSum {
 /// Exact conversion to JSON and back. Throws nlohmann::json::exception.
 nlohmann::json SumsToJson(const std::map<std::string, MetricSum>& sums);
 std::map<std::string, MetricSum> SumsFromJson(const nlohmann::json& json);
+
+/// Value of a metric; null if it is missing.
+const double* FindMetric(const MetricValues& metrics, const std::string& name);
 
 /// Metrics, and the number of batches after which they were computed.
 struct MetricPoint {
@@ -46,6 +50,14 @@ struct TrainingState {
   nlohmann::json early_stop;  // null without early stopping
   // Reports that the runner may not have recorded yet.
   std::vector<TrialMessage> unacknowledged;
+
+  /// Replaces `last_training`. Metrics of `occasional` that a report lacks keep
+  /// their last values: the searcher's metric may have come with the end of the
+  /// last epoch.
+  void RememberTraining(std::int64_t batches_then, const MetricValues& metrics,
+                        const std::set<std::string>& occasional);
+  /// Returns `names` and those of `last_training`. REQUIRES: it has a value.
+  std::set<std::string> KnownMetrics(std::set<std::string> names) const;
 
   nlohmann::json ToJson() const;
   /// Throws Error(kFailed) or nlohmann::json::exception for JSON that ToJson

@@ -8,6 +8,20 @@ namespace dtrain {
 
 namespace {
 
+TEST(TrainingStateTest, RemembersOccasionalMetricsOfEarlierReports) {
+  TrainingState state;
+  state.RememberTraining(10, {{"epoch_loss", 4}, {"loss", 3}, {"lr", 1}}, {});
+  state.RememberTraining(20, {{"loss", 2}}, {"epoch_loss"});
+  EXPECT_EQ(state.last_training->metrics,
+            (MetricValues{{"loss", 2}, {"epoch_loss", 4}}));
+  // A second report of the same batch adds to the first.
+  state.RememberTraining(20, {{"late", 1}}, {});
+  EXPECT_EQ(state.last_training->metrics,
+            (MetricValues{{"late", 1}, {"loss", 2}, {"epoch_loss", 4}}));
+  EXPECT_EQ(state.KnownMetrics({"lr"}),
+            (std::set<std::string>{"epoch_loss", "late", "loss", "lr"}));
+}
+
 TEST(TrainingStateTest, RoundTripsThroughJson) {
   TrainingState state;
   state.batches = 150;
