@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 
 #include <c10/util/intrusive_ptr.h>
@@ -29,6 +30,9 @@ class StepGraph {
   /// Issues the recorded work again, on the same memory. Random numbers
   /// advance. Does not wait. REQUIRES: Capture succeeded.
   virtual void Replay() = 0;
+
+  /// Returns an empty graph of the same kind.
+  virtual std::unique_ptr<StepGraph> Another() const = 0;
 };
 
 /// Returns a graph for the current stream of this process's first GPU, owned by

@@ -1,10 +1,14 @@
 #include "engine/train/graphed_step.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <optional>
 #include <sstream>
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/text.h"
 #include "engine/train/device.h"
 #include "engine/train/log_line.h"
 #include "engine/train/metric_sums.h"
@@ -23,10 +27,17 @@
 // The first kWarmUpBatches batches of a shape are trained without a graph.
 // Capturing executes nothing; the captured batch itself is then trained by the
 // first replay. If the capture fails, training continues without a graph.
+//
+// A graph of several steps has no input: it gathers its batches from the set on
+// the device, beginning at position_, which it advances. Between its steps the
+// host does nothing but count, so that learning rates, and the loss scale of
+// fp16, have to stay as they are.
 
 namespace dtrain {
 
 namespace {
+
+constexpr std::int64_t kMaxStepsPerGraph = 64;
 
 // Properties of a tensor that a captured step depends on.
 bool IsAlike(const torch::Tensor& one, const torch::Tensor& other) {
@@ -60,8 +71,12 @@ std::string ShapeOf(const Batch& batch) {
 
 GraphedStep::GraphedStep(std::unique_ptr<StepGraph> graph,
                          TrainerContext& context, Trial& trial,
-                         MetricSums& sums)
-    : graph_(std::move(graph)), context_(context), trial_(trial), sums_(sums) {
+                         MetricSums& sums, std::int64_t steps)
+    : graph_(std::move(graph)),
+      context_(context),
+      trial_(trial),
+      sums_(sums),
+      steps_(graph_ == nullptr ? 1 : steps) {
   if (graph_ != nullptr) sums_.KeepOn(context_.device());
 }
 
@@ -122,6 +137,7 @@ bool GraphedStep::Capture(BatchIndex index) {
   context_.EndCapture(is_captured_);
   if (!is_captured_) {
     graph_.reset();
+    steps_ = 1;
     input_ = Batch();
     LogLine(
         LogLevel::kWarning,
@@ -150,6 +166,99 @@ std::string GraphedStep::TryCapture(BatchIndex index) try {
   return error.what();
 }
 
+const char* GraphedStep::SeveralObstacle(DataSource& data) const {
+  if (data.on_device() == nullptr) {
+    return "the training data is not gathered on the device";
+  }
+  if (context_.scaler() != nullptr) {
+    return "fp16 adapts its loss scale after each step";
+  }
+  return nullptr;
+}
+
+std::int64_t GraphedStep::TrainSeveral(DataSource& data, BatchIndex first,
+                                       std::int64_t limit,
+                                       std::int64_t batches_per_epoch) {
+  if (!is_captured_ || limit < steps_) return 0;
+  if (const char* why = SeveralObstacle(data); why != nullptr) {
+    LogOnce("steps are replayed one by one: " + std::string(why));
+    steps_ = 1;
+    return 0;
+  }
+  DeviceBatches& batches = *data.on_device();
+  if (batches.FullBatchesLeft() < steps_ ||
+      !context_.KeepsRates(steps_, batches_per_epoch)) {
+    return 0;
+  }
+  for (std::int64_t i = 0; i < steps_; ++i) {
+    const BatchIndex index{.epoch = first.epoch, .batch = first.batch + i};
+    if (!trial_.Capturable(index)) return 0;
+  }
+  context_.UploadLearningRates();
+  const std::int64_t position = batches.Skip(steps_);
+  if (several_ == nullptr && !CaptureSeveral(batches, first)) {
+    data.Seek(first.batch);
+    return 0;
+  }
+  if (position != position_on_device_) position_.fill_(position);
+  several_->Replay();
+  position_on_device_ = position + steps_ * input_.size();
+  for (std::int64_t i = 0; i < steps_; ++i) {
+    context_.CountReplay();
+    sums_.CountReplay(names_);
+  }
+  return steps_;
+}
+
+bool GraphedStep::CaptureSeveral(DeviceBatches& batches, BatchIndex first) {
+  position_ = torch::zeros(
+      {1}, torch::TensorOptions(context_.device()).dtype(torch::kLong));
+  several_ = graph_->Another();
+  const std::string why = TryCaptureSeveral(batches, first);
+  context_.EndCapture(why.empty());
+  if (!why.empty()) {
+    LogLine(LogLevel::kWarning,
+            "several steps cannot be captured as one CUDA graph, and are "
+            "replayed one by one: " +
+                why);
+    several_.reset();
+    steps_ = 1;
+    return false;
+  }
+  LogLine(LogLevel::kInfo, "from batch " + std::to_string(first.batch + 1) +
+                               " on, " + std::to_string(steps_) +
+                               " steps are replayed as one CUDA graph");
+  return true;
+}
+
+// Returns why the capture failed, or an empty string.
+std::string GraphedStep::TryCaptureSeveral(DeviceBatches& batches,
+                                           BatchIndex first) try {
+  context_.BeginCapture();
+  several_->Capture([&] { IssueSeveral(batches, first); });
+  return "";
+} catch (const c10::Error& error) {
+  return TorchMessage(error);
+} catch (const Error& error) {
+  return error.what();
+}
+
+void GraphedStep::IssueSeveral(DeviceBatches& batches, BatchIndex index) {
+  for (std::int64_t i = 0; i < steps_; ++i, ++index.batch) {
+    context_.BeginNextStep();
+    const Batch batch = batches.Gather(position_);
+    if (!IsAlike(input_, batch)) {
+      throw Error(ErrorKind::kFailed, "gathered batches have shape " +
+                                          ShapeOf(batch) + ", others " +
+                                          ShapeOf(input_));
+    }
+    if (sums_.Capture(Step(batch, index), context_.device()) != names_) {
+      throw Error(ErrorKind::kFailed, "steps have different metrics");
+    }
+    position_.add_(batch.size());
+  }
+}
+
 // A tensor that is already in place is not copied again.
 void GraphedStep::CopyIn(const Batch& batch) {
   const torch::NoGradGuard no_grad;
@@ -168,6 +277,20 @@ void GraphedStep::LogOnce(const std::string& what) {
   if (std::ranges::find(logged_, what) != logged_.end()) return;
   logged_.push_back(what);
   LogLine(LogLevel::kInfo, what + " (logged once)");
+}
+
+std::int64_t StepsPerGraph() {
+  const char* text = std::getenv(kGraphStepsVariable);
+  if (text == nullptr) return 1;
+  const std::optional<double> steps = ParseFinite(text);
+  if (!steps || *steps < 1 || *steps > kMaxStepsPerGraph ||
+      *steps != std::floor(*steps)) {
+    throw Error(ErrorKind::kUsage,
+                std::string(kGraphStepsVariable) + " is '" + text +
+                    "'; set it to a number from 1 to " +
+                    std::to_string(kMaxStepsPerGraph) + ", or unset it");
+  }
+  return static_cast<std::int64_t>(*steps);
 }
 
 }  // namespace dtrain

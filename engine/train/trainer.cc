@@ -148,7 +148,7 @@ bool Trainer::TrainUntil(Length until) {
     if (!state_.ended.empty()) continue;
     if (link_.stop_requested()) return false;
     do {
-      TrainBatch();
+      TrainBatches();
     } while (!IsBoundary() && state_.batches < target_);
   }
   return true;
@@ -222,7 +222,9 @@ void Trainer::StartSteps() {
             "steps are not captured as a CUDA graph: " + obstacle);
     graph_.reset();
   }
-  step_.emplace(std::move(graph_), context_, trial_, sums_);
+  const std::int64_t steps =
+      graph_ == nullptr || profile_ ? 1 : StepsPerGraph();
+  step_.emplace(std::move(graph_), context_, trial_, sums_, steps);
 }
 
 void Trainer::TrainOn(const Batch& batch, BatchIndex index) {
@@ -236,14 +238,39 @@ RunnerMessage Trainer::NextInstruction() {
   return link_.next();
 }
 
-void Trainer::TrainBatch() try {
-  const std::int64_t number = state_.batches;
-  const Batch batch = ReadBatch();
+// Batches to the next report, validation or checkpoint, or to the end of the
+// epoch or of the operation.
+std::int64_t Trainer::BatchesToEvent() const {
+  std::int64_t left = target_ - state_.batches;
+  const auto meet = [&](std::int64_t period) {
+    if (period > 0) left = std::min(left, period - state_.batches % period);
+  };
+  meet(batches_per_epoch_);
+  meet(settings().sink_size == 0 ? settings().scheduling_unit : sink_);
+  meet(Batches(settings().min_validation_period));
+  meet(Batches(settings().min_checkpoint_period));
+  return left;
+}
+
+// Trains one batch, or several by one graph.
+void Trainer::TrainBatches() try {
+  const BatchIndex index{.epoch = state_.batches / batches_per_epoch_,
+                         .batch = state_.batches};
   rates_.clear();
   context_.AppendLearningRates(rates_);
-  TrainOn(batch, {.epoch = number / batches_per_epoch_, .batch = number});
-  context_.EndBatch(batches_per_epoch_);
-  ++state_.batches;
+  std::int64_t trained = 0;
+  if (step_->steps() > 1) {
+    trained = step_->TrainSeveral(*training_, index, BatchesToEvent(),
+                                  batches_per_epoch_);
+  }
+  if (trained == 0) {
+    TrainOn(ReadBatch(), index);
+    trained = 1;
+  }
+  for (std::int64_t i = 0; i < trained; ++i) {
+    context_.EndBatch(batches_per_epoch_);
+  }
+  state_.batches += trained;
   if (state_.ended.empty()) state_.ended = context_.stop_reason();
   const Duration since = clock_.monotonic() - last_progress_;
   if (since >= kProgressInterval ||

@@ -68,7 +68,8 @@ class Trainer {
   std::string GraphObstacle() const;
   Batch ReadBatch();
   void TrainOn(const Batch& batch, BatchIndex index);
-  void TrainBatch();
+  std::int64_t BatchesToEvent() const;
+  void TrainBatches();
   RunnerMessage NextInstruction();
   void ReportTraining();
   bool MayReportLater() const;

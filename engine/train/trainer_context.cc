@@ -360,24 +360,40 @@ std::string TrainerContext::StepOnDevice() {
   return "";
 }
 
+bool TrainerContext::KeepsRates(std::int64_t batches,
+                                std::int64_t batches_per_epoch) const {
+  for (const NamedOptimizer& entry : objects_.optimizers) {
+    for (const auto& paced : entry.schedules) {
+      if (paced.pace.mode == StepMode::kEveryOptimizerStep) return false;
+      for (std::int64_t i = 0; i + 1 < batches; ++i) {
+        if (ScheduleSteps(paced.pace, spec_.settings.aggregation_frequency,
+                          batches_per_epoch, batches_ + i) > 0) {
+          return false;
+        }
+      }
+    }
+  }
+  return true;
+}
+
 void TrainerContext::UploadLearningRates() {
   for (FusedOptimizer* one : FusedOptimizers()) one->UploadLearningRates();
 }
 
 void TrainerContext::BeginCapture() {
+  captured_before_ = std::exchange(captured_, {});
   for (FusedOptimizer* one : FusedOptimizers()) {
     if (one->capturable_state().host_steps() == 0) continue;
     throw Error(ErrorKind::kFailed,
                 "the optimizer cannot step these parameters in one operation");
   }
   is_capturing_ = true;
-  captured_.clear();
 }
 
 void TrainerContext::EndCapture(bool succeeded) {
   is_capturing_ = false;
   if (succeeded) return;
-  captured_.clear();
+  captured_ = captured_before_;
   for (const NamedOptimizer& entry : objects_.optimizers) {
     ResetGradients(*entry.optimizer);
   }

@@ -97,15 +97,22 @@ class TrainerContext final : public TrialContext {
   /// neither wait for it nor depend on the host, and can be captured. Call it
   /// after a restore. Returns why that is impossible, or an empty string.
   std::string StepOnDevice();
+  /// True if no schedule changes a learning rate between the next `batches`
+  /// batches.
+  bool KeepsRates(std::int64_t batches, std::int64_t batches_per_epoch) const;
   /// Copies the current learning rates to the device. Does not wait.
   void UploadLearningRates();
   /// Until EndCapture, Step only issues device work for the graph and records
   /// what will be replayed. Throws Error(kFailed) if a step has needed the
   /// host.
   void BeginCapture();
-  /// `succeeded`: whether there is a graph to replay.
+  /// Begins the next step of a capture of several equal ones. CountReplay does
+  /// the host's part of one.
+  void BeginNextStep() { captured_.clear(); }
+  /// `succeeded`: whether there is a graph to replay. If not, an earlier one
+  /// can still be replayed.
   void EndCapture(bool succeeded);
-  /// Does the host's part of the captured steps after a replay.
+  /// Does the host's part of a captured batch after a replay.
   void CountReplay();
 
   /// Logs the steps that fp16 has skipped on the device.
@@ -157,8 +164,9 @@ class TrainerContext final : public TrialContext {
   bool steps_on_device_ = false;
   bool is_capturing_ = false;
   bool is_rehearsal_ = false;
-  std::vector<NamedOptimizer*>
-      captured_;  // optimizers whose steps were captured
+  // Optimizers whose steps were captured; those of an earlier capture.
+  std::vector<NamedOptimizer*> captured_;
+  std::vector<NamedOptimizer*> captured_before_;
   StepProfile* profile_ = nullptr;
   std::int64_t batches_ = 0;
   std::string stop_reason_;

@@ -1,6 +1,7 @@
 // Whole steps as CUDA graphs, beside the same without.
 
 #include <chrono>
+#include <cstdlib>
 #include <iostream>
 #include <numeric>
 
@@ -188,6 +189,20 @@ TEST_F(GpuGraphTest, LeNetTrainsIdentically) {
 TEST_F(GpuGraphTest, LeNetTrainsIdenticallyWithAdam) {
   options_.optimizer = "adam";
   EXPECT_THAT(ExpectTheSame(1e-4).log, HasSubstr("are replayed"));
+}
+
+// A pass has six full batches and a short one: one graph of four steps, and two
+// graphs of one.
+TEST_F(GpuGraphTest, SeveralStepsTrainIdentically) {
+  spec_.settings.scheduling_unit = 100;
+  const Trained single = Train(/*graphed=*/true);
+  ::setenv(kGraphStepsVariable, "4", /*replace=*/1);
+  const Trained several = Train(/*graphed=*/true);
+  ::unsetenv(kGraphStepsVariable);
+  EXPECT_THAT(several.log, HasSubstr("4 steps are replayed as one CUDA graph"));
+  EXPECT_EQ(several.random, single.random);
+  ASSERT_EQ(several.losses.size(), 1u);
+  EXPECT_NEAR(several.losses[0], single.losses.at(0), 1e-4);
 }
 
 TEST_F(GpuGraphTest, CifarNetworkTrainsIdentically) {

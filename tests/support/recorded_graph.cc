@@ -137,7 +137,7 @@ void RecordedGraph::PutBack() {
 
 void RecordedGraph::Replay() {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  ++replays_;
+  ++*replays_;
   for (const Call& call : calls_) {
     torch::jit::Stack stack = call.arguments;
     call.operation.callBoxed(stack);
@@ -154,6 +154,12 @@ void RecordedGraph::Replay() {
       });
     }
   }
+}
+
+std::unique_ptr<StepGraph> RecordedGraph::Another() const {
+  auto other = std::make_unique<RecordedGraph>();
+  other->replays_ = other_replays_;
+  return other;
 }
 
 TORCH_LIBRARY_IMPL(_, Fake, library) {

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,11 +21,14 @@ class RecordedGraph final : public StepGraph {
  public:
   void Capture(const std::function<void()>& work) override;
   void Replay() override;
+  std::unique_ptr<StepGraph> Another() const override;
 
   /// Names of the recorded operations that compute, in order: not views and
   /// not allocations. On a GPU most launch one kernel each.
   std::vector<std::string> launches() const;
-  int replays() const { return replays_; }
+  int replays() const { return *replays_; }
+  /// Replays of the graphs that Another returned.
+  int other_replays() const { return *other_replays_; }
 
   /// Called for each operation during a recording.
   void Record(const c10::OperatorHandle& operation, c10::DispatchKeySet keys,
@@ -43,7 +47,8 @@ class RecordedGraph final : public StepGraph {
   std::vector<Call> calls_;
   // Tensors written during the recording, with copies of their old values.
   std::map<void*, std::pair<torch::Tensor, torch::Tensor>> before_;
-  int replays_ = 0;
+  std::shared_ptr<int> replays_ = std::make_shared<int>(0);
+  std::shared_ptr<int> other_replays_ = std::make_shared<int>(0);
 };
 
 }  // namespace dtrain

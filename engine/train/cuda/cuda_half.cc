@@ -90,6 +90,10 @@ class CudaStepGraph final : public StepGraph {
 
   void Replay() override { graph_->replay(); }
 
+  std::unique_ptr<StepGraph> Another() const override {
+    return std::make_unique<CudaStepGraph>(/*nodes=*/nullptr);
+  }
+
  private:
   // LibTorch does not clean up stream, allocator and generator after a failed
   // capture.

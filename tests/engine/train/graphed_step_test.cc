@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "engine/base/error.h"
+#include "engine/data/tensor_source.h"
 #include "engine/train/device.h"
 #include "engine/train/fused_optimizers.h"
 #include "engine/train/metric_sums.h"
@@ -25,6 +26,7 @@ struct GraphTrialOptions {
   std::function<bool(BatchIndex)> capturable = [](BatchIndex) { return true; };
   std::int64_t short_batch = -1;          // of each pass
   std::function<void()> on_read = [] {};  // of a training batch
+  bool on_device = false;  // batches of 6 of a shuffled set of 32
   bool has_validation = false;
 };
 
@@ -73,6 +75,12 @@ class GraphTrial final : public Trial {
   }
 
   std::unique_ptr<DataSource> TrainingData() override {
+    if (options_.on_device) {
+      WaveSource waves(/*batches=*/1, /*samples=*/32);
+      return std::make_unique<TensorSource>(
+          waves.Read(), SamplerOptions{.batch_size = 6, .shuffle = true},
+          torch::kCPU);
+    }
     return std::make_unique<ShortBatchSource>(options_.short_batch,
                                               options_.on_read);
   }
@@ -125,7 +133,8 @@ struct Ended {
   std::vector<std::string> messages;  // reports and checkpoints, in order
   std::vector<std::size_t> sent;      // messages before each batch is read
   int calls = 0;                      // of TrainBatch
-  int replays = 0;                    // of the graph
+  int replays = 0;                    // of the graph of one step
+  int several = 0;                    // of the graph of several steps
   std::string log;
 };
 
@@ -175,6 +184,7 @@ class GraphedStepTest : public SmallTrialTest {
     // A graph that was given up is gone.
     const bool is_held = ended.log.find("are replayed") != std::string::npos;
     ended.replays = is_held ? held->replays() : 0;
+    ended.several = is_held ? held->other_replays() : 0;
     for (const auto& entry : StateOf(context.objects().models)) {
       ended.state.push_back(entry.second.detach().clone());
     }
@@ -410,6 +420,141 @@ TEST_F(GraphedStepTest, ResumesFromACheckpointBetweenReplays) {
   EXPECT_EQ(whole.optimizer, resumed.optimizer);
   EXPECT_EQ(whole.random, resumed.random);
   EXPECT_EQ(resumed.replays, 20 - 11 - kWarmUps);
+}
+
+// Graphs of three steps. A pass has five full batches and a short one: after
+// the first, which warms up, one graph of three and two of one step train a
+// pass.
+class SeveralStepsTest : public GraphedStepTest {
+ protected:
+  SeveralStepsTest() {
+    ::setenv(kGraphStepsVariable, "3", /*replace=*/1);
+    options_.on_device = true;
+    spec_.until = Length{30};
+    spec_.settings.scheduling_unit = 30;
+  }
+  ~SeveralStepsTest() override { ::unsetenv(kGraphStepsVariable); }
+};
+
+TEST_F(SeveralStepsTest, TrainBitIdentically) {
+  const Ended ended = ExpectTheSame();
+  EXPECT_EQ(ended.several, 4);
+  EXPECT_EQ(ended.replays, 1 + 4 * 2);
+  EXPECT_EQ(ended.calls, 5 /*short*/ + kWarmUps + 1 + 3);
+  EXPECT_THAT(ended.log, HasSubstr("from batch 7 on, 3 steps are replayed as "
+                                   "one CUDA graph"));
+}
+
+TEST_F(SeveralStepsTest, AdamAndTheLastMetricTrainBitIdentically) {
+  options_.optimizer = "adam";
+  spec_.settings.average_training_metrics = false;
+  EXPECT_EQ(ExpectTheSame().several, 4);
+}
+
+TEST_F(SeveralStepsTest, EndWhereSomethingIsDue) {
+  options_.has_validation = true;
+  spec_.settings.scheduling_unit = 5;
+  spec_.settings.min_validation_period = {8};
+  spec_.settings.min_checkpoint_period = {9};
+  const Ended ended = ExpectTheSame();
+  // From batches 12 and 20 on, nothing is due for three batches; the last of
+  // those from 27 on is short.
+  EXPECT_EQ(ended.several, 2);
+}
+
+TEST_F(SeveralStepsTest, EndWithASink) {
+  spec_.settings.sink_size = 4;
+  EXPECT_GT(ExpectTheSame().several, 0);
+}
+
+TEST_F(SeveralStepsTest, RateOfEachBatchNeedsSingleSteps) {
+  options_.set_up = [](TrialContext& context, torch::optim::Optimizer& one) {
+    context.Add(LrSchedule(ExponentialLr{0.9}), one, StepMode::kEveryBatch);
+  };
+  EXPECT_EQ(ExpectTheSame().several, 0);
+}
+
+TEST_F(SeveralStepsTest, RateMayChangeBetweenEpochs) {
+  options_.set_up = [](TrialContext& context, torch::optim::Optimizer& one) {
+    context.Add(LrSchedule(ExponentialLr{0.9}), one, StepMode::kEveryEpoch);
+  };
+  EXPECT_EQ(ExpectTheSame().several, 4);
+}
+
+TEST_F(SeveralStepsTest, CountOptimizerStepsOfTheirSchedules) {
+  options_.set_up = [](TrialContext& context, torch::optim::Optimizer& one) {
+    context.Add(LrSchedule(StepLr{.step_size = 3, .gamma = 0.5}), one,
+                StepMode::kEveryOptimizerStep);
+  };
+  EXPECT_EQ(ExpectTheSame().several, 0);
+}
+
+TEST_F(SeveralStepsTest, UncapturableBatchesAreTrainedWithoutCapture) {
+  options_.capturable = [](BatchIndex index) { return index.batch != 14; };
+  EXPECT_EQ(ExpectTheSame().several, 3);
+}
+
+TEST_F(SeveralStepsTest, DataFromTheHostNeedsSingleSteps) {
+  options_.on_device = false;
+  const Ended ended = ExpectTheSame();
+  EXPECT_EQ(ended.several, 0);
+  EXPECT_THAT(ended.log,
+              HasSubstr("steps are replayed one by one: the training data is "
+                        "not gathered on the device"));
+}
+
+TEST_F(SeveralStepsTest, LossScaleNeedsSingleSteps) {
+  spec_.settings.mixed_precision = "fp16";
+  const Ended ended = Train(/*graphed=*/true);
+  EXPECT_EQ(ended.several, 0);
+  EXPECT_THAT(ended.log, HasSubstr("fp16 adapts its loss scale"));
+}
+
+TEST_F(SeveralStepsTest, FailedCaptureLeavesSingleSteps) {
+  int calls = 0;
+  // The eighth call is the second step of the capture of three.
+  options_.on_loss = [&](const torch::Tensor& loss) {
+    if (++calls == 8) loss.item<float>();
+  };
+  const Ended plain = Train(/*graphed=*/false);
+  calls = 0;
+  const Ended graphed = Train(/*graphed=*/true);
+  EXPECT_EQ(graphed.several, 0);
+  EXPECT_GT(graphed.replays, 15);
+  EXPECT_THAT(graphed.log, HasSubstr("several steps cannot be captured as one "
+                                     "CUDA graph, and are replayed one by "
+                                     "one: operation not permitted"));
+  for (std::size_t i = 0; i < plain.state.size(); ++i) {
+    EXPECT_TRUE(torch::equal(plain.state[i], graphed.state[i])) << i;
+  }
+  EXPECT_EQ(plain.metrics, graphed.metrics);
+  EXPECT_EQ(plain.optimizer, graphed.optimizer);
+}
+
+TEST_F(SeveralStepsTest, ResumeFromACheckpointInTheMiddleOfAPass) {
+  const Ended whole = Train(/*graphed=*/true);
+  spec_.until = Length{13};
+  Train(/*graphed=*/true);
+  spec_.restore = checkpoint_;
+  spec_.until = Length{30};
+  const Ended resumed = Train(/*graphed=*/true);
+  EXPECT_GT(resumed.several, 0);
+  for (std::size_t i = 0; i < whole.state.size(); ++i) {
+    EXPECT_TRUE(torch::equal(whole.state[i], resumed.state[i])) << i;
+  }
+  EXPECT_EQ(whole.random, resumed.random);
+}
+
+TEST_F(SeveralStepsTest, NumberIsChecked) {
+  for (const char* text : {"0", "65", "2.5", "many", ""}) {
+    ::setenv(kGraphStepsVariable, text, /*replace=*/1);
+    EXPECT_THAT([] { StepsPerGraph(); },
+                testing::ThrowsMessage<Error>(HasSubstr(
+                    "DTRAIN_GRAPH_STEPS is '" + std::string(text) +
+                    "'; set it to a number from 1 to 64, or unset it")));
+  }
+  ::setenv(kGraphStepsVariable, "64", /*replace=*/1);
+  EXPECT_EQ(StepsPerGraph(), 64);
 }
 
 TEST_F(GraphedStepTest, Float16SkipsStepsWithoutTheHost) {
