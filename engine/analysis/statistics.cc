@@ -153,6 +153,16 @@ std::vector<CurvePoint> BestSoFar(std::span<const Observation> observations,
   return curve;
 }
 
+void Smooth(double weight, std::vector<CurvePoint>& points) {
+  double sum = 0, weights = 0;
+  for (CurvePoint& point : points) {
+    if (!std::isfinite(point.second)) continue;
+    sum = weight * sum + (1 - weight) * point.second;
+    weights = weight * weights + (1 - weight);
+    point.second = sum / weights;
+  }
+}
+
 std::vector<CurvePoint> EmpiricalDistribution(std::vector<double> values) {
   std::erase_if(values, [](double value) { return std::isnan(value); });
   std::ranges::sort(values);

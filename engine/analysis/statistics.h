@@ -56,6 +56,11 @@ std::vector<CurvePoint> BestSoFar(std::span<const Observation> observations,
                                   Effort effort, Timestamp start,
                                   bool smaller_is_better);
 
+/// Replaces the y of each point by the exponential moving average of those so
+/// far, corrected for its bias to 0 (Kingma and Ba, 2015). Values that are not
+/// finite stay and do not count. REQUIRES: 0 <= weight < 1.
+void Smooth(double weight, std::vector<CurvePoint>& points);
+
 /// The empirical distribution function: for each distinct value, ascending, the
 /// share of values that are at most as large. NaN is left out.
 std::vector<CurvePoint> EmpiricalDistribution(std::vector<double> values);

@@ -14,19 +14,6 @@
 namespace dtrain {
 namespace {
 
-// Exponential moving average with the given weight of the past. The weights of
-// the first values are corrected for the missing past, as Adam does (Kingma and
-// Ba, 2015).
-void Smooth(double weight, std::vector<CurvePoint>& points) {
-  double sum = 0, weights = 0;
-  for (CurvePoint& point : points) {
-    if (!std::isfinite(point.second)) continue;
-    sum = weight * sum + (1 - weight) * point.second;
-    weights = weight * weights + (1 - weight);
-    point.second = sum / weights;
-  }
-}
-
 // Metrics that both training and validation report.
 std::set<std::string> NamesOfBothKinds(const std::vector<TrialCurve>& curves) {
   std::map<std::string, std::set<MetricKind>> kinds;

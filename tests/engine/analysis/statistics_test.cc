@@ -8,6 +8,7 @@
 namespace dtrain {
 namespace {
 
+using testing::DoubleEq;
 using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::Pair;
@@ -179,6 +180,15 @@ TEST(BestSoFarTest, IsEmptyWithoutANumber) {
   EXPECT_THAT(BestSoFar(std::vector{Seen(1, 1, 1, std::nan(""))},
                         Effort::kTrials, Timestamp(0), true),
               IsEmpty());
+}
+
+TEST(SmoothTest, IsTheMeanOfThePastWithoutABiasToZero) {
+  std::vector<CurvePoint> points = {{0, 4}, {1, HUGE_VAL}, {2, 8}};
+
+  Smooth(0.5, points);
+
+  EXPECT_THAT(points, ElementsAre(Pair(0, 4), Pair(1, HUGE_VAL),
+                                  Pair(2, DoubleEq(20.0 / 3))));
 }
 
 TEST(EmpiricalDistributionTest, GivesTheShareUpToEachValue) {
