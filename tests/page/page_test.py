@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """The page of `dtrain report` in a headless Chromium.
 
-    page_test.py DTRAIN FILTER_CASES
+    page_test.py DTRAIN FILTER_CASES ANALYSIS_REFERENCE
 
 Reads values from the page and compares them with --json, and uses it as a
 reader does. Needs Debian's chromium, chromium-driver and python3-selenium,
@@ -9,11 +9,13 @@ which only Debian's own python3 sees; exits with 77 without them.
 """
 
 import base64
+import datetime
 import gzip
 import json
 import math
 import os
 import pathlib
+import random
 import re
 import shutil
 import socket
@@ -37,6 +39,7 @@ except ImportError:
 
 DTRAIN = ""
 CASES = ""
+REFERENCE = ""
 HOSTILE = "</script><img src=x onerror=document.title='hacked'>\u202egnp.exe"
 TRIALS = 30
 
@@ -80,6 +83,19 @@ def run(*arguments):
     if done.returncode != 0:
         raise AssertionError(f"dtrain {' '.join(arguments)}: {done.returncode}\n{done.stderr}")
     return done.stdout
+
+
+def reference(requests):
+    """Returns the results of engine/analysis for the requests."""
+    done = subprocess.run([REFERENCE], input=json.dumps(requests), capture_output=True, text=True,
+                          check=True)
+    return json.loads(done.stdout)
+
+
+def microseconds(text):
+    """Returns the time of dtrain's JSON as microseconds since 1970."""
+    parsed = datetime.datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fZ")
+    return (parsed - datetime.datetime(1970, 1, 1)) // datetime.timedelta(microseconds=1)
 
 
 def bundle_of(html):
@@ -239,6 +255,134 @@ class PageTest(unittest.TestCase):
         listed = json.loads(run("best", "1", "--pareto", "loss:min,speed:min", "--json"))
         self.assertEqual(sorted(front), sorted(t["trial"] for t in listed["pareto"]))
 
+    def assert_near(self, found, wanted, note, tolerance=1e-9):
+        """Compares nested lists of numbers; page and engine differ in the order of sums."""
+        if isinstance(wanted, dict):
+            self.assertEqual(sorted(found), sorted(wanted), note)
+            for name in wanted:
+                self.assert_near(found[name], wanted[name], note, tolerance)
+        elif isinstance(wanted, list):
+            self.assertEqual(len(found), len(wanted), note)
+            for one, other in zip(found, wanted):
+                self.assert_near(one, other, note, tolerance)
+        elif isinstance(wanted, str):
+            self.assertEqual(found, wanted, note)
+        else:
+            self.assertAlmostEqual(found, wanted, delta=tolerance * max(1, abs(wanted)), msg=note)
+
+    def test_the_analysis_of_the_page_is_that_of_the_engine(self):
+        self.open()
+        drawn = random.Random(7)
+
+        def number():
+            # Few different values, so that there are ties.
+            return drawn.choice([drawn.randrange(5), drawn.gauss(0, 1), "NaN", "Infinity", "-Infinity"])
+
+        requests = []
+        for case in range(60):
+            count = drawn.choice([0, 1, 2, 3, 20, 200])
+            values = [number() for _ in range(count)]
+            finite = [value for value in values if not isinstance(value, str)]
+            requests += [
+                {"function": "ranks", "values": [v for v in values if v != "NaN"]},
+                {"function": "distribution", "values": values},
+                {"function": "smoothed", "values": values, "weight": drawn.choice([0, 0.6, 0.98])},
+                {"function": "front", "points": [[v, drawn.randrange(4)] for v in finite]},
+                {"function": "rungs", "trials": [[drawn.randrange(4), drawn.random() < 0.5]
+                                                 for _ in values]},
+                {"function": "field", "columns": drawn.choice([1, 3, 24]), "rows": 5,
+                 "by_name_x": case % 2 == 0, "by_name_y": case % 3 == 0,
+                 "samples": [[drawn.random(), drawn.random(), v] for v in finite]},
+                {"function": "decimated", "columns": drawn.choice([1, 3, 10]),
+                 "points": [[x, v] for x, v in enumerate(values)]},
+                {"function": "history", "smaller": case % 2 == 0, "start": 1_000_000,
+                 "effort": drawn.choice(["trials", "batches", "epochs", "seconds"]),
+                 "observations": [{"microseconds": 1_000_000 + n * 5000, "trial": drawn.randrange(6),
+                                   "batches": drawn.randrange(9), "epochs": drawn.randrange(9) / 4,
+                                   "value": v} for n, v in enumerate(values)]}]
+        found = self.js("""
+            const {dtrain} = window;
+            const names = {NaN, Infinity, '-Infinity': -Infinity};
+            const read = (value) => (typeof value === 'string' ? names[value] : value);
+            const write = (value) => (typeof value !== 'number' || Number.isFinite(value) ? value :
+              String(value));
+            const list = (values) => Array.from(values, write);
+            const points = (all) => all.map((point) => point.map(write));
+            const functions = {
+              ranks: (one) => list(dtrain.ranksOf(one.values.map(read))),
+              distribution: (one) => points(dtrain.distributionOf(one.values.map(read))),
+              smoothed: (one) => list(dtrain.smoothed(one.values.map(read), one.weight)),
+              front: (one) => dtrain.paretoFront(one.points).sort((a, b) => a - b),
+              rungs: (one) => dtrain.countRungs(one.trials.map(([rungs]) => rungs),
+                one.trials.map(([, ended]) => ended)),
+              field: (one) => list(dtrain.estimateField(one.samples, one.columns, one.rows,
+                one.by_name_x, one.by_name_y)),
+              decimated: (one) => dtrain.decimatedPoints((i) => one.points[i][0],
+                one.points.map(([, y]) => read(y)), one.columns),
+              history: (one) => {
+                const column = (of) => Float64Array.from(one.observations, of);
+                const efforts = dtrain.effortsOf({trials: column((seen) => seen.trial),
+                  batches: column((seen) => seen.batches), epochs: column((seen) => seen.epochs),
+                  seconds: column((seen) => (seen.microseconds - one.start) / 1e6)}, one.effort);
+                return {efforts: list(efforts), best: points(dtrain.bestSoFar(efforts,
+                  column((seen) => read(seen.value)), one.smaller))};
+              },
+            };
+            return arguments[0].map((one) => functions[one.function](one));""", requests)
+        for request, page, engine in zip(requests, found, reference(requests)):
+            self.assert_near(page, engine, str(request)[:300])
+
+    def test_history_distribution_and_rungs_are_those_of_the_engine(self):
+        trials = self.trials()
+        values = [t["best"]["value"] if t["best"] else "NaN" for t in trials]
+        record = json.loads(run("describe", "1", "--json"))
+        created, started = (microseconds(record[name]) for name in ("created", "started"))
+
+        def since(time):  # whole milliseconds, as in the page
+            return (microseconds(time) - created) // 1000 * 1000
+
+        seen = sorted((one for one in json.loads(run("metrics", "1", "--json"))["metrics"]
+                       if one["kind"] == "validation" and one["name"] == "loss"),
+                      key=lambda one: since(one["time"]))
+        observations = [{"microseconds": since(one["time"]), "batches": one["batches"],
+                         "trial": int(one["trial"].split(".")[1]), "value": one["value"]}
+                        for one in seen]
+        efforts = ["batches", "trials", "seconds"]
+        wanted = reference([
+            {"function": "distribution", "values": values},
+            {"function": "rungs", "trials": [[t["rung"], t["state"] != "RUNNING"] for t in trials]},
+            *({"function": "history", "observations": observations, "effort": effort,
+               "start": (started // 1000 - created // 1000) * 1000, "smaller": True} for effort in efforts)])
+        self.open()
+        chart = "dtrain.charts.find((c) => c.card.id === '%s')"
+        self.assert_near(self.js(f"return {chart % 'distribution'}.curves[0].points"), wanted[0], "EDF")
+        shown = self.js(f"return {chart % 'rungs'}.rows")
+        for row, engine in zip(shown, wanted[1]):
+            self.assertEqual({name: row[name] for name in engine}, engine)
+        self.assertEqual(len(shown), len(wanted[1]))
+        for effort, engine in zip(efforts, wanted[2:]):
+            line = self.js(f"""return {chart % 'history'}.historyOf(dtrain.data.experiments[0],
+                'validation/loss', arguments[0]).line""", effort)
+            self.assert_near(line, engine["best"], effort, 1e-6)  # single precision
+
+    def test_ranks_best_trial_and_importance_are_those_of_the_command_line(self):
+        self.open()
+        best = [t["trial"] for t in json.loads(run("best", "1", "-n", "5", "--json"))["best"]]
+        rows = self.js("return [...document.querySelectorAll('.rows .row')].slice(0, 5)"
+                       ".map((row) => row.dataset.trial)")
+        self.assertEqual(rows, best)
+        legend = self.js("return [...document.querySelectorAll('#curves .key')]"
+                         ".map((key) => key.textContent)")
+        self.assertEqual(legend[:5], best)
+        self.assertIn(best[0], self.browser.find_element(By.ID, "summary").text)
+        listed = json.loads(run("importance", "1", "--json"))
+        shown = self.js("return dtrain.data.experiments[0].importance")
+        self.assertEqual([one["name"] for one in shown["items"]],
+                         [one["hparam"] for one in listed["importance"]])
+        self.assert_near([one["share"] for one in shown["items"]],
+                         [one["importance"] for one in listed["importance"]], "importance", 1e-12)
+        self.assertEqual(shown["best"], listed["best_trials"])
+
     def test_a_trial_opens_with_its_records(self):
         self.open("#trial=1.3")
         dialog = self.browser.find_element(By.CSS_SELECTOR, "dialog.trial")
@@ -339,5 +483,5 @@ if __name__ == "__main__":
     if DRIVER is None:
         print("page_test: skipped: needs chromium, chromium-driver and python3-selenium")
         sys.exit(77)
-    DTRAIN, CASES = (str(pathlib.Path(one).resolve()) for one in sys.argv[1:3])
+    DTRAIN, CASES, REFERENCE = (str(pathlib.Path(one).resolve()) for one in sys.argv[1:4])
     unittest.main(argv=sys.argv[:1])

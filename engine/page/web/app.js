@@ -1,11 +1,13 @@
 // Builds the page from the data.
 
+import {bestSoFar, countRungs, decimatedPoints, distributionOf, effortsOf, estimateField,
+  paretoFront, ranksOf, smoothed} from './analysis.js';
 import {FilterError, matches, parseFilter} from './query.js';
 import {Data, decodeBase64, formatDuration, formatNumber, inflate, readBundle} from './data.js';
 import {State} from './state.js';
-import {choice, element} from './chart.js';
-import {Contour, Curves, Distribution, History, Importance, Parallel, Pareto, Rungs, Slice,
-  Timeline, experimentColor} from './plots.js';
+import {choice, directionButton, element, experimentColor, rankLegend} from './chart.js';
+import {Curves, Distribution, History, Pareto, Rungs, Timeline} from './plots.js';
+import {Contour, Importance, Parallel, Slice} from './space.js';
 import {flatten, Table, TrialView} from './table.js';
 
 const MAX_SLICES = 60;
@@ -14,8 +16,14 @@ function timeText(milliseconds) {
   return milliseconds === null ? '–' : new Date(milliseconds).toLocaleString();
 }
 
+function factTable(facts) {
+  return element('table', {class: 'facts'}, ...facts.map(([name, value]) =>
+    element('tr', {}, element('th', {scope: 'row'}, name), element('td', {}, value))));
+}
+
 function summary(data) {
   const section = element('section', {class: 'card wide', id: 'summary'}, element('h2', {}, 'Summary'));
+  const parts = element('div', {class: 'summaries'});
   for (const one of data.experiments) {
     const states = new Map();
     let seconds = 0;
@@ -32,20 +40,22 @@ function summary(data) {
       ['trials', [...states].map(([name, count]) => `${count} ${name}`).join(', ') || 'none'],
       ['time', `${formatDuration(one.seconds)}, ${formatDuration(seconds)} in trials; ` +
           `created ${timeText(one.created)}`],
-      ['metrics', `${one.metrics.rows} values` + (one.metrics.thinned ?
-          ', thinned for this page; extremes are kept' : '')],
+      ['metrics', `${one.metrics.rows} values` + (one.metrics.thinned ? `, thinned to ` +
+          `${one.rows.value.length} for this page; the extremes of each curve are kept` : '')],
     ];
     if (one.labels.length) facts.push(['labels', one.labels.join(', ')]);
     if (one.note) facts.push(['note', one.note]);
     const title = element('h3', {}, element('span', {class: 'swatch block'}), ` ${one.id} ${one.name}`);
     title.firstChild.style.background = experimentColor(one.index);
-    section.append(title, element('table', {class: 'facts'}, ...facts.map(([name, value]) =>
-      element('tr', {}, element('th', {scope: 'row'}, name), element('td', {}, value)))));
+    const part = element('div', {}, title, factTable(facts));
     if (one.best) {
-      section.append(element('p', {class: 'note'}, `dtrain reproduce ${one.best.trial}` +
-          (one.best.checkpoint ? ` · dtrain checkpoint export ${one.best.checkpoint} DIR` : '')));
+      part.append(element('pre', {}, [`dtrain reproduce ${one.best.trial}`, ...(one.best.checkpoint ?
+        [`dtrain continue ${one.best.trial} --best`, `dtrain checkpoint show ${one.best.checkpoint}`] :
+        [])].join('\n')));
     }
+    parts.append(part);
   }
+  section.append(parts);
   return section;
 }
 
@@ -57,8 +67,7 @@ function records(data) {
         element('details', {}, element('summary', {}, `${one.id} ${one.name}: YAML`),
             element('pre', {}, one.yaml)),
         element('details', {}, element('summary', {}, `${one.id} ${one.name}: provenance`),
-            element('table', {class: 'facts'}, ...flatten(one.provenance).map(([name, value]) =>
-              element('tr', {}, element('th', {scope: 'row'}, name), element('td', {}, value))))));
+            factTable(flatten(one.provenance))));
   }
   return section;
 }
@@ -77,13 +86,15 @@ function toolbar(state) {
     state.hidden.clear();
     state.set({filter: '', brush: ''});
   }}, 'Clear');
+  const direction = element('span');
   const metrics = data.metrics.map((one) => [one.key, `${one.name} (${one.kind})`]);
   const bar = element('div', {class: 'toolbar'},
       ...(metrics.length ? [choice('metric', metrics, state.metric(), (metric) => state.set({metric}))] : []),
       choice('scale', [['', 'linear'], ['y', 'log']], state.get('log'), (log) => state.set({log})),
-      filter, shown, clear, themeButton(state), error);
+      direction, filter, shown, clear, themeButton(state), error);
   if (data.experiments.length > 1) bar.append(experimentToggles(state));
   state.onChange(() => {
+    direction.replaceChildren(...(metrics.length ? [directionButton(state, state.metric(), '')] : []));
     shown.textContent = `${state.shown} of ${data.trials.count} trials`;
     error.textContent = state.error;
     clear.hidden = state.shown === data.trials.count && !state.error;
@@ -134,9 +145,9 @@ function build(data) {
   const slices = varying.slice(0, MAX_SLICES).map((axis) => new Slice(state, axis));
   const sliceCard = element('section', {class: 'card wide', id: 'slices'},
       element('h2', {}, 'Slices'), element('p', {class: 'about'},
-          'Each hyperparameter against the metric. Colors: rank, the darkest is the best.' +
+          'Each hyperparameter against the metric; colors are ranks by it.' +
           (slices.length < varying.length ? ` ${slices.length} of ${varying.length} shown.` : '')),
-      element('div', {class: 'slices'}, ...slices.map((chart) => chart.card)));
+      rankLegend(), element('div', {class: 'slices'}, ...slices.map((chart) => chart.card)));
   const table = new Table(state);
   const view = new TrialView(state);
   document.querySelector('header').append(toolbar(state));
@@ -152,7 +163,8 @@ async function start() {
     const text = document.getElementById('data').textContent.trim();
     const data = new Data(readBundle(await inflate(decodeBase64(text))));
     // For the console, and for tests.
-    window.dtrain = {...build(data), FilterError, matches, parseFilter};
+    window.dtrain = {...build(data), FilterError, matches, parseFilter, bestSoFar, countRungs,
+      decimatedPoints, distributionOf, effortsOf, estimateField, paretoFront, ranksOf, smoothed};
     message.remove();
   } catch (error) {
     message.textContent = 'The data of this page cannot be read: ' + error.message +

@@ -3,6 +3,9 @@
 
 /* global d3 */
 
+import {ranksOf} from './analysis.js';
+import {formatNumber, textOf} from './data.js';
+
 // Colors that people with any color vision tell apart (Okabe and Ito, 2008).
 export const PALETTE = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00',
   '#56b4e9', '#8c6bb1', '#7f7f7f'];
@@ -13,6 +16,48 @@ const RANKS = d3.interpolateRgbBasis(['#440154', '#3b528b', '#21918c', '#5ec962'
 
 /** Color of a share: 0 for the best, 1 for the worst. */
 export function rankColor(share) { return RANKS(share); }
+
+export function experimentColor(index) { return PALETTE[index % PALETTE.length]; }
+
+/** Name of a metric by its key. */
+export const nameOf = (key) => key.slice(key.indexOf('/') + 1);
+
+/** Names of the places on an axis of choices; null for numbers. */
+export const namesOf = (axis) => (axis.choices.length ? axis.choices.map(textOf) : null);
+
+/** "1 trial", "3 trials" */
+export const countOf = (count, noun) => `${count} ${noun}${count === 1 ? '' : 's'}`;
+
+/** "val_loss (smaller is better)", for an axis. */
+export function metricLabel(state, key) {
+  return `${shorten(nameOf(key), 40)}${key.startsWith('training/') ? ' of training' : ''} ` +
+      `(${state.hasChoiceOfDirection(key) ? 'if ' : ''}` +
+      `${state.smallerIsBetter(key) ? 'smaller' : 'larger'} is better)`;
+}
+
+/** "y: smaller is better", which a click turns round where it is not known. */
+export function directionButton(state, key, label) {
+  const text = `${label}${state.smallerIsBetter(key) ? 'smaller' : 'larger'} is better`;
+  if (!state.hasChoiceOfDirection(key)) return element('span', {class: 'fact'}, text);
+  return element('button', {type: 'button', title: 'No searcher used this metric. Click if the ' +
+      'other direction is better.', onclick: () => state.turnDirection(key)}, text + ' ⇄');
+}
+
+/** The colors of ranks, for a legend. */
+export function rankLegend() {
+  const bar = element('span', {class: 'gradient'});
+  bar.style.background = `linear-gradient(to right, ${
+    [0, 0.25, 0.5, 0.75, 1].map(rankColor).join(', ')})`;
+  return element('div', {class: 'legend fact'}, 'best', bar, 'worst');
+}
+
+/** A unit in which `seconds` is a number that is easily read: {name, seconds}. */
+export function timeUnit(seconds) {
+  if (seconds < 600) return {name: 'seconds', seconds: 1};
+  if (seconds < 3 * 3600) return {name: 'minutes', seconds: 60};
+  if (seconds < 72 * 3600) return {name: 'hours', seconds: 3600};
+  return {name: 'days', seconds: 86400};
+}
 
 /** Creates an element with attributes, and texts or elements in it. */
 export function element(tag, attributes = {}, ...content) {
@@ -64,6 +109,23 @@ export function rangeOf(values, keep = () => true, log = false) {
   return low <= high ? {low, high} : null;
 }
 
+// Powers of ten from `low` to `high`, at most `count`.
+function powersOf10(low, high, count) {
+  const first = Math.ceil(Math.log10(low) - 1e-9);
+  const last = Math.floor(Math.log10(high) + 1e-9);
+  const step = Math.ceil((last - first + 1) / count);
+  const ticks = [];
+  for (let exponent = first; exponent <= last; exponent += step) ticks.push(Number('1e' + exponent));
+  return ticks;
+}
+
+// At most eight characters or so.
+function tickText(value) {
+  const size = Math.abs(value);
+  if (size === 0 || (size >= 1e-3 && size < 1e6)) return formatNumber(value);
+  return value.toExponential(3).replace(/\.?0+e/, 'e').replace('+', '').replaceAll('-', '−');
+}
+
 /** An axis of a plot with ticks that fit its length. */
 export function drawAxis(svg, scale, place, {at, length, label, names = null, across = 0}) {
   const vertical = place === 'left';
@@ -76,13 +138,11 @@ export function drawAxis(svg, scale, place, {at, length, label, names = null, ac
   } else if (scale.base) {
     const [low, high] = scale.domain();
     const decades = Math.log10(high / low);
-    if (decades < 1) axis.tickValues(d3.ticks(low, high, count)).tickFormat(d3.format('~g'));
-    else axis.ticks(count, '~g');
+    if (decades < 1.5) axis.tickValues(d3.ticks(low, high, count));
+    else axis.tickValues(powersOf10(low, high, count));
+    axis.tickFormat(tickText);
   } else {
-    axis.ticks(count);
-    const [low, high] = scale.domain();
-    const largest = Math.max(Math.abs(low), Math.abs(high));
-    if (largest >= 1e5 || (largest < 1e-3 && largest > 0)) axis.tickFormat(d3.format('~s'));
+    axis.ticks(count).tickFormat(tickText);
   }
   const group = svg.append('g').attr('class', 'axis')
       .attr('transform', vertical ? `translate(${at},0)` : `translate(0,${at})`).call(axis);
@@ -93,7 +153,7 @@ export function drawAxis(svg, scale, place, {at, length, label, names = null, ac
     const range = scale.range();
     group.append('text').attr('class', 'axis-label').text(shorten(label, 60))
         .attr('text-anchor', vertical ? 'start' : 'end')
-        .attr('x', vertical ? -44 : Math.max(...range)).attr('y', vertical ? Math.min(...range) - 8 : 34);
+        .attr('x', vertical ? -46 : Math.max(...range)).attr('y', vertical ? Math.min(...range) - 12 : 34);
   }
   return group;
 }
@@ -108,7 +168,7 @@ export class Chart {
     this.state = state;
     this.data = state.data;
     this.height = height;
-    this.margin = {top: 24, right: 16, bottom: 42, left: 58};
+    this.margin = {top: 28, right: 16, bottom: 42, left: 58};
     this.note = element('p', {class: 'note', role: 'status'});
     this.controls = element('div', {class: 'controls'});
     this.canvas = element('canvas');
@@ -206,6 +266,9 @@ export class Chart {
     context.stroke();
   }
 
+  /** What is at this place beside trials, for the pointer. */
+  describe() { return ''; }
+
   // Remembers where trials are drawn, for the pointer: [x, y, trial] each.
   get marks() { return this.places ||= []; }
 
@@ -224,9 +287,10 @@ export class Chart {
     const [x, y] = [event.clientX - box.left, event.clientY - box.top];
     const trial = this.find(x, y);
     this.state.hover(trial);
-    this.tip.hidden = trial < 0;
-    if (trial < 0) return;
-    this.tip.textContent = this.textOf(trial);
+    const text = trial >= 0 ? this.textOf(trial) : this.describe(x, y);
+    this.tip.hidden = !text;
+    if (!text) return;
+    this.tip.textContent = text;
     this.tip.style.left = Math.min(x + 12, Math.max(0, this.width - 190)) + 'px';
     this.tip.style.top = Math.min(y + 12, this.height - 40) + 'px';
   }
@@ -243,21 +307,32 @@ export class Chart {
   }
 
   textOf(trial) {
-    const value = this.data.valuesAtBest(this.state.metric())[trial];
-    const name = this.state.metric().split('/').slice(1).join('/');
-    return `${this.data.idOf(trial)} · ${this.data.stateOf(trial)}\n${name} ` +
-        String(Number(value.toPrecision(6)));
+    const key = this.state.metric();
+    return `${this.data.idOf(trial)} · ${this.data.stateOf(trial)}\n` +
+        `${shorten(nameOf(key), 60)}: ${formatNumber(this.data.valuesAtBest(key)[trial])}`;
+  }
+
+  /** Sentences on values that an axis cannot show, of the trials or points counted. */
+  omissions({infinite = 0, notPositive = 0}, noun = 'value') {
+    return [infinite ? `${countOf(infinite, noun)} not finite, not drawn.` : '',
+      notPositive ? `${countOf(notPositive, noun)} not positive, not drawn on a logarithmic scale.` : '']
+        .filter(Boolean);
   }
 }
 
-/** Shares by rank of the visible trials' values: 0 the best, 1 the worst, NaN for none. */
+/**
+ * Shares by rank of the visible trials' values: 0 the best, 1 the worst, equal
+ * values the same, NaN for none; and those trials from the best to the worst.
+ */
 export function rankShares(state, values, smaller) {
-  const order = [];
+  const found = [];
   for (let i = 0; i < values.length; ++i) {
-    if (state.visible[i] && Number.isFinite(values[i])) order.push(i);
+    if (state.visible[i] && Number.isFinite(values[i])) found.push(i);
   }
-  order.sort((a, b) => (smaller ? values[a] - values[b] : values[b] - values[a]));
+  const ranks = ranksOf(found.map((i) => (smaller ? values[i] : -values[i])));
   const shares = new Float64Array(values.length).fill(NaN);
-  order.forEach((trial, i) => { shares[trial] = order.length > 1 ? i / (order.length - 1) : 0; });
-  return {shares, order};
+  found.forEach((trial, n) => {
+    shares[trial] = found.length > 1 ? (ranks[n] - 1) / (found.length - 1) : 0;
+  });
+  return {shares, order: found.sort((a, b) => shares[a] - shares[b] || a - b)};
 }

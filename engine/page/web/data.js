@@ -209,6 +209,55 @@ export class Data {
     };
   }
 
+  /**
+   * All values of a metric of one experiment in the order of time, as columns:
+   * {trials, batches, seconds, values}; seconds since the experiment's start.
+   */
+  observations(experiment, key) {
+    experiment.observed ||= new Map();
+    if (!experiment.observed.has(key)) experiment.observed.set(key, this.collect(experiment, key));
+    return experiment.observed.get(key);
+  }
+
+  collect(experiment, key) {
+    const {rows: {milliseconds, batches, value}} = experiment;
+    const ranges = [...(experiment.series.get(key) || [])];
+    let count = 0;
+    let longest = 0;
+    for (const [, [begin, end]] of ranges) {
+      count += end - begin;
+      if (end > begin) longest = Math.max(longest, milliseconds[end - 1]);
+    }
+    // One exact number to sort by, time and place in `from`: native sorting of
+    // numbers is ten times as fast as with a function.
+    const tick = Math.ceil(longest * count / 2 ** 53) || 1;
+    const keys = new Float64Array(count);
+    const from = new Uint32Array(count);
+    const owners = new Float64Array(count);
+    let at = 0;
+    for (const [number, [begin, end]] of ranges) {
+      for (let i = begin; i < end; ++i, ++at) {
+        from[at] = i;
+        owners[at] = number;
+        keys[at] = Math.floor(milliseconds[i] / tick) * count + at;
+      }
+    }
+    keys.sort();
+    const start = (experiment.started ?? experiment.created) - experiment.created;
+    const found = {trials: owners, batches: new Float64Array(count),
+      seconds: new Float64Array(count), values: new Float64Array(count)};
+    const numbers = owners.slice();
+    for (let n = 0; n < count; ++n) {
+      const place = keys[n] % count;
+      const i = from[place];
+      found.trials[n] = numbers[place];
+      found.batches[n] = batches[i];
+      found.seconds[n] = (milliseconds[i] - start) / 1000;
+      found.values[n] = value[i];
+    }
+    return found;
+  }
+
   /** A metric's values at the trials' best validations; NaN for none. */
   valuesAtBest(key) {
     if (!this.atBest.has(key)) {

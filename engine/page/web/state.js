@@ -6,7 +6,8 @@ import {parseFilter, matches, FilterError, didYouMean} from './query.js';
 import {textOf} from './data.js';
 
 const DEFAULTS = {filter: '', metric: '', x: 'batches', log: '', smooth: '0', theme: '',
-  trial: '', brush: '', order: '', sort: '-best', columns: '', pareto: '', contour: '', larger: ''};
+  trial: '', brush: '', order: '', sort: '-best', columns: '', pareto: '', contour: '', larger: '',
+  effort: 'batches'};
 
 export class State {
   constructor(data) {
@@ -18,6 +19,7 @@ export class State {
     this.shown = data.trials.count;
     this.hidden = new Set();  // indices of experiments
     this.hovered = -1;
+    this.version = 0;  // of what is visible
     this.readFragment();
     this.update();
     window.addEventListener('hashchange', () => { this.readFragment(); this.changed(); });
@@ -142,6 +144,7 @@ export class State {
         .map(([name, range]) => [this.axisValues(name), ...range])
         .filter(([values]) => values);
     this.shown = 0;
+    ++this.version;
     for (let i = 0; i < trials.count; ++i) {
       const passes = !this.hidden.has(trials.experiment[i]) &&
           ranges.every(([values, low, high]) => values[i] >= low && values[i] <= high) && test(i);

@@ -1,13 +1,19 @@
 // The table of trials. Only the rows in sight exist, so that its size costs
 // nothing.
 
-import {element} from './chart.js';
+import {element, nameOf} from './chart.js';
 import {formatDuration, formatNumber, textOf} from './data.js';
-import {nameOf, STATE_COLORS} from './plots.js';
+import {STATE_COLORS} from './plots.js';
 
 const ROW_HEIGHT = 26;
 
-// Columns: {name, text(trial), value(trial) to sort by and to copy, numeric}.
+// "best val_accuracy", if all experiments searched for the same.
+function bestLabel(data) {
+  const metrics = new Set(data.experiments.map((one) => one.metric));
+  return metrics.size === 1 ? 'best ' + [...metrics][0] : 'best';
+}
+
+// Columns: {name, label, text(trial), value(trial) to sort by and to copy, numeric}.
 function columnsOf(data) {
   const {trials} = data;
   const numeric = (name, values, text = formatNumber) => ({name, numeric: true,
@@ -15,7 +21,7 @@ function columnsOf(data) {
   const columns = [
     {name: 'id', value: (i) => i, text: (i) => data.idOf(i)},
     {name: 'state', value: (i) => data.stateOf(i), text: (i) => data.stateOf(i)},
-    numeric('best', trials.best),
+    {...numeric('best', trials.best), label: bestLabel(data)},
     numeric('batches', trials.batches),
   ];
   for (const axis of data.axes) {
@@ -110,7 +116,7 @@ export class Table {
       title: one.name, 'aria-sort': one === column ? (descending ? 'descending' : 'ascending') : 'none',
       onclick: () => this.state.set({
         sort: (one === column && !descending ? '-' : '') + one.name}),
-    }, one.name + (one === column ? (descending ? ' ▼' : ' ▲') : ''))));
+    }, (one.label || one.name) + (one === column ? (descending ? ' ▼' : ' ▲') : ''))));
   }
 
   drawPicker() {
