@@ -180,7 +180,7 @@ std::vector<ParetoTrial> ParetoTrials(const Store& store,
   std::vector<TrialValues> metrics;
   std::vector<bool> smaller_is_better;
   for (const MetricGoal& goal : goals) {
-    metrics.push_back(ReadTrialValues(store, detail, rows, goal.metric,
+    metrics.push_back(ReadTrialValues(store, detail, goal.metric,
                                       ValuePlace{ValuePlace::Kind::kBest}));
     smaller_is_better.push_back(goal.smaller_is_better);
   }

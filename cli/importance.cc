@@ -150,10 +150,7 @@ int Importance(const ImportanceOptions& options, const GlobalOptions& globals) {
   const auto axes = SearchAxes(
       detail.config.value("hyperparameters", nlohmann::json::object()),
       detail.row.searcher == "grid");
-  const auto trials =
-      store.Trials(detail.row.id, {.hparams = false, .checkpoints = false});
-  const TrialValues values =
-      ReadTrialValues(store, detail, trials, goal.metric, place);
+  const TrialValues values = ReadTrialValues(store, detail, goal.metric, place);
   const auto outcomes = ReadOutcomes(store, detail.row.id, axes, values);
   const std::string why_none = WhyNoImportance(axes, outcomes, values);
   const std::size_t best =

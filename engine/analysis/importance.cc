@@ -181,6 +181,7 @@ double PearsonDivergence(const std::vector<double>& best,
 struct Columns {
   std::vector<std::vector<double>> places;  // by axis
   std::vector<double> values;
+  std::vector<double> value_ranks;
   std::vector<bool> is_best;
   std::int64_t best = 0;  // number of those
 };
@@ -196,6 +197,7 @@ Columns ColumnsOf(std::size_t axes, const std::vector<TrialOutcome>& trials) {
       columns.places[axis].push_back(trial.places[axis]);
     }
   }
+  columns.value_ranks = Ranks(columns.values);
   return columns;
 }
 
@@ -243,11 +245,22 @@ double DivergenceOf(const SearchAxis& axis, std::size_t index,
          PearsonDivergence(density(best), density(all));
 }
 
+// Correlates numbers of all trials with their values.
+std::optional<double> CorrelationWith(const std::vector<double>& numbers,
+                                      const Columns& columns) {
+  const bool all_finite = std::ranges::all_of(
+      numbers, [](double number) { return std::isfinite(number); });
+  if (!all_finite || numbers.size() < 2) {
+    return RankCorrelation(numbers, columns.values);
+  }
+  return LinearCorrelation(Ranks(numbers), columns.value_ranks);
+}
+
 // Values whose order means something: numbers, and categories that are numbers.
 std::optional<double> CorrelationOf(const SearchAxis& axis,
                                     const std::vector<double>& places,
-                                    const std::vector<double>& values) {
-  if (axis.choices.empty()) return RankCorrelation(places, values);
+                                    const Columns& columns) {
+  if (axis.choices.empty()) return CorrelationWith(places, columns);
   std::vector<double> numbers;
   for (const nlohmann::json& choice : axis.choices) {
     if (!choice.is_number()) return std::nullopt;
@@ -259,7 +272,7 @@ std::optional<double> CorrelationOf(const SearchAxis& axis,
                          ? numbers[static_cast<std::size_t>(place)]
                          : std::numeric_limits<double>::quiet_NaN());
   }
-  return RankCorrelation(chosen, values);
+  return CorrelationWith(chosen, columns);
 }
 
 }  // namespace
@@ -287,10 +300,10 @@ std::vector<HparamImportance> HparamImportances(
     const double divergence =
         columns.values.size() < 2 ? 0 : DivergenceOf(axes[i], i, columns);
     sum += divergence;
-    importances.push_back({.name = axes[i].name,
-                           .divergence = divergence,
-                           .correlation = CorrelationOf(
-                               axes[i], columns.places[i], columns.values)});
+    importances.push_back(
+        {.name = axes[i].name,
+         .divergence = divergence,
+         .correlation = CorrelationOf(axes[i], columns.places[i], columns)});
   }
   for (HparamImportance& one : importances) {
     one.share = sum > 0 ? one.divergence / sum : 0;

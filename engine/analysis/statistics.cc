@@ -65,11 +65,8 @@ std::vector<double> Ranks(std::span<const double> values) {
   return ranks;
 }
 
-namespace {
-
-// Pearson's correlation; empty if one of the two is constant.
-std::optional<double> Correlation(const std::vector<double>& x,
-                                  const std::vector<double>& y) {
+std::optional<double> LinearCorrelation(std::span<const double> x,
+                                        std::span<const double> y) {
   const auto count = static_cast<double>(x.size());
   const double mean_x = std::accumulate(x.begin(), x.end(), 0.0) / count;
   const double mean_y = std::accumulate(y.begin(), y.end(), 0.0) / count;
@@ -85,8 +82,6 @@ std::optional<double> Correlation(const std::vector<double>& x,
   return std::clamp(xy / std::sqrt(xx * yy), -1.0, 1.0);
 }
 
-}  // namespace
-
 std::optional<double> RankCorrelation(std::span<const double> x,
                                       std::span<const double> y) {
   assert(x.size() == y.size());
@@ -97,7 +92,7 @@ std::optional<double> RankCorrelation(std::span<const double> x,
     kept_y.push_back(y[i]);
   }
   if (kept_x.size() < 2) return std::nullopt;
-  return Correlation(Ranks(kept_x), Ranks(kept_y));
+  return LinearCorrelation(Ranks(kept_x), Ranks(kept_y));
 }
 
 std::vector<double> EffortsOf(std::span<const Observation> observations,

@@ -21,6 +21,12 @@ using CurvePoint = std::pair<double, double>;
 /// their ranks. REQUIRES: no value is NaN.
 std::vector<double> Ranks(std::span<const double> values);
 
+/// Pearson's correlation of x and y, from -1 to 1; that of their ranks is
+/// Spearman's. Empty if one of the two is constant. REQUIRES: x and y have one
+/// size, at least 2; their numbers are finite.
+std::optional<double> LinearCorrelation(std::span<const double> x,
+                                        std::span<const double> y);
+
 /// Spearman's rank correlation of x and y, from -1 to 1. Pairs in which one of
 /// the two is not a finite number are left out. Empty if fewer than two pairs
 /// remain or if one of the two is constant. REQUIRES: x and y have one size.

@@ -279,12 +279,11 @@ class SeriesCollector {
 // ---- Analysis.
 
 json ImportanceJson(const Store& store, const ExperimentDetail& detail,
-                    const std::vector<SearchAxis>& axes,
-                    const std::vector<TrialRow>& trials) {
+                    const std::vector<SearchAxis>& axes) {
   if (axes.empty()) return {{"why", "the search has no hyperparameters"}};
   TrialValues values;
   try {
-    values = ReadTrialValues(store, detail, trials, detail.row.metric, {});
+    values = ReadTrialValues(store, detail, detail.row.metric, {});
   } catch (const Error& error) {
     return {{"why", error.what()}};
   }
@@ -359,8 +358,7 @@ json RecordJson(const ExperimentDetail& detail) {
 json ExperimentSummary(const Store& store, const ExperimentDetail& detail,
                        const PageOptions& options) {
   json data = RecordJson(detail);
-  data["importance"] = ImportanceJson(store, detail, AxesOf(detail),
-                                      ListTrials(store, detail.row));
+  data["importance"] = ImportanceJson(store, detail, AxesOf(detail));
   if (options.redact) Redact(data);
   return data;
 }
@@ -386,7 +384,7 @@ json ExperimentData(const Store& store, const ExperimentDetail& detail,
   data["logs"] = FailureLogs(store, trials);
   data["checkpoints"] = CheckpointColumns(store, row.id, bundle);
   data["metrics"] = metrics.ToJson(bundle);
-  data["importance"] = ImportanceJson(store, detail, axes, trials);
+  data["importance"] = ImportanceJson(store, detail, axes);
   data["rungs"] = RungsJson(trials);
   if (options.redact) Redact(data);
   return data;

@@ -106,11 +106,9 @@ void NoteOtherGoals(const std::vector<ExperimentDetail>& details,
 }
 
 void AddValues(const Store& store, const ExperimentDetail& detail,
-               const std::vector<TrialRow>& rows, const std::string& metric,
-               std::optional<ValuePlace>& place, PlotData& data,
-               PlotSearch& search) {
-  const TrialValues values =
-      ReadTrialValues(store, detail, rows, metric, place);
+               const std::string& metric, std::optional<ValuePlace>& place,
+               PlotData& data, PlotSearch& search) {
+  const TrialValues values = ReadTrialValues(store, detail, metric, place);
   const std::string text = values.PlaceText();
   if (data.place.empty()) data.place = text;
   if (data.place != text) data.place = "at the default length of each";
@@ -169,8 +167,7 @@ PlotData ReadPlotData(const Store& store, const PlotQuery& query,
       const bool any =
           details.size() == 1 || HasValidations(store, search.id, metric.name);
       if (any) {
-        AddValues(store, details[i], trials[i], metric.name, place, data,
-                  search);
+        AddValues(store, details[i], metric.name, place, data, search);
         continue;
       }
       notes.push_back("experiment " + std::to_string(search.id) +

@@ -136,7 +136,7 @@ class BestTrialValues {
     const auto detail = store_.Experiment(experiment_.id);
     try {
       const TrialValues values =
-          ReadTrialValues(store_, *detail, {*trial_}, field.name,
+          ReadTrialValues(store_, *detail, field.name,
                           ValuePlace{.kind = ValuePlace::Kind::kLength,
                                      .length = field.length});
       const auto found = values.values.find(trial_->id.number);

@@ -369,9 +369,7 @@ const TrialFields::Values& TrialFields::ValuesOf(const FieldName& field,
 
 TrialFields::Values TrialFields::ReadAt(const FieldName& field,
                                         const std::string& metric) const {
-  const auto trials = store_.Trials(experiment_.row.id,
-                                    {.hparams = false, .checkpoints = false});
-  return ReadTrialValues(store_, experiment_, trials, metric,
+  return ReadTrialValues(store_, experiment_, metric,
                          ValuePlace{.kind = ValuePlace::Kind::kLength,
                                     .length = field.length})
       .values;

@@ -45,15 +45,10 @@ struct TrialValidations {
 
 class ValidationTable {
  public:
+  // `bests`: read the best validations, which ValuesAt needs for kBest.
   ValidationTable(const Store& store, const ExperimentDetail& experiment,
-                  const std::vector<TrialRow>& trials,
-                  const std::string& metric)
+                  const std::string& metric, bool bests)
       : unit_(LengthUnit(experiment.config)) {
-    for (const TrialRow& trial : trials) {
-      TrialValidations& own = trials_[trial.id.number];
-      if (trial.best) own.best_batches = trial.best->batches;
-    }
-    if (unit_ == Unit::kRecords) ReadBatchSizes(store, experiment.row.id);
     store.ForEachMetric({.experiment = experiment.row.id,
                          .kind = MetricKind::kValidation,
                          .name = metric},
@@ -61,13 +56,12 @@ class ValidationTable {
                           trials_[row.trial.number].all.push_back(
                               {row.batches, row.epoch, row.value});
                         });
+    if (unit_ == Unit::kRecords) ReadBatchSizes(store, experiment.row.id);
+    if (bests) ReadBests(store, experiment.row.id);
   }
 
   Unit unit() const { return unit_; }
-  bool empty() const {
-    return std::ranges::all_of(
-        trials_, [](const auto& trial) { return trial.second.all.empty(); });
-  }
+  bool empty() const { return trials_.empty(); }
 
   // Number of trials validated at each length.
   std::map<double, std::int64_t> Lengths() const {
@@ -98,13 +92,23 @@ class ValidationTable {
 
  private:
   void ReadBatchSizes(const Store& store, std::int64_t experiment) {
-    store.ForEachHparams(experiment, {"global_batch_size"},
-                         [&](std::int64_t trial, const auto& hparams) {
-                           const nlohmann::json& size = hparams.front();
-                           if (!size.is_number_integer()) return;
-                           trials_[trial].batch_size = std::max<std::int64_t>(
-                               size.template get<std::int64_t>(), 1);
-                         });
+    const auto read = [&](std::int64_t trial, const auto& hparams) {
+      const nlohmann::json& size = hparams.front();
+      const auto found = trials_.find(trial);
+      if (found == trials_.end() || !size.is_number_integer()) return;
+      found->second.batch_size =
+          std::max<std::int64_t>(size.template get<std::int64_t>(), 1);
+    };
+    store.ForEachHparams(experiment, {"global_batch_size"}, read);
+  }
+
+  void ReadBests(const Store& store, std::int64_t experiment) {
+    for (const TrialRow& trial :
+         store.Trials(experiment, {.hparams = false, .checkpoints = false})) {
+      const auto found = trials_.find(trial.id.number);
+      if (found == trials_.end() || !trial.best) continue;
+      found->second.best_batches = trial.best->batches;
+    }
   }
 
   double PositionOf(const TrialValidations& trial,
@@ -147,9 +151,8 @@ class ValidationTable {
 };
 
 double DefaultLength(const std::map<double, std::int64_t>& lengths,
-                     std::size_t trials) {
-  const auto enough = std::max<std::int64_t>(
-      kMinTrials, static_cast<std::int64_t>((trials + 3) / 4));
+                     std::int64_t trials) {
+  const auto enough = std::max(kMinTrials, (trials + 3) / 4);
   const std::pair<const double, std::int64_t>* most = &*lengths.begin();
   for (const auto& length : lengths) {
     if (length.second >= std::min(enough, most->second)) most = &length;
@@ -236,17 +239,18 @@ std::string TrialValues::PlaceText() const {
 
 TrialValues ReadTrialValues(const Store& store,
                             const ExperimentDetail& experiment,
-                            const std::vector<TrialRow>& trials,
                             const std::string& metric,
                             const std::optional<ValuePlace>& place) {
-  const ValidationTable table(store, experiment, trials, metric);
+  const bool bests = place && place->kind == ValuePlace::Kind::kBest;
+  const ValidationTable table(store, experiment, metric, bests);
   if (table.empty()) FailMetric(store, experiment, metric);
   TrialValues found{.metric = metric, .unit = table.unit()};
   if (place) {
     found.place = *place;
   } else {
-    found.place = {.kind = ValuePlace::Kind::kLength,
-                   .length = DefaultLength(table.Lengths(), trials.size())};
+    found.place = {
+        .kind = ValuePlace::Kind::kLength,
+        .length = DefaultLength(table.Lengths(), experiment.row.trials)};
   }
   found.values = table.ValuesAt(found.place);
   if (found.values.empty()) FailLength(experiment, found, table.Lengths());
@@ -260,16 +264,18 @@ std::vector<TrialOutcome> ReadOutcomes(const Store& store,
   std::vector<std::string> names;
   for (const SearchAxis& axis : axes) names.push_back(axis.name);
   std::vector<TrialOutcome> outcomes;
-  store.ForEachHparams(
-      experiment, names, [&](std::int64_t trial, const auto& hparams) {
-        const auto value = values.values.find(trial);
-        if (value == values.values.end()) return;
-        TrialOutcome outcome{.value = value->second};
-        for (std::size_t i = 0; i < axes.size(); ++i) {
-          outcome.places.push_back(PlaceOf(hparams[i], axes[i]));
-        }
-        outcomes.push_back(std::move(outcome));
-      });
+  outcomes.reserve(values.values.size());
+  const auto add = [&](std::int64_t trial, const auto& hparams) {
+    const auto value = values.values.find(trial);
+    if (value == values.values.end()) return;
+    TrialOutcome outcome{.value = value->second};
+    outcome.places.reserve(axes.size());
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+      outcome.places.push_back(PlaceOf(hparams[i], axes[i]));
+    }
+    outcomes.push_back(std::move(outcome));
+  };
+  store.ForEachHparams(experiment, names, add);
   return outcomes;
 }
 

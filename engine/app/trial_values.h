@@ -16,7 +16,6 @@ namespace dtrain {
 class Store;
 struct ExperimentDetail;
 struct ExperimentRow;
-struct TrialRow;
 
 /// The validation of a trial that speaks for it in a comparison.
 struct ValuePlace {
@@ -57,15 +56,13 @@ struct TrialValues {
 };
 
 /// Reads the values of `metric` of all trials that were validated at `place`,
-/// whatever became of them; `trials` may lack their hyperparameters and
-/// checkpoints. Without a place it is the greatest length at which
+/// whatever became of them. Without a place it is the greatest length at which
 /// a quarter of the trials and at least 20 were validated; if there is none,
 /// that of the most trials. Throws Error(kNotFound), with the metrics or the
 /// lengths that are recorded, if the experiment has no validation metric of
 /// this name, or none at this length.
 TrialValues ReadTrialValues(const Store& store,
                             const ExperimentDetail& experiment,
-                            const std::vector<TrialRow>& trials,
                             const std::string& metric,
                             const std::optional<ValuePlace>& place);
 

@@ -21,11 +21,11 @@ namespace {
 
 constexpr std::size_t kNone = std::string::npos;
 
-// Takes the token and the blanks after it.
-bool Take(std::string_view token, std::string_view& text) {
-  if (!text.starts_with(token)) return false;
-  text.remove_prefix(token.size());
-  while (text.starts_with(' ')) text.remove_prefix(1);
+// Takes the character and the blanks after it.
+bool Take(char c, std::string_view& text) {
+  if (text.empty() || text.front() != c) return false;
+  do text.remove_prefix(1);
+  while (!text.empty() && text.front() == ' ');
   return true;
 }
 
@@ -43,10 +43,23 @@ std::optional<std::string_view> TakeString(std::string_view& text) {
   return std::nullopt;
 }
 
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+// Moves past digits; false if there are none.
+bool SkipDigits(std::string_view text, std::size_t& place) {
+  const std::size_t begin = place;
+  while (place < text.size() && text[place] >= '0' && text[place] <= '9') {
+    ++place;
+  }
+  return place > begin;
+}
 
-bool IsOfNumber(char c) {
-  return IsDigit(c) || c == '.' || c == '-' || c == '+' || c == 'e' || c == 'E';
+bool SkipOneOf(std::string_view characters, std::string_view text,
+               std::size_t& place) {
+  for (const char c : characters) {
+    if (place == text.size() || text[place] != c) continue;
+    ++place;
+    return true;
+  }
+  return false;
 }
 
 template <typename Number>
@@ -60,27 +73,51 @@ std::optional<nlohmann::json> NumberOf(std::string_view token) {
 
 // Takes a number, as the type that a parser gives it.
 std::optional<nlohmann::json> TakeNumber(std::string_view& text) {
-  const auto end = std::ranges::find_if_not(text, IsOfNumber);
-  const std::string_view token(text.begin(), end);
-  const std::string_view digits = token.substr(token.starts_with('-') ? 1 : 0);
-  // JSON has no leading zeros, and a digit on both sides of a point.
-  const bool is_plain =
-      !digits.empty() && IsDigit(digits[0]) && digits.back() != '.' &&
-      !(digits.size() > 1 && digits[0] == '0' && IsDigit(digits[1])) &&
-      digits.find(".e") == digits.npos && digits.find(".E") == digits.npos;
-  if (!is_plain) return std::nullopt;
-  text.remove_prefix(token.size());
-  if (!std::ranges::all_of(digits, IsDigit)) return NumberOf<double>(token);
-  return digits.size() == token.size() ? NumberOf<std::uint64_t>(token)
-                                       : NumberOf<std::int64_t>(token);
+  std::size_t place = 0;
+  const bool is_negative = SkipOneOf("-", text, place);
+  const bool is_below_one = SkipOneOf("0", text, place);
+  if (!is_below_one && !SkipDigits(text, place)) return std::nullopt;
+  bool is_integer = true;
+  if (SkipOneOf(".", text, place)) {
+    is_integer = false;
+    if (!SkipDigits(text, place)) return std::nullopt;
+  }
+  if (SkipOneOf("eE", text, place)) {
+    is_integer = false;
+    SkipOneOf("+-", text, place);
+    if (!SkipDigits(text, place)) return std::nullopt;
+  }
+  const std::string_view token = text.substr(0, place);
+  text.remove_prefix(place);
+  if (!is_integer) return NumberOf<double>(token);
+  return is_negative ? NumberOf<std::int64_t>(token)
+                     : NumberOf<std::uint64_t>(token);
+}
+
+std::optional<nlohmann::json> TakeWord(std::string_view word,
+                                       const nlohmann::json& value,
+                                       std::string_view& text) {
+  if (!text.starts_with(word)) return std::nullopt;
+  text.remove_prefix(word.size());
+  return value;
 }
 
 std::optional<nlohmann::json> TakeScalar(std::string_view& text) {
-  if (const auto string = TakeString(text)) return std::string(*string);
-  if (Take("true", text)) return true;
-  if (Take("false", text)) return false;
-  if (Take("null", text)) return nlohmann::json(nullptr);
-  return TakeNumber(text);
+  switch (text.empty() ? '\0' : text.front()) {
+    case '"': {
+      const auto string = TakeString(text);
+      if (!string) return std::nullopt;
+      return nlohmann::json(*string);
+    }
+    case 't':
+      return TakeWord("true", true, text);
+    case 'f':
+      return TakeWord("false", false, text);
+    case 'n':
+      return TakeWord("null", nullptr, text);
+    default:
+      return TakeNumber(text);
+  }
 }
 
 }  // namespace
@@ -116,7 +153,7 @@ bool HparamReader::ReadMember(std::string_view& text,
                               const std::string& prefix) {
   const auto name = TakeString(text);
   // FindMember prefers a name with a dot to a nested one.
-  if (!name || name->find('.') != name->npos || !Take(":", text)) return false;
+  if (!name || name->find('.') != name->npos || !Take(':', text)) return false;
   const std::size_t index = IndexOf(prefix, *name);
   if (text.starts_with('{')) {
     if (index != kNone) return false;
@@ -133,11 +170,11 @@ bool HparamReader::ReadObject(std::string_view& text,
   // No search nests this deep, and the stack is finite.
   constexpr auto kMaxLevels = 20;
   if (std::ranges::count(prefix, '.') > kMaxLevels) return false;
-  if (!Take("{", text)) return false;
-  if (Take("}", text)) return true;
+  if (!Take('{', text)) return false;
+  if (Take('}', text)) return true;
   while (ReadMember(text, prefix)) {
-    if (Take("}", text)) return true;
-    if (!Take(",", text)) return false;
+    if (Take('}', text)) return true;
+    if (!Take(',', text)) return false;
   }
   return false;
 }

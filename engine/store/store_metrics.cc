@@ -135,25 +135,32 @@ void StoreWriter::SupersedeMetrics(TrialId trial, std::int64_t run,
 void Store::ForEachMetric(
     const MetricQuery& asked,
     const std::function<void(const MetricRow&)>& row) const {
+  constexpr const char* kColumns =
+      "SELECT t.number, m.kind, m.batches, m.epoch, n.name, m.value, "
+      "m.special, m.time, m.superseded, m.run ";
   // The rows are in the order of the keys except for the names, which SQLite
   // sorts within each report, so memory does not grow with the result.
-  constexpr const char* kMetrics =
-      "SELECT t.number, m.kind, m.batches, m.epoch, n.name, m.value, "
-      "m.special, m.time, m.superseded, m.run "
+  constexpr const char* kAllNames =
       "FROM trials t CROSS JOIN metrics m ON m.trial = t.id "
-      "CROSS JOIN metric_names n ON n.id = m.name "
-      "WHERE t.experiment = ?1 AND t.number BETWEEN ?2 AND ?3 ";
+      "CROSS JOIN metric_names n ON n.id = m.name WHERE ?6 IS NULL ";
+  // The rows of one name need no sorting.
+  constexpr const char* kOneName =
+      "FROM metric_names n CROSS JOIN trials t CROSS JOIN metrics m "
+      "ON m.trial = t.id AND m.name = n.id WHERE n.name = ?6 ";
+  constexpr const char* kTrialRange =
+      "AND t.experiment = ?1 AND t.number BETWEEN ?2 AND ?3 ";
   // Only an equal kind lets the index find the batches.
   constexpr const char* kOneKind = "AND m.kind = ?4 AND ?4 = ?5 ";
   constexpr const char* kKinds = "AND m.kind BETWEEN ?4 AND ?5 ";
   constexpr const char* kRest =
-      "AND (?6 IS NULL OR n.name = ?6) AND m.superseded <= ?7 "
-      "AND m.batches > ?8 ORDER BY t.number, m.kind, m.batches, n.name";
+      "AND m.superseded <= ?7 AND m.batches > ?8 ORDER BY t.number, m.kind, "
+      "m.batches, n.name";
   constexpr auto kLastTrial = std::numeric_limits<std::int64_t>::max();
   connection_->Guard([&] {
     SQLite::Statement query(
         *connection_->database,
-        std::string(kMetrics) + (asked.kind ? kOneKind : kKinds) + kRest);
+        std::string(kColumns) + (asked.name ? kOneName : kAllNames) +
+            kTrialRange + (asked.kind ? kOneKind : kKinds) + kRest);
     const int least = asked.kind ? static_cast<int>(*asked.kind) : 0;
     const int most = asked.kind ? static_cast<int>(*asked.kind) : 1;
     BindAll(query, asked.experiment, asked.trial.value_or(0),
