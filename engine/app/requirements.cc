@@ -37,9 +37,6 @@ bool LooksLikeFunction(const std::string& name) {
 }
 
 ResolvedField Resolve(const FieldName& field) {
-  if (field.function == FieldFunction::kSpark) {
-    throw Error(ErrorKind::kUsage, "spark() draws a column, and is no value");
-  }
   if (field.function != FieldFunction::kNone) return {FieldKind::kNumber};
   if (field.name == kState) {
     return {.kind = FieldKind::kText, .words = StateNames()};

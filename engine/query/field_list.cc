@@ -29,7 +29,7 @@ std::vector<SortKey> ParseSortKeys(std::string_view text,
     const bool descending = !tokens.NextIsKnown() && tokens.TakeMinus();
     const std::size_t begin = tokens.Peek().begin;
     const SortKey key{.field = tokens.TakeField(), .descending = descending};
-    (void)tokens.Resolve(key.field, begin);
+    (void)tokens.ResolveValue(key.field, begin);
     keys.push_back(key);
   });
   return keys;

@@ -229,7 +229,7 @@ class FilterParser {
     filter.kind_ = Kind::kComparison;
     Comparison& comparison = filter.comparison_;
     comparison.field = tokens_.TakeField();
-    const ResolvedField field = tokens_.Resolve(comparison.field, begin);
+    const ResolvedField field = tokens_.ResolveValue(comparison.field, begin);
     const bool negated = tokens_.TakeKeyword("not");
     const Token op = tokens_.Peek();
     if (tokens_.TakeKeyword("in")) {

@@ -187,6 +187,14 @@ ResolvedField Tokens::Resolve(const FieldName& field, std::size_t begin) const {
   }
 }
 
+ResolvedField Tokens::ResolveValue(const FieldName& field,
+                                   std::size_t begin) const {
+  if (field.function == FieldFunction::kSpark) {
+    Expected("a value", begin, "spark() only draws a column of --columns");
+  }
+  return Resolve(field, begin);
+}
+
 void Tokens::Expected(const std::string& what, std::size_t at,
                       const std::string& hint) const {
   Fail(ErrorKind::kUsage, "expected " + what, at, hint);

@@ -188,6 +188,9 @@ class Parser {
       tokens.fail(`unknown function '${word.text}'`, word.begin,
           'available: ' + FUNCTIONS.join(', '));
     }
+    if (word.text === 'spark') {
+      tokens.expected('a value', word.begin, 'spark() only draws a column of --columns');
+    }
     tokens.take();
     if (!tokens.isValue()) tokens.expected('the name of a metric', tokens.next.begin);
     let inner = tokens.take().text;

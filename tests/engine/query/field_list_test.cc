@@ -25,7 +25,8 @@ QueryContext ListContext() {
 std::vector<std::string> Keys(const std::string& text) {
   QueryContext context = ListContext();
   context.resolve = [](const FieldName& field) {
-    const bool unknown = field.name.starts_with('-') && field.name != "-a";
+    const bool unknown = (field.name.starts_with('-') && field.name != "-a") ||
+                         field.name.ends_with(')');
     if (unknown) throw Error(ErrorKind::kNotFound, "unknown name");
     return ResolvedField{};
   };
@@ -62,6 +63,11 @@ TEST(SortKeysTest, TurnsTheOrderWithAMinusSign) {
               ElementsAre("down val_accuracy", "up hp.lr"));
   EXPECT_THAT(Keys("- loss , -'a b',-min(loss)"),
               ElementsAre("down loss", "down a b", "down min(loss)"));
+}
+
+TEST(SortKeysTest, RefusesADrawing) {
+  EXPECT_THAT(RefusalOf([] { return Keys("id,spark(loss)"); }),
+              HasSubstr("expected a value at character 4; spark() only draws"));
 }
 
 TEST(SortKeysTest, KeepsAMinusSignThatIsPartOfTheName) {
