@@ -9,7 +9,7 @@
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
-#include "cli/output.h"
+#include "cli/selection.h"
 #include "engine/app/comparison.h"
 #include "engine/app/stores.h"
 #include "engine/app/trial_values.h"
@@ -29,6 +29,7 @@ struct CompareOptions : TableOptions {
   std::vector<std::string> metrics;
   std::string baseline;
   std::string group;
+  std::string filter;
   bool all = false;
   bool markdown = false;
 };
@@ -261,7 +262,8 @@ nlohmann::json NumberOrNull(const std::optional<double>& value) {
   return value ? JsonNumber(*value) : nlohmann::json(nullptr);
 }
 
-void PrintComparisonJson(const TargetComparison& comparison) {
+void PrintComparisonJson(const TargetComparison& comparison,
+                         const TrialSelection& selection) {
   nlohmann::json targets = nlohmann::json::array();
   for (const ComparedTarget& target : comparison.targets) {
     targets.push_back(
@@ -288,6 +290,7 @@ void PrintComparisonJson(const TargetComparison& comparison) {
   }
   PrintJson({{"targets", std::move(targets)},
              {"baseline", comparison.targets[comparison.baseline].id},
+             {"filter", selection.ToJson()},
              {"rows", std::move(rows)},
              {"warnings", comparison.warnings}});
 }
@@ -318,6 +321,7 @@ void SayWhichTrials(const TargetComparison& comparison,
 }
 
 int PrintComparison(TargetComparison comparison, const CompareOptions& options,
+                    const TrialSelection& selection,
                     const GlobalOptions& globals) {
   const std::size_t compared = comparison.rows.size();
   if (!options.all) {
@@ -329,11 +333,16 @@ int PrintComparison(TargetComparison comparison, const CompareOptions& options,
   }
   SayWhichTrials(comparison, globals);
   if (options.json) {
-    PrintComparisonJson(comparison);
+    PrintComparisonJson(comparison, selection);
   } else if (options.csv) {
     PrintComparisonCsv(comparison, globals);
   } else if (options.markdown) {
     PrintMarkdown(comparison);
+    if (selection.is_filtered()) {
+      std::cout << '\n'
+                << selection.Text() << ' ' << MarkdownCell(selection.filter())
+                << "; the others are left out.\n";
+    }
   } else {
     PrintComparisonText(comparison, globals);
   }
@@ -375,7 +384,7 @@ Listing<TrialGroup> GroupListing(const std::string& hparam) {
 
 int PrintGroups(const CompareOptions& options, const Store& store,
                 const std::vector<Target>& targets,
-                const GlobalOptions& globals) {
+                const TrialSelection& selection, const GlobalOptions& globals) {
   constexpr std::string_view kPrefix = "hp.";
   if (!options.group.starts_with(kPrefix) ||
       options.group.size() == kPrefix.size()) {
@@ -391,8 +400,8 @@ int PrintGroups(const CompareOptions& options, const Store& store,
   const MetricGoal goal = ParseMetricGoal(
       "--metric", options.metrics.empty() ? first.metric : options.metrics[0],
       first);
-  const auto groups =
-      GroupTrials(store, targets, hparam, goal.metric, goal.smaller_is_better);
+  const auto groups = GroupTrials(store, targets, hparam, goal.metric,
+                                  goal.smaller_is_better, selection);
   const Format format = options.format();
   if (groups.empty()) {
     Say(globals, "no trial has a finite value of " + goal.metric +
@@ -416,12 +425,16 @@ int Compare(const CompareOptions& options, const GlobalOptions& globals) {
   const auto targets = ParseTargets(options);
   const std::size_t baseline = BaselineOf(options);
   const Store store = OpenStore(globals);
+  const TrialSelection selection(store, targets, options.filter,
+                                 Clock::System().now());
+  for (const std::string& note : selection.notes())
+    Say(globals, "note: " + note);
   if (!options.group.empty()) {
-    return PrintGroups(options, store, targets, globals);
+    return PrintGroups(options, store, targets, selection, globals);
   }
   return PrintComparison(
-      CompareTargets(store, targets, baseline, options.metrics), options,
-      globals);
+      CompareTargets(store, targets, baseline, options.metrics, selection),
+      options, selection, globals);
 }
 
 }  // namespace
@@ -444,6 +457,7 @@ CommandRun SetUpCompare(CLI::App& app) {
   AddOption(app, "--group", options->group,
             "Statistics of all trials by their value of a hyperparameter")
       .TypeName("hp.NAME");
+  AddTrialFilter(app, options->filter);
   AddTableOptions(app, *options);
   AddFlag(app, "--md", options->markdown, "Print Markdown tables");
   SetHelp(app, {.exits = ReaderExits(),

@@ -12,7 +12,7 @@
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
-#include "cli/output.h"
+#include "cli/selection.h"
 #include "engine/app/plot_data.h"
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
@@ -33,6 +33,7 @@ struct PlotOptions {
   std::vector<std::string> hparams;
   std::string at;
   std::string group;
+  std::string filter;
   std::string x;
   std::optional<std::int64_t> top;
   bool log_x = false;
@@ -48,6 +49,7 @@ struct PlotSource {
   const PlotOptions& options;
   std::vector<Target> targets;
   PlotLook look;
+  TrialSelection selection;
   std::vector<std::string> notes = {};
 };
 
@@ -73,7 +75,8 @@ PlotQuery QueryOf(const PlotSource& source) {
   PlotQuery query{.experiments = ExperimentsOf(source),
                   .metrics = source.options.metrics,
                   .place = ValuePlace{.kind = ValuePlace::Kind::kBest},
-                  .group = source.options.group};
+                  .group = source.options.group,
+                  .selection = source.selection};
   if (!source.options.at.empty()) {
     query.place = ParseValuePlace("--at", source.options.at);
   }
@@ -183,7 +186,7 @@ Figure DrawCurves(PlotSource& source) {
   std::vector<TrialCurve> curves;
   for (const Target& target : source.targets) {
     auto own = ReadCurves(source.store, target.experiment, target.trial,
-                          request.metrics, axis);
+                          request.metrics, axis, source.selection);
     std::ranges::move(own, std::back_inserter(curves));
   }
   const bool any = std::ranges::any_of(curves, [](const TrialCurve& curve) {
@@ -196,7 +199,8 @@ Figure DrawCurves(PlotSource& source) {
         Join(options.targets, ", ") + " has no finite value of " +
         ListNames(request.metrics) + " so far: the plot is empty");
   }
-  PlotData data = ReadRanks(source.store, ExperimentsOf(source), options.group);
+  PlotData data = ReadRanks(source.store, ExperimentsOf(source), options.group,
+                            source.selection);
   KeepTargets(source, data);
   return CurvesFigure(data, std::move(curves), request, source.look);
 }
@@ -271,11 +275,13 @@ Figure DrawPareto(PlotSource& source) {
 
 // Kinds that need no metric take the trials as they are.
 Figure DrawTimeline(PlotSource& source) {
-  return TimelineFigure(ReadRuns(source.store, ExperimentsOf(source)));
+  return TimelineFigure(
+      ReadRuns(source.store, ExperimentsOf(source), source.selection));
 }
 
 Figure DrawRungs(PlotSource& source) {
-  return RungsFigure(ReadRanks(source.store, ExperimentsOf(source), ""));
+  return RungsFigure(
+      ReadRanks(source.store, ExperimentsOf(source), "", source.selection));
 }
 
 const std::vector<PlotKind>& PlotKinds() {
@@ -452,11 +458,18 @@ int Plot(const PlotOptions& given, const GlobalOptions& globals) {
   }
   auto targets = ParsePlotTargets(options, kind);
   const Store store = OpenStore(globals);
+  TrialSelection selection(store, targets, options.filter,
+                           Clock::System().now());
   PlotSource source{.store = store,
                     .options = options,
                     .targets = std::move(targets),
-                    .look = std::move(look)};
+                    .look = std::move(look),
+                    .selection = std::move(selection)};
+  source.notes = source.selection.notes();
   Figure figure = kind.draw(source);
+  if (source.selection.is_filtered()) {
+    figure.title += ", " + source.selection.Text();
+  }
   figure.notes.insert(figure.notes.begin(), source.notes.begin(),
                       source.notes.end());
   Print(figure, options, globals);
@@ -489,6 +502,7 @@ void AddContent(CLI::App& app, PlotOptions& options) {
   AddOption(app, "--group", options.group,
             "Color trials by their value of a hyperparameter")
       .TypeName("hp.NAME");
+  AddTrialFilter(app, options.filter);
 }
 
 // The options that choose how it is shown.

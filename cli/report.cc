@@ -9,7 +9,7 @@
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
-#include "cli/output.h"
+#include "cli/selection.h"
 #include "engine/app/build_info.h"
 #include "engine/app/experiment_data.h"
 #include "engine/app/stores.h"
@@ -31,6 +31,7 @@ constexpr std::size_t kNoscriptTrials = 20;
 struct ReportOptions {
   std::vector<std::string> experiments;
   std::string html;
+  std::string filter;
   bool markdown = false;
   bool redact = false;
   bool force = false;
@@ -58,11 +59,14 @@ void RedactTexts(Subject& subject) {
 
 std::vector<Subject> ReadSubjects(const Store& store,
                                   const std::vector<std::int64_t>& ids,
+                                  const TrialSelection& selection,
                                   bool redact) {
   std::vector<Subject> subjects;
   for (const std::int64_t id : ids) {
     Subject subject{.detail = FindExperimentDetail(store, id)};
     subject.ranked = ListTrials(store, subject.detail.row);
+    selection.Keep(subject.ranked);
+    selection.SetBest(subject.ranked, subject.detail);
     const bool smaller = subject.detail.row.smaller_is_better;
     std::ranges::stable_sort(
         subject.ranked, [&](const TrialRow& a, const TrialRow& b) {
@@ -112,7 +116,8 @@ std::string TitleOf(const std::vector<Subject>& subjects) {
 }
 
 void WriteHtml(const Store& store, const std::vector<Subject>& subjects,
-               const ReportOptions& options, const GlobalOptions& globals) {
+               const TrialSelection& selection, const ReportOptions& options,
+               const GlobalOptions& globals) {
   if (!HasPage()) {
     throw Error(ErrorKind::kResources,
                 "this dtrain was built without the page; install node-d3 and "
@@ -127,7 +132,8 @@ void WriteHtml(const Store& store, const std::vector<Subject>& subjects,
     experiments.push_back(
         ExperimentData(store, subject.detail,
                        {.redact = options.redact,
-                        .max_rows = PageOptions{}.max_rows / subjects.size()},
+                        .max_rows = PageOptions{}.max_rows / subjects.size(),
+                        .selection = selection},
                        bundle));
     rows += experiments.back().at("metrics").at("rows").get<std::size_t>();
   }
@@ -151,11 +157,13 @@ void WriteHtml(const Store& store, const std::vector<Subject>& subjects,
 }
 
 void WriteMarkdown(const Store& store, std::vector<Subject> subjects,
+                   const TrialSelection& selection,
                    const ReportOptions& options) {
   std::vector<MarkdownSubject> all;
   for (Subject& subject : subjects) {
-    all.push_back({.data = ExperimentSummary(store, subject.detail,
-                                             {.redact = options.redact}),
+    all.push_back({.data = ExperimentSummary(
+                       store, subject.detail,
+                       {.redact = options.redact, .selection = selection}),
                    .ranked = std::move(subject.ranked)});
   }
   std::cout << MarkdownReport(all);
@@ -174,9 +182,21 @@ int Report(const ReportOptions& options, const GlobalOptions& globals) {
                     std::to_string(ids.size()));
   }
   const Store store = OpenStore(globals);
-  std::vector<Subject> subjects = ReadSubjects(store, ids, options.redact);
-  if (!options.html.empty()) WriteHtml(store, subjects, options, globals);
-  if (options.markdown) WriteMarkdown(store, std::move(subjects), options);
+  std::vector<Target> targets;
+  for (const std::int64_t id : ids) targets.push_back({.experiment = id});
+  const TrialSelection selection(store, targets, options.filter,
+                                 Clock::System().now());
+  for (const std::string& note : selection.notes()) {
+    Say(globals, "note: " + note);
+  }
+  std::vector<Subject> subjects =
+      ReadSubjects(store, ids, selection, options.redact);
+  if (!options.html.empty()) {
+    WriteHtml(store, subjects, selection, options, globals);
+  }
+  if (options.markdown) {
+    WriteMarkdown(store, std::move(subjects), selection, options);
+  }
   return kExitDone;
 }
 
@@ -192,6 +212,7 @@ CommandRun SetUpReport(CLI::App& app) {
       .IsPath();
   AddFlag(app, "--md", options->markdown,
           "Print a summary in Markdown, for a CI job");
+  AddTrialFilter(app, options->filter);
   AddFlag(app, "--redact", options->redact,
           "Leave out host, user, paths, logs and command lines");
   AddFlag(app, "--force", options->force, "Replace an existing file");

@@ -48,6 +48,12 @@ void AddSelectionOptions(CLI::App& app, SelectionOptions& options,
       .TypeName("NAMES");
 }
 
+void AddTrialFilter(CLI::App& app, std::string& filter) {
+  AddOption(app, "--filter", filter,
+            "Only trials that match EXPR, e.g. 'hp.lr < 0.1'")
+      .TypeName("EXPR");
+}
+
 bool DrawsUtf8(const TableOptions& options, const GlobalOptions& globals) {
   return options.format() != Format::kText ||
          ModeOf(STDOUT_FILENO, globals.color).utf8;

@@ -28,6 +28,9 @@ struct SelectionOptions : TableOptions {
 void AddSelectionOptions(CLI::App& app, SelectionOptions& options,
                          const std::string& example);
 
+/// Adds --filter of a command that shows whole experiments.
+void AddTrialFilter(CLI::App& app, std::string& filter);
+
 /// True if spark() draws with block characters: in JSON and CSV, and on a
 /// terminal with UTF-8.
 bool DrawsUtf8(const TableOptions& options, const GlobalOptions& globals);

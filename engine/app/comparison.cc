@@ -61,7 +61,7 @@ double SlotHours(const json& config, double seconds) {
 }
 
 void AddEffort(const json& config, const std::vector<TrialRow>& trials,
-               double wall_seconds, TargetColumn& column) {
+               std::optional<double> wall_seconds, TargetColumn& column) {
   std::int64_t batches = 0;
   double seconds = 0;
   for (const TrialRow& trial : trials) {
@@ -70,13 +70,14 @@ void AddEffort(const json& config, const std::vector<TrialRow>& trials,
   }
   auto& rows = column.sections["effort"];
   rows["batches"] = batches;
-  rows["seconds"] = wall_seconds;
+  if (wall_seconds) rows["seconds"] = *wall_seconds;
   rows["slot hours"] = SlotHours(config, seconds);
 }
 
-void AddTrials(const std::vector<TrialRow>& trials, TargetColumn& column) {
+void AddTrials(const std::vector<TrialRow>& trials, bool filtered,
+               TargetColumn& column) {
   auto& rows = column.sections["trials"];
-  rows["all"] = trials.size();
+  rows[filtered ? "matching" : "all"] = trials.size();
   for (const TrialRow& trial : trials) {
     json& count = rows[std::string(StateName(trial.state))];
     count = count.is_null() ? 1 : count.get<int>() + 1;
@@ -98,12 +99,14 @@ void AddMetrics(const Store& store, const TrialRow& trial,
 }
 
 std::vector<CurvePoint> BestByBatches(const Store& store,
-                                      const ExperimentRow& experiment) {
+                                      const ExperimentRow& experiment,
+                                      const TrialSelection& selection) {
   std::vector<Observation> seen;
   store.ForEachMetric({.experiment = experiment.id,
                        .kind = MetricKind::kValidation,
                        .name = experiment.metric},
                       [&](const MetricRow& row) {
+                        if (!selection.Has(row.trial)) return;
                         seen.push_back({.time = row.time,
                                         .trial = row.trial.number,
                                         .batches = row.batches,
@@ -114,9 +117,10 @@ std::vector<CurvePoint> BestByBatches(const Store& store,
                    experiment.smaller_is_better);
 }
 
-TargetColumn ReadColumn(const Store& store, const Target& target) {
-  const ExperimentRow row = FindTarget(store, target);
-  const ExperimentDetail detail = FindExperimentDetail(store, row.id);
+TargetColumn ReadColumn(const Store& store, const Target& target,
+                        const TrialSelection& selection) {
+  ExperimentDetail detail = FindExperimentDetail(store, target.experiment);
+  const ExperimentRow& row = detail.row;
   TargetColumn column{
       .target = {.id = std::to_string(row.id), .name = row.name},
       .experiment = row};
@@ -129,7 +133,9 @@ TargetColumn ReadColumn(const Store& store, const Target& target) {
     AddEffort(detail.config, {trial}, trial.seconds, column);
     return column;
   }
-  const auto trials = ListTrials(store, row);
+  auto trials = ListTrials(store, row);
+  selection.Keep(trials);
+  selection.SetBest(trials, detail);
   column.target.trials = trials.size();
   const auto best =
       std::ranges::find(trials, row.best_trial,
@@ -139,9 +145,13 @@ TargetColumn ReadColumn(const Store& store, const Target& target) {
     AddHparams(best->hparams, column);
     AddMetrics(store, *best, column);
   }
-  AddTrials(trials, column);
-  AddEffort(detail.config, trials, row.seconds, column);
-  if (trials.size() > 1) column.best_so_far = BestByBatches(store, row);
+  const bool filtered = selection.is_filtered();
+  AddTrials(trials, filtered, column);
+  AddEffort(detail.config, trials,
+            filtered ? std::nullopt : std::optional(row.seconds), column);
+  if (trials.size() > 1) {
+    column.best_so_far = BestByBatches(store, row, selection);
+  }
   return column;
 }
 
@@ -300,10 +310,11 @@ bool ComparedRow::equal() const {
 TargetComparison CompareTargets(const Store& store,
                                 const std::vector<Target>& targets,
                                 std::size_t baseline,
-                                const std::vector<std::string>& metrics) {
+                                const std::vector<std::string>& metrics,
+                                const TrialSelection& selection) {
   std::vector<TargetColumn> columns;
   for (const Target& target : targets) {
-    columns.push_back(ReadColumn(store, target));
+    columns.push_back(ReadColumn(store, target, selection));
   }
   KeepMetrics(metrics, columns);
   AddBestSoFar(columns);
@@ -321,11 +332,13 @@ namespace {
 // The trials of a target with their hyperparameter and metric.
 void CollectTrials(const Store& store, const Target& target,
                    const std::string& hparam, const std::string& metric,
+                   const TrialSelection& selection,
                    std::map<json, std::vector<double>>& values,
                    bool& has_hparam) {
   const ExperimentRow experiment = FindTarget(store, target);
   for (const TrialRow& trial : store.Trials(experiment.id)) {
-    if (target.trial && trial.id.number != *target.trial) continue;
+    const bool is_named = !target.trial || trial.id.number == *target.trial;
+    if (!is_named || !selection.Has(trial.id)) continue;
     const auto hparams = FlattenNames(trial.hparams);
     const auto found = hparams.find(hparam);
     if (found != hparams.end()) has_hparam = true;
@@ -365,11 +378,12 @@ std::vector<TrialGroup> GroupTrials(const Store& store,
                                     const std::vector<Target>& targets,
                                     const std::string& hparam,
                                     const std::string& metric,
-                                    bool smaller_is_better) {
+                                    bool smaller_is_better,
+                                    const TrialSelection& selection) {
   std::map<json, std::vector<double>> values;
   bool has_hparam = false;
   for (const Target& target : targets) {
-    CollectTrials(store, target, hparam, metric, values, has_hparam);
+    CollectTrials(store, target, hparam, metric, selection, values, has_hparam);
   }
   if (!has_hparam) {
     throw Error(ErrorKind::kNotFound,

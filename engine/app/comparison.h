@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/app/stores.h"
+#include "engine/app/trial_selection.h"
 
 namespace dtrain {
 
@@ -42,7 +43,7 @@ struct ComparedTarget {
   // The trial with the hyperparameters and metrics that are shown: the best one
   // of an experiment; empty if it has none.
   std::string trial;
-  std::size_t trials = 1;  // of the experiment, from which it was chosen
+  std::size_t trials = 1;  // selected ones, from which it was chosen
 };
 
 /// Several experiments and trials side by side.
@@ -62,12 +63,15 @@ struct TargetComparison {
 /// - effort: batches of all trials, slot hours, seconds;
 /// - best so far: the best value of the searcher's metric after 10, 25, 50 and
 ///   100 % of the batches of the search that trained least (searches only).
+/// Of an experiment only the trials of `selection` count: its best trial is the
+/// best of these, and its wall time, which is that of all, is left out.
 /// Warns if the targets have different searcher's metrics. Throws
 /// Error(kNotFound) for an unknown target, or a metric that none of them has.
 TargetComparison CompareTargets(const Store& store,
                                 const std::vector<Target>& targets,
                                 std::size_t baseline,
-                                const std::vector<std::string>& metrics);
+                                const std::vector<std::string>& metrics,
+                                const TrialSelection& selection = {});
 
 /// Statistics of the trials that share one value of a hyperparameter.
 struct TrialGroup {
@@ -79,14 +83,16 @@ struct TrialGroup {
   double best = 0;
 };
 
-/// Groups the trials of all targets by their value of the hyperparameter
-/// `hparam` ("optimizer.lr" for a nested one), ordered by it, with the values
-/// of `metric` at each trial's best validation. Trials without a finite value
-/// are left out. Throws Error(kNotFound) if no trial has the hyperparameter.
+/// Groups the selected trials of all targets by their value of the
+/// hyperparameter `hparam` ("optimizer.lr" for a nested one), ordered by it,
+/// with the values of `metric` at each trial's best validation. Trials without
+/// a finite value are left out. Throws Error(kNotFound) if no trial has the
+/// hyperparameter.
 std::vector<TrialGroup> GroupTrials(const Store& store,
                                     const std::vector<Target>& targets,
                                     const std::string& hparam,
                                     const std::string& metric,
-                                    bool smaller_is_better);
+                                    bool smaller_is_better,
+                                    const TrialSelection& selection = {});
 
 }  // namespace dtrain

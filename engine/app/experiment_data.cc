@@ -137,10 +137,11 @@ json FailureLogs(const Store& store, const std::vector<TrialRow>& trials) {
 }
 
 json CheckpointColumns(const Store& store, std::int64_t experiment,
-                       Bundle& bundle) {
+                       const TrialSelection& selection, Bundle& bundle) {
   std::vector<std::int64_t> trials, batches, bytes;
   json uuids = json::array();
   for (const CheckpointRow& row : store.Checkpoints(experiment)) {
+    if (!selection.Has(row.trial)) continue;
     trials.push_back(row.trial.number);
     batches.push_back(row.batches);
     bytes.push_back(row.bytes);
@@ -279,11 +280,12 @@ class SeriesCollector {
 // ---- Analysis.
 
 json ImportanceJson(const Store& store, const ExperimentDetail& detail,
-                    const std::vector<SearchAxis>& axes) {
+                    const std::vector<SearchAxis>& axes,
+                    const TrialSelection& selection) {
   if (axes.empty()) return {{"why", "the search has no hyperparameters"}};
   TrialValues values;
   try {
-    values = ReadTrialValues(store, detail, detail.row.metric, {});
+    values = ReadTrialValues(store, detail, detail.row.metric, {}, selection);
   } catch (const Error& error) {
     return {{"why", error.what()}};
   }
@@ -358,7 +360,9 @@ json RecordJson(const ExperimentDetail& detail) {
 json ExperimentSummary(const Store& store, const ExperimentDetail& detail,
                        const PageOptions& options) {
   json data = RecordJson(detail);
-  data["importance"] = ImportanceJson(store, detail, AxesOf(detail));
+  data["importance"] =
+      ImportanceJson(store, detail, AxesOf(detail), options.selection);
+  data["filter"] = options.selection.ToJson(detail.row.id);
   if (options.redact) Redact(data);
   return data;
 }
@@ -366,11 +370,13 @@ json ExperimentSummary(const Store& store, const ExperimentDetail& detail,
 json ExperimentData(const Store& store, const ExperimentDetail& detail,
                     const PageOptions& options, Bundle& bundle) {
   const ExperimentRow& row = detail.row;
-  const std::vector<TrialRow> trials = ListTrials(store, row);
+  std::vector<TrialRow> trials = ListTrials(store, row);
+  options.selection.Keep(trials);
   const std::vector<SearchAxis> axes = AxesOf(detail);
   SeriesCollector metrics(row, options.max_rows);
-  store.ForEachMetric({.experiment = row.id},
-                      [&](const MetricRow& one) { metrics.Add(one); });
+  store.ForEachMetric({.experiment = row.id}, [&](const MetricRow& one) {
+    if (options.selection.Has(one.trial)) metrics.Add(one);
+  });
   metrics.Flush();
   json data = RecordJson(detail);
   data["unit"] = UnitName(CountedUnit(store, row.id));
@@ -382,10 +388,12 @@ json ExperimentData(const Store& store, const ExperimentDetail& detail,
   }
   data["reasons"] = Reasons(trials);
   data["logs"] = FailureLogs(store, trials);
-  data["checkpoints"] = CheckpointColumns(store, row.id, bundle);
+  data["checkpoints"] =
+      CheckpointColumns(store, row.id, options.selection, bundle);
   data["metrics"] = metrics.ToJson(bundle);
-  data["importance"] = ImportanceJson(store, detail, axes);
+  data["importance"] = ImportanceJson(store, detail, axes, options.selection);
   data["rungs"] = RungsJson(trials);
+  data["filter"] = options.selection.ToJson(row.id);
   if (options.redact) Redact(data);
   return data;
 }

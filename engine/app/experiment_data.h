@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "engine/app/trial_selection.h"
 #include "engine/page/bundle.h"
 
 namespace dtrain {
@@ -17,6 +18,7 @@ struct PageOptions {
   bool redact = false;
   // More rows of metrics than this are thinned, with extremes kept.
   std::size_t max_rows = 1'000'000;
+  TrialSelection selection = {};  // other trials are left out
 };
 
 /// Returns the experiment's record and the importance of its hyperparameters,

@@ -72,11 +72,12 @@ bool HasValidations(const Store& store, std::int64_t experiment,
 }
 
 void ReadValidations(const Store& store, const std::string& metric,
-                     PlotSearch& search) {
+                     const TrialSelection& selection, PlotSearch& search) {
   store.ForEachMetric({.experiment = search.id,
                        .kind = MetricKind::kValidation,
                        .name = metric},
                       [&](const MetricRow& row) {
+                        if (!selection.Has(row.trial)) return;
                         search.validations.push_back({.time = row.time,
                                                       .trial = row.trial.number,
                                                       .batches = row.batches,
@@ -106,9 +107,11 @@ void NoteOtherGoals(const std::vector<ExperimentDetail>& details,
 }
 
 void AddValues(const Store& store, const ExperimentDetail& detail,
-               const std::string& metric, std::optional<ValuePlace>& place,
-               PlotData& data, PlotSearch& search) {
-  const TrialValues values = ReadTrialValues(store, detail, metric, place);
+               const TrialSelection& selection, const std::string& metric,
+               std::optional<ValuePlace>& place, PlotData& data,
+               PlotSearch& search) {
+  const TrialValues values =
+      ReadTrialValues(store, detail, metric, place, selection);
   const std::string text = values.PlaceText();
   if (data.place.empty()) data.place = text;
   if (data.place != text) data.place = "at the default length of each";
@@ -151,6 +154,7 @@ PlotData ReadPlotData(const Store& store, const PlotQuery& query,
   for (const std::int64_t id : query.experiments) {
     details.push_back(FindExperimentDetail(store, id));
     trials.push_back(ListTrials(store, details.back().row));
+    query.selection.Keep(trials.back());
   }
   RequireGroup(trials, query.group);
   PlotData data{.metrics = MetricsOf(query, details.front().row),
@@ -167,7 +171,8 @@ PlotData ReadPlotData(const Store& store, const PlotQuery& query,
       const bool any =
           details.size() == 1 || HasValidations(store, search.id, metric.name);
       if (any) {
-        AddValues(store, details[i], metric.name, place, data, search);
+        AddValues(store, details[i], query.selection, metric.name, place, data,
+                  search);
         continue;
       }
       notes.push_back("experiment " + std::to_string(search.id) +
@@ -175,7 +180,8 @@ PlotData ReadPlotData(const Store& store, const PlotQuery& query,
       for (PlotTrial& trial : search.trials) trial.values.push_back(kNone);
     }
     if (query.validations) {
-      ReadValidations(store, data.metrics.front().name, search);
+      ReadValidations(store, data.metrics.front().name, query.selection,
+                      search);
     }
     data.searches.push_back(std::move(search));
   }
@@ -189,7 +195,7 @@ PlotData ReadPlotData(const Store& store, const PlotQuery& query,
 
 PlotData ReadRanks(const Store& store,
                    const std::vector<std::int64_t>& experiments,
-                   const std::string& group) {
+                   const std::string& group, const TrialSelection& selection) {
   PlotData data{.group = group};
   std::vector<std::vector<TrialRow>> trials;
   for (const std::int64_t id : experiments) {
@@ -199,6 +205,7 @@ PlotData ReadRanks(const Store& store,
     }
     PlotSearch search{.id = row.id, .name = row.name};
     trials.push_back(ListTrials(store, row));
+    selection.Keep(trials.back());
     search.start = row.started.value_or(row.created);
     for (const TrialRow& trial : trials.back()) {
       search.trials.push_back(PlotTrialOf(trial, search, group));
@@ -212,8 +219,9 @@ PlotData ReadRanks(const Store& store,
 }
 
 PlotData ReadRuns(const Store& store,
-                  const std::vector<std::int64_t>& experiments) {
-  PlotData data = ReadRanks(store, experiments, "");
+                  const std::vector<std::int64_t>& experiments,
+                  const TrialSelection& selection) {
+  PlotData data = ReadRanks(store, experiments, "", selection);
   for (PlotSearch& search : data.searches) {
     std::map<std::int64_t, std::vector<double>> times;  // of reports, by trial
     const auto seconds = [&](Timestamp time) {
@@ -224,7 +232,8 @@ PlotData ReadRuns(const Store& store,
                           times[row.trial.number].push_back(seconds(row.time));
                         });
     // A running search may have created more trials since.
-    const auto rows = store.Trials(search.id);
+    auto rows = store.Trials(search.id);
+    selection.Keep(rows);
     for (std::size_t i = 0; i < search.trials.size(); ++i) {
       const TrialRow& row = rows[i];
       if (!row.started) continue;
@@ -244,7 +253,8 @@ PlotData ReadRuns(const Store& store,
 std::vector<TrialCurve> ReadCurves(const Store& store, std::int64_t experiment,
                                    std::optional<std::int64_t> trial,
                                    const std::vector<std::string>& metrics,
-                                   CurveAxis axis) {
+                                   CurveAxis axis,
+                                   const TrialSelection& selection) {
   const ExperimentRow row = FindTarget(store, {experiment, trial});
   const Timestamp start = row.started.value_or(row.created);
   const auto x_of = [&](const MetricRow& metric) {
@@ -264,6 +274,7 @@ std::vector<TrialCurve> ReadCurves(const Store& store, std::int64_t experiment,
     store.ForEachMetric(
         {.experiment = experiment, .trial = trial, .name = name},
         [&](const MetricRow& metric) {
+          if (!selection.Has(metric.trial)) return;
           TrialCurve& curve = found[{metric.trial, metric.kind}];
           curve.points.emplace_back(x_of(metric), metric.value);
         });

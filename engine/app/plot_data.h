@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/app/trial_selection.h"
 #include "engine/app/trial_values.h"
 #include "engine/report/plot.h"
 
@@ -22,6 +23,7 @@ struct PlotQuery {
   std::optional<ValuePlace> place;
   std::string group;         // a hyperparameter, or empty
   bool validations = false;  // all of them, not only one of each trial
+  TrialSelection selection = {};
 };
 
 /// Reads what the plots over searches show. Throws Error(kNotFound) for an
@@ -34,24 +36,27 @@ PlotData ReadPlotData(const Store& store, const PlotQuery& query,
 /// Horizontal axes of curves.
 enum class CurveAxis { kBatches, kEpochs, kSeconds };
 
-/// Reads the named metrics, training and validation, of an experiment or of one
-/// of its trials. Throws Error(kNotFound) if one of them is not recorded.
+/// Reads the named metrics, training and validation, of the selected trials of
+/// an experiment, or of one trial. Throws Error(kNotFound) if one of them is
+/// not recorded.
 std::vector<TrialCurve> ReadCurves(const Store& store, std::int64_t experiment,
                                    std::optional<std::int64_t> trial,
                                    const std::vector<std::string>& metrics,
-                                   CurveAxis axis);
+                                   CurveAxis axis,
+                                   const TrialSelection& selection);
 
-/// Returns PlotData that only ranks the trials of curves: by their best
-/// validation, or by the hyperparameter `group`.
+/// Returns PlotData that only ranks the selected trials of curves: by their
+/// best validation, or by the hyperparameter `group`.
 PlotData ReadRanks(const Store& store,
                    const std::vector<std::int64_t>& experiments,
-                   const std::string& group);
+                   const std::string& group, const TrialSelection& selection);
 
 /// Like ReadRanks, with the runs of the trials' processes: from the first start
 /// or a run's first report to its last report. The store does not record when
 /// runs ended: the longest gaps between reports are taken for pauses.
 PlotData ReadRuns(const Store& store,
-                  const std::vector<std::int64_t>& experiments);
+                  const std::vector<std::int64_t>& experiments,
+                  const TrialSelection& selection);
 
 /// Returns at most 20 of the names, and the number of others.
 std::string ListNames(const std::vector<std::string>& names);

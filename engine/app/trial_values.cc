@@ -47,12 +47,14 @@ class ValidationTable {
  public:
   // `bests`: read the best validations, which ValuesAt needs for kBest.
   ValidationTable(const Store& store, const ExperimentDetail& experiment,
-                  const std::string& metric, bool bests)
+                  const std::string& metric, bool bests,
+                  const TrialSelection& selection)
       : unit_(LengthUnit(experiment.config)) {
     store.ForEachMetric({.experiment = experiment.row.id,
                          .kind = MetricKind::kValidation,
                          .name = metric},
                         [&](const MetricRow& row) {
+                          if (!selection.Has(row.trial)) return;
                           trials_[row.trial.number].all.push_back(
                               {row.batches, row.epoch, row.value});
                         });
@@ -160,13 +162,14 @@ double DefaultLength(const std::map<double, std::int64_t>& lengths,
   return most->first;
 }
 
-[[noreturn]] void FailMetric(const Store& store,
-                             const ExperimentDetail& experiment,
-                             const std::string& metric) {
+// Throws unless the experiment has the validation metric.
+void RequireMetric(const Store& store, const ExperimentDetail& experiment,
+                   const std::string& metric) {
   std::set<std::string> names;
   store.ForEachMetric(
       {.experiment = experiment.row.id, .kind = MetricKind::kValidation},
       [&](const MetricRow& row) { names.insert(row.name); });
+  if (names.contains(metric)) return;
   const std::vector<std::string> all(names.begin(), names.end());
   throw Error(ErrorKind::kNotFound,
               "experiment " + std::to_string(experiment.row.id) +
@@ -175,22 +178,24 @@ double DefaultLength(const std::map<double, std::int64_t>& lengths,
 }
 
 [[noreturn]] void FailLength(const ExperimentDetail& experiment,
-                             const TrialValues& asked,
+                             const TrialValues& asked, bool filtered,
                              const std::map<double, std::int64_t>& lengths) {
   constexpr std::size_t kShown = 10;
   std::vector<std::string> known;
-  for (const auto& [length, trials] : lengths) {
+  for (const auto& [length, count] : lengths) {
     if (known.size() == kShown) {
       known.push_back("...");
       break;
     }
-    known.push_back(FormatNumber(length) + " (" + std::to_string(trials) +
-                    (trials == 1 ? " trial)" : " trials)"));
+    known.push_back(FormatNumber(length) + " (" + std::to_string(count) +
+                    (count == 1 ? " trial)" : " trials)"));
   }
   throw Error(ErrorKind::kNotFound,
               "experiment " + std::to_string(experiment.row.id) +
                   " has no validation " + asked.PlaceText() +
-                  "; its trials were validated at " + Join(known, ", "));
+                  (filtered ? "; the selected trials were validated at "
+                            : "; its trials were validated at ") +
+                  Join(known, ", "));
 }
 
 }  // namespace
@@ -240,20 +245,27 @@ std::string TrialValues::PlaceText() const {
 TrialValues ReadTrialValues(const Store& store,
                             const ExperimentDetail& experiment,
                             const std::string& metric,
-                            const std::optional<ValuePlace>& place) {
+                            const std::optional<ValuePlace>& place,
+                            const TrialSelection& selection) {
   const bool bests = place && place->kind == ValuePlace::Kind::kBest;
-  const ValidationTable table(store, experiment, metric, bests);
-  if (table.empty()) FailMetric(store, experiment, metric);
+  const ValidationTable table(store, experiment, metric, bests, selection);
   TrialValues found{.metric = metric, .unit = table.unit()};
+  if (table.empty()) {
+    RequireMetric(store, experiment, metric);
+    found.place = place.value_or(ValuePlace());
+    return found;
+  }
   if (place) {
     found.place = *place;
   } else {
-    found.place = {
-        .kind = ValuePlace::Kind::kLength,
-        .length = DefaultLength(table.Lengths(), experiment.row.trials)};
+    found.place = {.kind = ValuePlace::Kind::kLength,
+                   .length = DefaultLength(table.Lengths(),
+                                           selection.CountOf(experiment.row))};
   }
   found.values = table.ValuesAt(found.place);
-  if (found.values.empty()) FailLength(experiment, found, table.Lengths());
+  if (found.values.empty()) {
+    FailLength(experiment, found, selection.is_filtered(), table.Lengths());
+  }
   return found;
 }
 

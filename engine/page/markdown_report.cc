@@ -140,6 +140,13 @@ std::string OneReport(const MarkdownSubject& subject) {
   AddRow(text, {"metric", text_of("metric") + " (" + direction + ")"});
   AddRow(text, {"best", BestText(data.at("best"))});
   AddRow(text, {"trials", StatesText(subject.ranked)});
+  const json& filter = data.at("filter");
+  if (!filter.is_null()) {
+    AddRow(text, {"filter", filter.at("matching").dump() + " of " +
+                                filter.at("trials").dump() + " trials match " +
+                                filter.at("expression").get<std::string>() +
+                                "; the others are left out"});
+  }
   AddRow(text, {"time", FormatSeconds(data.at("seconds").get<double>())});
   if (!text_of("note").empty()) AddRow(text, {"note", text_of("note")});
   if (!subject.ranked.empty()) {

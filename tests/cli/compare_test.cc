@@ -59,6 +59,32 @@ TEST_F(CompareTest, ShowsOnlyRowsThatDiffer) {
   EXPECT_THAT(result.err, HasSubstr("equal rows are hidden; --all shows them"));
 }
 
+TEST_F(CompareTest, CountsOnlyTrialsThatMatch) {
+  const json comparison = Compare({"1", "4", "--filter", "number != 2"});
+  EXPECT_EQ(comparison["targets"][0]["trial"], "1.1");
+  EXPECT_EQ(comparison["targets"][1]["trial"], "4.3");
+  EXPECT_EQ(
+      comparison["filter"],
+      (json{{"expression", "number != 2"}, {"matching", 3}, {"trials", 5}}));
+  EXPECT_EQ(Row(comparison, "metrics", "accuracy")[1]["value"], 0.6);
+  EXPECT_EQ(Row(comparison, "trials", "matching")[1]["value"], 2);
+  EXPECT_EQ(Row(comparison, "effort", "seconds"), nullptr);
+  const CliResult groups = dtrain_.Run(
+      {"compare", "4", "--group", "hp.lr", "--filter", "number != 2", "--csv"});
+  EXPECT_THAT(groups.out, HasSubstr("0.5,2,0.55,"));
+  EXPECT_THAT(groups.out, Not(HasSubstr("0.9")));
+  EXPECT_EQ(groups.err, "dtrain: note: 2 of 3 trials match number != 2\n");
+}
+
+// `accuracy` is a metric of experiment 4 alone.
+TEST_F(CompareTest, TakesANameOfOneExperimentAsMissingInTheOthers) {
+  const json comparison =
+      Compare({"1", "4", "--filter", "accuracy > 0.8 or number == 1"});
+  EXPECT_EQ(comparison["targets"][0]["trial"], "1.1");
+  EXPECT_EQ(comparison["targets"][1]["trial"], "4.2");
+  EXPECT_EQ(comparison["filter"]["matching"], 3);
+}
+
 TEST_F(CompareTest, KnowsWhichWayIsBetter) {
   // The searcher's accuracy is better the larger, `speed` is unknown.
   const json comparison = Compare({"4.2", "4.1"});
@@ -183,6 +209,13 @@ INSTANTIATE_TEST_SUITE_P(
         BadComparison{{"1", "--group", "hp.no"}, 3, "hyperparameter 'no'"},
         BadComparison{
             {"1", "--group", "hp.lr", "--metric", "accuracy"}, 2, ":min or "},
+        BadComparison{{"1", "2", "--filter", "speed > 1"}, 3, "'speed'"},
+        BadComparison{{"1", "2", "--filter", "number > 9"},
+                      3,
+                      "0 of 2 trials match number > 9"},
+        BadComparison{{"1", "1.2", "--filter", "number == 1"},
+                      3,
+                      "trial 1.2 does not match number == 1"},
         BadComparison{{"1", "2", "--md", "--csv"}, 2, "--md cannot be"}));
 
 }  // namespace

@@ -68,6 +68,23 @@ TEST_F(PlotTest, DrawsDotsWhereTheLocaleIsUtf8) {
   EXPECT_THAT(ascii.out, Not(testing::ContainsRegex("[\x80-\xff]")));
 }
 
+TEST_F(PlotTest, DrawsOnlyTrialsThatMatch) {
+  const CliResult result = dtrain_.Run({"plot", "4", "--filter", "number!=2"});
+  EXPECT_THAT(result.out, HasSubstr("4, delta: accuracy, 2 of 3 trials match"));
+  EXPECT_THAT(result.out, HasSubstr("  A  4.3 accuracy\n"));
+  EXPECT_THAT(result.out, Not(HasSubstr("4.2 accuracy")));
+  EXPECT_EQ(result.err, "dtrain: note: 2 of 3 trials match number!=2\n");
+  // The best value of the others: 0.6.
+  const std::string history =
+      Svg({"4", "--kind", "history", "--filter", "number!=2"});
+  EXPECT_THAT(history, HasSubstr(", 2 of 3 trials match</text>"));
+  EXPECT_THAT(history, Not(HasSubstr(">0.9</text>")));
+  for (const std::string kind : {"edf", "rungs", "timeline"}) {
+    EXPECT_THAT(Svg({"4", "--kind", kind, "--filter", "number!=2"}),
+                HasSubstr("2 of 3 trials match"));
+  }
+}
+
 TEST_F(PlotTest, DrawsOnlyTheBestTrialsInColor) {
   const CliResult result = dtrain_.Run({"plot", "4", "--top", "1"});
   EXPECT_THAT(result.out,

@@ -39,6 +39,16 @@ class ReportTest : public testing::Test {
   CliRunner dtrain_;
 };
 
+TEST_F(ReportTest, LeavesOutTrialsThatDoNotMatch) {
+  const CliResult result =
+      dtrain_.Run({"report", "4", "--md", "--filter", "number != 2"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out,
+              HasSubstr("| filter | 2 of 3 trials match number != 2;"));
+  EXPECT_THAT(result.out, HasSubstr("| best | 0.6 in trial 4.3 "));
+  EXPECT_THAT(result.out, Not(HasSubstr("4.2")));
+}
+
 TEST_F(ReportTest, WritesOneFileOfSeveralExperiments) {
   if (!DTRAIN_HAS_PAGE) GTEST_SKIP() << "this build has no page";
   const CliResult result =

@@ -43,6 +43,10 @@ function summary(data) {
       ['metrics', `${one.metrics.rows} values` + (one.metrics.thinned ? `, thinned to ` +
           `${one.rows.value.length} for this page; the extremes of each curve are kept` : '')],
     ];
+    if (one.filter) {
+      facts.push(['filter', `${one.filter.matching} of ${one.filter.trials} trials match ` +
+          `${one.filter.expression}; this page has no others`]);
+    }
     if (one.labels.length) facts.push(['labels', one.labels.join(', ')]);
     if (one.note) facts.push(['note', one.note]);
     const title = element('h3', {}, element('span', {class: 'swatch block'}), ` ${one.id} ${one.name}`);
