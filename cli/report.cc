@@ -12,8 +12,10 @@
 #include "cli/selection.h"
 #include "engine/app/build_info.h"
 #include "engine/app/experiment_data.h"
+#include "engine/app/plot_data.h"
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
+#include "engine/base/json.h"
 #include "engine/base/metric_order.h"
 #include "engine/base/text.h"
 #include "engine/page/bundle.h"
@@ -27,6 +29,7 @@ namespace {
 
 constexpr std::size_t kMaxExperiments = 50;
 constexpr std::size_t kNoscriptTrials = 20;
+constexpr std::size_t kNoscriptSvgBytes = 60'000;  // of each figure
 
 struct ReportOptions {
   std::vector<std::string> experiments;
@@ -40,18 +43,21 @@ struct ReportOptions {
 struct Subject {
   ExperimentDetail detail;
   std::vector<TrialRow> ranked;  // the best first, those without a value last
+  std::string metric;            // its name as shown
 };
 
 // Redacts the name and the hyperparameters, which stand outside the data, too.
 void RedactTexts(Subject& subject) {
   nlohmann::json texts = {{"provenance", subject.detail.provenance},
                           {"name", subject.detail.row.name},
+                          {"metric", subject.metric},
                           {"hparams", nlohmann::json::array()}};
   for (const TrialRow& trial : subject.ranked) {
     texts["hparams"].push_back(trial.hparams);
   }
   Redact(texts);
   subject.detail.row.name = texts["name"].get<std::string>();
+  subject.metric = texts["metric"].get<std::string>();
   for (std::size_t i = 0; i < subject.ranked.size(); ++i) {
     subject.ranked[i].hparams = std::move(texts["hparams"][i]);
   }
@@ -73,21 +79,106 @@ std::vector<Subject> ReadSubjects(const Store& store,
           if (!a.best || !b.best) return a.best && !b.best;
           return IsBetter(a.best->value, b.best->value, smaller);
         });
+    subject.metric = subject.detail.row.metric;
     if (redact) RedactTexts(subject);
     subjects.push_back(std::move(subject));
   }
   return subjects;
 }
 
-// A table of the best trials, for browsers without JavaScript.
-std::string NoscriptHtml(const std::vector<Subject>& subjects) {
-  std::string html = "<p>This page needs JavaScript for its plots.</p>\n";
+// Gives the experiments the names that the report shows.
+void NameSubjects(const std::vector<Subject>& subjects, PlotData& data) {
+  data.metrics.front().name = subjects.front().metric;
+  for (std::size_t i = 0; i < subjects.size(); ++i) {
+    data.searches[i].name = subjects[i].detail.row.name;
+  }
+}
+
+Figure HistoryOf(const Store& store, const std::vector<Subject>& subjects,
+                 const std::vector<std::int64_t>& ids,
+                 const TrialSelection& selection) {
+  const ValuePlace best{.kind = ValuePlace::Kind::kBest};
+  std::vector<std::string> notes;
+  PlotData data = ReadPlotData(store,
+                               {.experiments = ids,
+                                .place = best,
+                                .validations = true,
+                                .selection = selection},
+                               notes);
+  NameSubjects(subjects, data);
+  const Unit unit = CountedUnit(store, ids.front());
+  return HistoryFigure(data, Effort::kBatches,
+                       std::string(UnitName(unit)) + " of all trials together",
+                       {});
+}
+
+Figure CurvesOf(const Store& store, const std::vector<Subject>& subjects,
+                const std::vector<std::int64_t>& ids,
+                const TrialSelection& selection) {
+  PlotData data = ReadRanks(store, ids, "", selection);
+  NameSubjects(subjects, data);
+  std::vector<TrialCurve> curves;
+  for (const Subject& subject : subjects) {
+    const ExperimentRow& row = subject.detail.row;
+    auto own = ReadCurves(store, row.id, std::nullopt, {row.metric},
+                          CurveAxis::kBatches, selection);
+    for (TrialCurve& curve : own) curve.metric = subject.metric;
+    std::ranges::move(own, std::back_inserter(curves));
+  }
+  const Unit unit = CountedUnit(store, ids.front());
+  return CurvesFigure(data, std::move(curves),
+                      {.metrics = {subjects.front().metric},
+                       .x_label = std::string(UnitName(unit))},
+                      {});
+}
+
+// The history and the curves of the trials; a sentence if there is no value.
+std::string NoscriptFigures(const Store& store,
+                            const std::vector<Subject>& subjects,
+                            const TrialSelection& selection) {
+  std::vector<std::int64_t> ids;
+  for (const Subject& subject : subjects) ids.push_back(subject.detail.row.id);
+  try {
+    return DrawSvg(HistoryOf(store, subjects, ids, selection),
+                   kNoscriptSvgBytes)
+               .text +
+           DrawSvg(CurvesOf(store, subjects, ids, selection), kNoscriptSvgBytes)
+               .text;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNotFound) throw;
+    return "<p>There is no plot: no trial has reported " +
+           EscapeHtml(subjects.front().metric) + ".</p>\n";
+  }
+}
+
+// "lr=0.01, optimizer=adam".
+std::string HparamsText(const nlohmann::json& hparams,
+                        const std::vector<std::string>& names) {
+  const auto values = FlattenNames(hparams);
+  std::vector<std::string> texts;
+  for (const std::string& name : names) {
+    const auto found = values.find(name);
+    if (found == values.end()) continue;
+    texts.push_back(name + "=" + FormatValue(found->second));
+  }
+  return Join(texts, ", ");
+}
+
+// The best trials and two plots, for browsers without JavaScript.
+std::string NoscriptHtml(const Store& store,
+                         const std::vector<Subject>& subjects,
+                         const TrialSelection& selection) {
+  std::string html =
+      "<p>Without JavaScript this page shows the best trials and two plots. "
+      "With it, it shows everything, and still makes no request.</p>\n" +
+      NoscriptFigures(store, subjects, selection);
   for (const Subject& subject : subjects) {
     const ExperimentRow& row = subject.detail.row;
     html +=
         "<h2>" + std::to_string(row.id) + " " + EscapeHtml(row.name) +
-        "</h2>\n<table><tr><th>trial</th><th>" + EscapeHtml(row.metric) +
+        "</h2>\n<table><tr><th>trial</th><th>" + EscapeHtml(subject.metric) +
         "</th><th>batches</th><th>state</th><th>hyperparameters</th></tr>\n";
+    const auto varying = VaryingNames(subject.ranked);
     const std::size_t shown = std::min(subject.ranked.size(), kNoscriptTrials);
     for (std::size_t i = 0; i < shown; ++i) {
       const TrialRow& trial = subject.ranked[i];
@@ -95,7 +186,7 @@ std::string NoscriptHtml(const std::vector<Subject>& subjects) {
               (trial.best ? FormatMetric(trial.best->value) : "-") +
               "</td><td>" + std::to_string(trial.batches) + "</td><td>" +
               std::string(StateName(trial.state)) + "</td><td>" +
-              EscapeHtml(FormatValue(trial.hparams)) + "</td></tr>\n";
+              EscapeHtml(HparamsText(trial.hparams, varying)) + "</td></tr>\n";
     }
     html += "</table>\n<p>" + std::to_string(shown) + " of " +
             std::to_string(subject.ranked.size()) + " trials.</p>\n";
@@ -141,7 +232,7 @@ void WriteHtml(const Store& store, const std::vector<Subject>& subjects,
       std::chrono::system_clock::now().time_since_epoch()));
   const std::string html =
       ReportHtml({.title = TitleOf(subjects),
-                  .noscript = NoscriptHtml(subjects),
+                  .noscript = NoscriptHtml(store, subjects, selection),
                   .footer = "Written by dtrain " + std::string(kVersion) +
                             ", " + now + (options.redact ? ", redacted" : "")},
                  bundle.Finish({{"version", 1},

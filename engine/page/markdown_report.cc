@@ -56,21 +56,6 @@ std::string StatesText(const std::vector<TrialRow>& trials) {
   return texts.empty() ? "none" : Join(texts, ", ");
 }
 
-// Flattened names of hyperparameters that have several values.
-std::vector<std::string> VaryingNames(const std::vector<TrialRow>& trials) {
-  std::map<std::string, json> first;
-  std::vector<std::string> names;
-  for (const TrialRow& trial : trials) {
-    for (const auto& [name, value] : FlattenNames(trial.hparams)) {
-      const auto [found, is_new] = first.emplace(name, value);
-      if (is_new || found->second == value) continue;
-      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
-    }
-  }
-  std::ranges::sort(names);
-  return names;
-}
-
 void AddTrials(std::string& text, const std::vector<TrialRow>& ranked,
                const std::string& metric) {
   std::vector<std::string> varying = VaryingNames(ranked);
@@ -157,6 +142,20 @@ std::string OneReport(const MarkdownSubject& subject) {
 }
 
 }  // namespace
+
+std::vector<std::string> VaryingNames(const std::vector<TrialRow>& trials) {
+  std::map<std::string, json> first;
+  std::vector<std::string> names;
+  for (const TrialRow& trial : trials) {
+    for (const auto& [name, value] : FlattenNames(trial.hparams)) {
+      const auto [found, is_new] = first.emplace(name, value);
+      if (is_new || found->second == value) continue;
+      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+    }
+  }
+  std::ranges::sort(names);
+  return names;
+}
 
 std::string MarkdownCell(const std::string& text) {
   std::string escaped;

@@ -22,6 +22,10 @@ struct MarkdownSubject {
 /// MiB. It says what it leaves out.
 std::string MarkdownReport(const std::vector<MarkdownSubject>& subjects);
 
+/// Returns the flattened names of the hyperparameters that have several values,
+/// sorted.
+std::vector<std::string> VaryingNames(const std::vector<TrialRow>& trials);
+
 /// Escapes a text for a cell of a Markdown table.
 std::string MarkdownCell(const std::string& text);
 

@@ -122,12 +122,12 @@ struct Drawing {
   std::vector<std::string> notes;
 };
 
-/// Returns the figure as a self-contained SVG document of at most kMaxSvgBytes,
+/// Returns the figure as a self-contained SVG document of at most `max_bytes`,
 /// however many marks there are: curves are reduced to the extremes of pixel
 /// columns, points and bars that coincide are drawn once, and of very many
 /// faint curves or points every n-th is drawn. Texts are escaped and cut.
 /// REQUIRES: at most kMaxLegend entries in the legend.
-Drawing DrawSvg(const Figure& figure);
+Drawing DrawSvg(const Figure& figure, std::size_t max_bytes = kMaxSvgBytes);
 
 /// Means of a terminal.
 struct TextCanvas {

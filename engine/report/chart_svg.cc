@@ -582,13 +582,13 @@ std::vector<std::string> NotesOf(const Figure& figure, const Detail& detail) {
 
 }  // namespace
 
-Drawing DrawSvg(const Figure& figure) {
+Drawing DrawSvg(const Figure& figure, std::size_t max_bytes) {
   assert(figure.legend.size() <= kMaxLegend);
   Detail detail = DetailOf(figure);
   while (true) {
     auto notes = NotesOf(figure, detail);
     std::string svg = SvgDocument(figure, detail, notes);
-    if (svg.size() <= kMaxSvgBytes || detail.coarseness >= 1024) {
+    if (svg.size() <= max_bytes || detail.coarseness >= 1024) {
       notes.erase(notes.begin(), notes.begin() + static_cast<std::ptrdiff_t>(
                                                      figure.notes.size()));
       return {std::move(svg), std::move(notes)};

@@ -41,10 +41,11 @@ DTRAIN = ""
 CASES = ""
 REFERENCE = ""
 HOSTILE = "</script><img src=x onerror=document.title='hacked'>\u202egnp.exe"
+NAME = HOSTILE + " in /srv/secret/name"
 TRIALS = 30
 
 CONFIG = {
-    "name": HOSTILE,
+    "name": NAME,
     "entrypoint": "./train.sh",
     "labels": ["<b>label</b>"],
     "hyperparameters": {
@@ -98,6 +99,15 @@ def microseconds(text):
     return (parsed - datetime.datetime(1970, 1, 1)) // datetime.timedelta(microseconds=1)
 
 
+def browser_options():
+    options = Options()
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                     "--window-size=1200,900", "--force-prefers-reduced-motion"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    return options
+
+
 def bundle_of(html):
     """Returns the document and the columns that the page embeds."""
     data = re.search(r'id="data">([^<]*)<', html).group(1)
@@ -120,12 +130,7 @@ class PageTest(unittest.TestCase):
         run("note", "1", "in /srv/secret/place")
         run("report", "1", "--html", "report.html")
         cls.page = pathlib.Path("report.html").resolve().as_uri()
-        options = Options()
-        for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-                         "--window-size=1200,900", "--force-prefers-reduced-motion"):
-            options.add_argument(argument)
-        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-        cls.browser = webdriver.Chrome(service=Service(DRIVER), options=options)
+        cls.browser = webdriver.Chrome(service=Service(DRIVER), options=browser_options())
 
     @classmethod
     def tearDownClass(cls):
@@ -470,13 +475,28 @@ class PageTest(unittest.TestCase):
         self.assertEqual(document["experiments"][0]["note"], "in [removed]")
         self.assertNotIn("/srv/secret", run("report", "1", "--md", "--redact"))
         self.open(page=pathlib.Path("public.html").resolve().as_uri())
+        self.assertIn("[removed]", self.browser.title)
+        self.assertNotIn("/srv", self.browser.title)
+        self.assertEqual(self.browser.find_element(By.TAG_NAME, "h1").text, self.browser.title)
 
-    def test_readers_without_javascript_see_the_best_trials(self):
+    def test_readers_without_javascript_see_the_best_trials_and_two_plots(self):
         html = pathlib.Path("report.html").read_text(encoding="utf-8")
         noscript = html[html.index("<noscript>"):html.index("</noscript>")]
         best = min(self.trials(), key=lambda t: t["best"]["value"] if t["best"] else math.inf)
         self.assertIn(f"<td>{best['id']}</td>", noscript)
         self.assertIn("20 of 30 trials.", noscript)
+        options = browser_options()
+        options.add_experimental_option(
+            "prefs", {"profile.managed_default_content_settings.javascript": 2})
+        with webdriver.Chrome(service=Service(DRIVER), options=options) as browser:
+            browser.get(self.page)
+            plots = browser.find_elements(By.CSS_SELECTOR, "noscript > svg")
+            titles = [svg.text.split("\n")[0] for svg in plots]
+            self.assertEqual(len(titles), 2)
+            self.assertIn("best loss so far", titles[0])
+            self.assertIn("best 10 of 30 trials", titles[1])
+            self.assertNotIn("Reading the data", browser.find_element(By.TAG_NAME, "body").text)
+            self.assertEqual([line for line in browser.get_log("browser")], [])
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ MarkdownSubject Subject() {
                                    {"smaller_is_better", true},
                                    {"seconds", 12.5},
                                    {"note", ""},
+                                   {"filter", nullptr},
                                    {"best", nullptr},
                                    {"importance", {{"why", "few"}}}}};
   for (std::int64_t i = 1; i <= 25; ++i) {
