@@ -78,6 +78,11 @@ GraphedStep::GraphedStep(std::unique_ptr<StepGraph> graph,
       sums_(sums),
       steps_(graph_ == nullptr ? 1 : steps) {
   if (graph_ != nullptr) sums_.KeepOn(context_.device());
+  if (graph_ == nullptr && steps > 1) {
+    LogLine(LogLevel::kWarning,
+            std::string(kGraphStepsVariable) +
+                " has no effect: steps are not captured as a CUDA graph");
+  }
 }
 
 Metrics GraphedStep::Step(const Batch& batch, BatchIndex index) const {
@@ -170,6 +175,7 @@ const char* GraphedStep::SeveralObstacle(DataSource& data) const {
   if (data.on_device() == nullptr) {
     return "the training data is not gathered on the device";
   }
+  if (context_.profile() != nullptr) return "the trial is profiled";
   if (context_.scaler() != nullptr) {
     return "fp16 adapts its loss scale after each step";
   }

@@ -222,9 +222,7 @@ void Trainer::StartSteps() {
             "steps are not captured as a CUDA graph: " + obstacle);
     graph_.reset();
   }
-  const std::int64_t steps =
-      graph_ == nullptr || profile_ ? 1 : StepsPerGraph();
-  step_.emplace(std::move(graph_), context_, trial_, sums_, steps);
+  step_.emplace(std::move(graph_), context_, trial_, sums_, StepsPerGraph());
 }
 
 void Trainer::TrainOn(const Batch& batch, BatchIndex index) {

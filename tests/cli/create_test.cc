@@ -290,6 +290,21 @@ TEST_F(CreateTest, ShowsWhyATrialFailed) {
   EXPECT_EQ(dtrain_.Run({"wait", "1"}).code, 1);
 }
 
+TEST_F(CreateTest, PassesTheTrainersVariablesToTrials) {
+  const CliResult steps = Create(
+      FaultYaml("", 20), {}, {.environment = {{"DTRAIN_GRAPH_STEPS", "x"}}});
+  EXPECT_EQ(steps.code, 1);
+  EXPECT_THAT(steps.err,
+              HasSubstr("1.1 failed: DTRAIN_GRAPH_STEPS is 'x'; set it to a "
+                        "number from 1 to 64, or unset it"));
+  const CliResult repeated = Create(
+      FaultYaml("", 20), {}, {.environment = {{"DTRAIN_REPEAT_BATCH", "1"}}});
+  EXPECT_EQ(repeated.code, 0) << repeated.err;
+  EXPECT_THAT(repeated.err,
+              HasSubstr("DTRAIN_REPEAT_BATCH is 1: every step trains on the "
+                        "first batch, which measures speed only"));
+}
+
 TEST_F(CreateTest, PausesAtItsTimeLimit) {
   const CliResult result =
       Create(FaultYaml("step_ms: 10", 1'000'000), {"--timeout", "500ms"});

@@ -503,6 +503,19 @@ TEST_F(SeveralStepsTest, DataFromTheHostNeedsSingleSteps) {
                         "not gathered on the device"));
 }
 
+TEST_F(SeveralStepsTest, ProfileNeedsSingleSteps) {
+  spec_.settings.profile = true;
+  const Ended ended = ExpectTheSame();
+  EXPECT_EQ(ended.several, 0);
+  EXPECT_THAT(ended.log, HasSubstr("one by one: the trial is profiled"));
+}
+
+TEST_F(SeveralStepsTest, WarnWithoutAGraph) {
+  EXPECT_THAT(Train(/*graphed=*/false).log,
+              HasSubstr("DTRAIN_GRAPH_STEPS has no effect: steps are not "
+                        "captured as a CUDA graph"));
+}
+
 TEST_F(SeveralStepsTest, LossScaleNeedsSingleSteps) {
   spec_.settings.mixed_precision = "fp16";
   const Ended ended = Train(/*graphed=*/true);
