@@ -42,6 +42,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/os/process.h"
+#include "engine/os/sha256.h"
 #include "engine/os/socket.h"
 #include "engine/os/system_error.h"
 #include "engine/os/unique_fd.h"
@@ -328,6 +329,12 @@ std::string Mark() {
   return std::string(kTokenVariable) + "=" + (token == nullptr ? "" : token);
 }
 
+// Opens the library that checksums need, once for all trials, which then need
+// not open it beside their threads. A failure is reported by the trial that
+// needs a checksum.
+void OpenChecksums() try { (void)Sha256Of({}); } catch (const Error&) {
+}
+
 }  // namespace
 
 Duration StopGrace() {
@@ -342,6 +349,7 @@ int RunTrialHost(int socket, const TrialHostHooks& hooks) {
   std::vector<ForkedTrial> trials;
   try {
     bool runner_lives = SendPacket(socket, R"({"ready":true})", {});
+    OpenChecksums();
     while (runner_lives) {
       AwaitRunner(socket, trials);
       std::optional<Packet> packet = ReceivePacket(socket);
