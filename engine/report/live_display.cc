@@ -73,7 +73,9 @@ constexpr std::size_t kDefaultWidth = 80;
 constexpr std::size_t kDefaultHeight = 24;
 constexpr std::size_t kMinWidth = 4;
 constexpr std::size_t kBarWidth = 22;
+constexpr std::size_t kMinBarWidth = 6;
 constexpr std::size_t kNameWidth = 24;
+constexpr std::size_t kMinNameWidth = 8;
 
 std::string Fixed(const char* format, double value) {
   std::array<char, 32> text{};
@@ -92,24 +94,41 @@ bool IsWithoutSlots(const RunStatus& status) {
   return status.slot_wait && status.running.empty();
 }
 
-std::string HeadLine(const LiveFrame& frame, const TerminalMode& mode) {
+// Returns the time that the run took so far and what it does.
+std::string TimeText(const LiveFrame& frame) {
   const RunStatus& status = frame.status;
-  std::string line =
-      "experiment " + std::to_string(frame.info.experiment) + " " +
-      Truncate(frame.info.name, kNameWidth, Ellipsis(mode)) + "  " +
-      ProgressBar(status.progress, kBarWidth) + " " +
-      FormatPercent(status.progress) + "  " + FormatSeconds(status.seconds);
-  if (!frame.state.empty()) return line + "  " + frame.state;
+  std::string text = FormatSeconds(status.seconds);
+  if (!frame.state.empty()) return text + "  " + frame.state;
   if (frame.seconds_left && !IsWithoutSlots(status)) {
-    line += ", " + FormatSeconds(*frame.seconds_left) + " left";
+    text += ", " + FormatSeconds(*frame.seconds_left) + " left";
   }
-  if (status.trials > 1 || IsWithoutSlots(status)) return line;
+  if (status.trials > 1 || IsWithoutSlots(status)) return text;
   if (frame.without_slot > 0) {
-    line += ", waiting for a slot";
+    text += ", waiting for a slot";
   } else if (status.waiting > 0) {
-    line += status.slots > 0 ? ", starting" : ", pending";
+    text += status.slots > 0 ? ", starting" : ", pending";
   }
-  return line;
+  return text;
+}
+
+// The bar is as wide as the rest allows, and the name is cut, so that no number
+// is.
+std::string HeadLine(const LiveFrame& frame, std::size_t width,
+                     const TerminalMode& mode) {
+  const std::string head =
+      "experiment " + std::to_string(frame.info.experiment) + " ";
+  const std::string rest =
+      "  " + FormatPercent(frame.status.progress) + "  " + TimeText(frame);
+  const std::size_t numbers = DisplayWidth(head) + DisplayWidth(rest);
+  const std::string name = Truncate(
+      EscapeForTerminal(frame.info.name),
+      std::clamp(width - std::min(width, numbers), kMinNameWidth, kNameWidth),
+      Ellipsis(mode));
+  const std::size_t used = numbers + DisplayWidth(name) + 1;
+  const std::size_t bar = std::min(kBarWidth, width - std::min(width, used));
+  if (bar < kMinBarWidth) return head + name + rest;
+  return head + name + "  " + ProgressBar(frame.status.progress, bar) +
+         rest.substr(1);
 }
 
 std::string TrialsLine(const LiveFrame& frame) {
@@ -141,6 +160,8 @@ std::string RungsLine(const LiveFrame& frame, std::size_t width, bool utf8) {
   return line + RungsText(rungs, width > used ? width - used : 0, utf8);
 }
 
+}  // namespace
+
 std::string BatchText(const LiveFrame& frame, const TrialStatus& trial) {
   std::string text = "  " + PositionText(trial.batches, frame.info.counted);
   if (trial.total_batches > 0) {
@@ -152,6 +173,8 @@ std::string BatchText(const LiveFrame& frame, const TrialStatus& trial) {
   if (trial.batches == 0 && speed == 0) text += "  starting";
   return text;
 }
+
+namespace {
 
 // Returns "  " and the curve of the trial's validations; empty for a single
 // one.
@@ -286,8 +309,10 @@ std::string ProgressBar(double progress, std::size_t width) {
   return "[" + std::string(full, '#') + std::string(inner - full, '.') + "]";
 }
 
-std::vector<std::string> FrameLines(const LiveFrame& frame,
-                                    const TerminalMode& mode) {
+namespace {
+
+std::vector<std::string> LinesOf(const LiveFrame& frame,
+                                 const TerminalMode& mode, bool with_trials) {
   // A line as wide as the terminal would wrap on some terminals, and the cursor
   // is below the last one.
   const std::size_t width =
@@ -295,7 +320,7 @@ std::vector<std::string> FrameLines(const LiveFrame& frame,
   const std::size_t height =
       std::max<std::size_t>(mode.height > 0 ? mode.height : kDefaultHeight, 2) -
       1;
-  std::vector<std::string> lines = {HeadLine(frame, mode)};
+  std::vector<std::string> lines = {HeadLine(frame, width, mode)};
   if (frame.status.trials > 1) lines.push_back(TrialsLine(frame));
   if (IsWithoutSlots(frame.status)) {
     lines.push_back("  " + frame.status.slot_wait->ToString());
@@ -304,13 +329,27 @@ std::vector<std::string> FrameLines(const LiveFrame& frame,
     lines.push_back(RungsLine(frame, width, mode.utf8));
   }
   const std::size_t used = lines.size() + 1;
-  AddTrialLines(frame, mode, width, height > used ? height - used : 0, lines);
+  if (with_trials) {
+    AddTrialLines(frame, mode, width, height > used ? height - used : 0, lines);
+  }
   lines.push_back(BestLine(frame, width));
   if (lines.size() > height) lines.resize(height);
   for (std::string& line : lines) {
     line = Truncate(EscapeForTerminal(line), width, Ellipsis(mode));
   }
   return lines;
+}
+
+}  // namespace
+
+std::vector<std::string> RunLines(const LiveFrame& frame,
+                                  const TerminalMode& mode) {
+  return LinesOf(frame, mode, /*with_trials=*/false);
+}
+
+std::vector<std::string> FrameLines(const LiveFrame& frame,
+                                    const TerminalMode& mode) {
+  return LinesOf(frame, mode, /*with_trials=*/true);
 }
 
 std::vector<std::string> StackedLines(const std::vector<LiveFrame>& frames,

@@ -59,6 +59,13 @@ struct LiveFrame {
   std::string state = "";
 };
 
+/// Returns "  batch 500/1000  12/s" for a running trial.
+std::string BatchText(const LiveFrame& frame, const TrialStatus& trial);
+
+/// Returns the lines of FrameLines without running trials. Pure.
+std::vector<std::string> RunLines(const LiveFrame& frame,
+                                  const TerminalMode& mode);
+
 /// Returns the lines of the frame, each escaped and narrower than the terminal,
 /// and no more than fit on it: the experiment; for a search its trials and
 /// rungs; the running trials; the best so far. Pure.

@@ -46,7 +46,7 @@ struct Box {
 };
 
 // A point on a cheapest path.
-struct Split {
+struct SplitPoint {
   Index x, y;
 };
 
@@ -65,7 +65,7 @@ class Differ {
  private:
   // Returns a point that splits the box. REQUIRES: neither side is empty, and
   // the first lines differ and the last lines differ.
-  Split FindSplit(const Box& box) const;
+  SplitPoint FindSplit(const Box& box) const;
   void Trim(Box& box) const;
 
   Numbers old_, new_;
@@ -97,7 +97,7 @@ void Differ::Run() {
       for (Index y = box.top; y < box.bottom; ++y) added_[y] = true;
       continue;
     }
-    const Split at = FindSplit(box);
+    const SplitPoint at = FindSplit(box);
     open.push_back({box.left, box.top, at.x, at.y});
     open.push_back({at.x, at.y, box.right, box.bottom});
   }
@@ -153,7 +153,7 @@ class Search {
   std::vector<Index> farthest_;
 };
 
-Split Differ::FindSplit(const Box& box) const {
+SplitPoint Differ::FindSplit(const Box& box) const {
   const Index delta = box.width() - box.height();
   const Index most = std::min((box.width() + box.height() + 1) / 2, kMaxCost);
   Search forward(box, most, [&](Index x, Index y) {
@@ -163,7 +163,7 @@ Split Differ::FindSplit(const Box& box) const {
     return old_[box.right - 1 - x] == new_[box.bottom - 1 - y];
   });
   const bool odd = delta % 2 != 0;
-  Split best{0, 0};
+  SplitPoint best{0, 0};
   for (Index cost = 0; cost <= most; ++cost) {
     for (Index k = forward.First(cost); k <= forward.Last(cost); k += 2) {
       const Index x = forward.Extend(cost, k);

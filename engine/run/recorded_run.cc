@@ -9,7 +9,9 @@
 #include "engine/run/recorded_run.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 #include <stdexcept>
 #include <utility>
@@ -49,6 +51,14 @@ void Update(const MetricValues& values, MetricValues& known) {
       old->second = value;
     }
   }
+}
+
+// Six digits, as in tables.
+std::string ShortNumber(double value) {
+  if (!std::isfinite(value)) return FormatNumber(value);
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.6g", value);
+  return text.data();
 }
 
 void AddCount(std::int64_t count, const std::string& what,
@@ -128,8 +138,9 @@ std::string RecordedRun::StateText(const RunRecords& records) const {
                      std::string(StateName(row.state));
   if (!parts.empty()) text += ": " + Join(parts, ", ");
   if (!row.best) return text;
-  return text + "; best so far " + ToString(TrialId{row.id, row.best_trial}) +
-         ", " + row.metric + " " + FormatNumber(row.best->value) + " at " +
+  return text + (IsFinal(row.state) ? "; best " : "; best so far ") +
+         ToString(TrialId{row.id, row.best_trial}) + ", " + row.metric + " " +
+         ShortNumber(row.best->value) + " at " +
          PositionText(row.best->batches, info_.counted);
 }
 

@@ -49,6 +49,9 @@ class RecordedRun {
   void Apply(const RunRecords& records, const RunLookups& lookups,
              Reporter& reporter);
 
+  /// Returns "experiment 3 is RUNNING: 2 trials run, 1 ended; best so far …".
+  std::string StateText(const RunRecords& records) const;
+
   const RunInfo& info() const { return info_; }
   const RunStatus& status() const { return status_; }
   /// Number of the last searcher event that was applied.
@@ -78,7 +81,6 @@ class RecordedRun {
   struct Report;
 
   void Begin(const RunRecords& records, Reporter& reporter);
-  std::string StateText(const RunRecords& records) const;
   void ApplyEvents(const std::vector<SearcherEventRow>& events);
   void ApplyStart(const TrialRow& row, const RunLookups& lookups,
                   Reporter& reporter);

@@ -157,6 +157,15 @@ class LiveFrameTest : public testing::Test {
   SpeedMeter speeds_;
 };
 
+TEST_F(LiveFrameTest, NarrowsTheBarBeforeItCutsANumber) {
+  EXPECT_EQ(Lines(66, 24, /*left=*/44)[0],
+            "experiment 3 digits  [##########..........] 50%  41s, 44s left");
+  EXPECT_EQ(Lines(50, 24, /*left=*/44)[0],
+            "experiment 3 digits  [###....] 50%  41s, 44s left");
+  EXPECT_EQ(Lines(44, 24, /*left=*/44)[0],
+            "experiment 3 digits  50%  41s, 44s left");
+}
+
 TEST_F(LiveFrameTest, ShowsExperimentTrialsAndBest) {
   status_.best = BestValidation{.value = 0.875, .batches = 400};
   status_.best_trial = 1;
@@ -250,7 +259,7 @@ TEST_F(SearchFrameTest, HasOnlyAsciiWithoutUtf8) {
   info_.name = "a name of more than 24 characters";
   status_.running.assign(9, status_.running[0]);
   const auto lines = Lines(48, /*height=*/8, /*left=*/9, /*utf8=*/false);
-  EXPECT_EQ(lines[0], "experiment 3 a name of more than 2...  [####...");
+  EXPECT_EQ(lines[0], "experiment 3 a name of ...  50%  41s, 9.0s left");
   EXPECT_EQ(lines[2], "  rungs   100: 12+2 | 300: 4 | 900: 0+1");
   EXPECT_EQ(lines[5], "  ... and 7 more trials");
   EXPECT_EQ(RungsText(status_.rungs, 25, false), "... | 300: 4 | 900: 0+1");
