@@ -14,7 +14,7 @@ CommandSetUp SetUpArchive, SetUpBackup, SetUpBest, SetUpCancel,
     SetUpLabel, SetUpList, SetUpLogs, SetUpMetrics, SetUpModels, SetUpNote,
     SetUpPause, SetUpPlot, SetUpPredict, SetUpPreviewSearch, SetUpReport,
     SetUpReproduce, SetUpResume, SetUpSlots, SetUpTrials, SetUpUnarchive,
-    SetUpValidate, SetUpVersion, SetUpWait;
+    SetUpValidate, SetUpVersion, SetUpWait, SetUpWatch;
 
 namespace {
 
@@ -68,6 +68,8 @@ constexpr std::array kCommands = {
             "Stop experiments or trials immediately", SetUpKill},
     Command{CommandGroup::kRun, "wait", "", "Wait until experiments end",
             SetUpWait},
+    Command{CommandGroup::kRun, "watch", "",
+            "Show running experiments as they change", SetUpWatch},
     Command{CommandGroup::kInspect, "list", "", "List experiments", SetUpList},
     Command{CommandGroup::kInspect, "describe", "",
             "Show the record of an experiment or trial", SetUpDescribe},

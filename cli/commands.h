@@ -96,6 +96,10 @@ int ExitCodeOf(ErrorKind kind);
 /// is neither PENDING nor RUNNING.
 int ExitCodeOf(State state);
 
+/// Returns the more important exit code: a failure, then a deleted experiment,
+/// an unmet requirement, a resumable experiment.
+int WorstExitCode(int a, int b);
+
 /// Returns the exit code of a finished run: 128 + signal if a signal paused it.
 int ExitCodeOf(const RunResult& result);
 

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <array>
+
 #include "cli/commands.h"
 #include "engine/base/error.h"
 #include "engine/run/reporter.h"
@@ -38,6 +41,12 @@ int ExitCodeOf(State state) {
       return kExitFailed;
   }
   return kExitFailed;
+}
+
+int WorstExitCode(int a, int b) {
+  constexpr std::array kOrder = {kExitDone, kExitResumable, kExitRequirement,
+                                 kExitNotFound, kExitFailed};
+  return std::ranges::find(kOrder, a) < std::ranges::find(kOrder, b) ? b : a;
 }
 
 int ExitCodeOf(const RunResult& result) {

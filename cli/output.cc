@@ -85,6 +85,19 @@ void PrintFact(const std::string& name, const std::string& value) {
   std::cout << label << EscapeForTerminal(value) << '\n';
 }
 
+void ExplainState(const ExperimentRow& row, const GlobalOptions& globals) {
+  const std::string id = std::to_string(row.id);
+  if (row.state == State::kInterrupted || row.state == State::kPaused) {
+    SayError(globals,
+             "experiment " + id + " is " + std::string(StateName(row.state)) +
+                 "; resume with: " + CommandFor(globals, "resume " + id));
+  } else if (row.state == State::kError || row.state == State::kCanceled) {
+    SayError(globals, "experiment " + id + " is " +
+                          std::string(StateName(row.state)) +
+                          (row.error.empty() ? "" : ": " + row.error));
+  }
+}
+
 bool StdoutIsTerminal() { return isatty(STDOUT_FILENO) != 0; }
 
 void PrintYaml(const std::string& yaml) {

@@ -20,6 +20,7 @@ namespace dtrain {
 class DurableFile;
 class Store;
 struct CheckpointUseOptions;
+struct ExperimentRow;
 
 /// Output format of a command.
 enum class Format { kText, kJson, kCsv };
@@ -57,6 +58,10 @@ Cell HparamsCell(const nlohmann::json& space, const nlohmann::json& hparams);
 /// Prints "  NAME  VALUE" on stdout, values aligned; nothing for an empty
 /// value.
 void PrintFact(const std::string& name, const std::string& value);
+
+/// Prints on stderr that an experiment which no process runs is not COMPLETED,
+/// with its error or the command to resume it.
+void ExplainState(const ExperimentRow& row, const GlobalOptions& globals);
 
 /// True if stdout is a terminal. Control characters are then escaped in every
 /// format; a pipe or file receives the bytes unchanged.

@@ -5,7 +5,6 @@
 // terminal the experiments are shown meanwhile, as `create` shows its own.
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <iostream>
 #include <memory>
@@ -111,14 +110,6 @@ class Waiting {
   std::vector<SettledCheck> checks_;
 };
 
-// Returns the more important exit code: a failure, then an unmet requirement,
-// then a resumable experiment.
-int Worst(int a, int b) {
-  constexpr std::array kOrder = {kExitDone, kExitResumable, kExitRequirement,
-                                 kExitFailed};
-  return std::ranges::find(kOrder, a) < std::ranges::find(kOrder, b) ? b : a;
-}
-
 int Judge(const JudgedExperiment& experiment, const GlobalOptions& globals,
           nlohmann::json& array) {
   const auto& [row, checks] = experiment;
@@ -126,17 +117,9 @@ int Judge(const JudgedExperiment& experiment, const GlobalOptions& globals,
   nlohmann::json json = ExperimentJson(row, row.seconds);
   json["requirements"] = ChecksJson(checks);
   array.push_back(std::move(json));
-  const std::string id = std::to_string(row.id);
-  if (row.state == State::kInterrupted || row.state == State::kPaused) {
-    SayError(globals,
-             "experiment " + id + " is " + std::string(StateName(row.state)) +
-                 "; resume with: " + CommandFor(globals, "resume " + id));
-  } else if (row.state == State::kError || row.state == State::kCanceled) {
-    SayError(globals, "experiment " + id + " is " +
-                          std::string(StateName(row.state)) +
-                          (row.error.empty() ? "" : ": " + row.error));
-  }
-  return Worst(ExitCodeOf(row.state), met ? kExitDone : kExitRequirement);
+  ExplainState(row, globals);
+  return WorstExitCode(ExitCodeOf(row.state),
+                       met ? kExitDone : kExitRequirement);
 }
 
 int WaitAndJudge(const WaitOptions& options, const GlobalOptions& globals) {
@@ -176,7 +159,7 @@ int WaitAndJudge(const WaitOptions& options, const GlobalOptions& globals) {
   for (const ExperimentRow& row : waiting.rows()) {
     judged.push_back(
         {.row = row, .checks = CheckRequirements(requirements, store, row)});
-    code = Worst(code, Judge(judged.back(), globals, array));
+    code = WorstExitCode(code, Judge(judged.back(), globals, array));
   }
   if (options.json) PrintJson({{"experiments", std::move(array)}});
   WriteCiReport(options.ci, store, judged);

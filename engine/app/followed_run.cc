@@ -48,7 +48,16 @@ FollowedRun::FollowedRun(const Store& store, const ExperimentDetail& detail)
                   "with the dtrain that runs it");
 }
 
-void FollowedRun::Poll(Duration now, Reporter& reporter) {
+void FollowedRun::Poll(Duration now, Reporter& reporter) try {
+  Read(now, reporter);
+} catch (const Error& error) {
+  // Whatever is not found at any point of the reading, a deletion explains it.
+  const std::int64_t id = run_.info().experiment;
+  if (error.kind() != ErrorKind::kNotFound || store_.Experiment(id)) throw;
+  settled_ = deleted_ = true;
+}
+
+void FollowedRun::Read(Duration now, Reporter& reporter) {
   // Its state is read first: what was recorded before an end is then read, too.
   records_.experiment = FindExperiment(store_, run_.info().experiment);
   records_.seconds = ElapsedSeconds(records_.experiment, Clock::System().now());
@@ -108,8 +117,8 @@ FollowedRuns::FollowedRuns(const Store& store,
   for (const std::int64_t id : ids) runs_.emplace_back(store, id);
 }
 
-void FollowedRuns::Poll(Duration now, const std::vector<Reporter*>& reporters) {
-  if (next_ && now < *next_) return;
+bool FollowedRuns::Poll(Duration now, const std::vector<Reporter*>& reporters) {
+  if (next_ && now < *next_) return false;
   const Clock clock = Clock::System();
   const Duration begin = clock.monotonic();
   Reporter none;
@@ -121,6 +130,7 @@ void FollowedRuns::Poll(Duration now, const std::vector<Reporter*>& reporters) {
     displays_[i].seconds_left = displays_[i].remaining.Update(status);
   }
   next_ = now + std::max(kPeriod, 10 * (clock.monotonic() - begin));
+  return true;
 }
 
 bool FollowedRuns::AllSettled() const {
@@ -132,14 +142,15 @@ std::vector<LiveFrame> FollowedRuns::Frames() const {
   for (std::size_t i = 0; i < runs_.size(); ++i) {
     const RecordedRun& run = runs_[i].run();
     const State state = runs_[i].row().state;
+    const std::string state_name =
+        state == State::kRunning ? "" : std::string(StateName(state));
     frames.push_back(
         {.info = run.info(),
          .status = run.status(),
          .speeds = displays_[i].speeds,
          .seconds_left = displays_[i].seconds_left,
          .history = [&run](TrialId trial) { return run.History(trial); },
-         .state =
-             state == State::kRunning ? "" : std::string(StateName(state))});
+         .state = runs_[i].deleted() ? "deleted" : state_name});
   }
   return frames;
 }

@@ -36,19 +36,25 @@ class FollowedRun {
   /// in which a run would seem to stand still.
   FollowedRun(const Store& store, std::int64_t experiment);
 
-  /// Reads what is new and passes it on to the reporter. `now` is monotonic.
-  /// Throws Error(kNotFound) if the experiment was deleted.
+  /// Reads what is new and passes it on to the reporter. `now` is monotonic. A
+  /// run whose experiment was deleted is settled.
   void Poll(Duration now, Reporter& reporter);
 
   /// True if the last Poll saw the run settled, see SettledCheck.
   bool settled() const { return settled_; }
+  /// True if its experiment was deleted meanwhile; then `row` and `trials` are
+  /// those read last.
+  bool deleted() const { return deleted_; }
   const ExperimentRow& row() const { return records_.experiment; }
   const std::vector<TrialRow>& trials() const { return records_.trials; }
   const RecordedRun& run() const { return run_; }
+  /// Returns the state as RecordedRun::StateText does.
+  std::string StateText() const { return run_.StateText(records_); }
 
  private:
   FollowedRun(const Store& store, const ExperimentDetail& detail);
 
+  void Read(Duration now, Reporter& reporter);
   void ReadChanges();
   void ReadReports(const TrialRow& trial);
   std::vector<std::string> LastLines(TrialId trial) const;
@@ -59,6 +65,7 @@ class FollowedRun {
   RunRecords records_;
   SettledCheck check_;
   bool settled_ = false;
+  bool deleted_ = false;
   bool counted_ = false;  // a report has determined the unit of batches
   std::optional<std::int64_t> version_;  // of the data that was read
 };
@@ -73,8 +80,8 @@ class FollowedRuns {
 
   /// Polls every run that is not settled, unless the last time was only just:
   /// reading takes at most a tenth of the time. `reporters`: one for each run,
-  /// or empty.
-  void Poll(Duration now, const std::vector<Reporter*>& reporters = {});
+  /// or empty. Returns true if it was time to poll.
+  bool Poll(Duration now, const std::vector<Reporter*>& reporters = {});
   bool AllSettled() const;
   const std::deque<FollowedRun>& runs() const { return runs_; }
   /// Returns a frame for each run; valid until the next Poll.

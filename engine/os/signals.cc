@@ -17,12 +17,13 @@ SignalsBlocked::~SignalsBlocked() {
   ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
-SignalWatch::SignalWatch() {
+SignalWatch::SignalWatch(std::initializer_list<int> more) {
   sigset_t watched;
   sigemptyset(&watched);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     sigaddset(&watched, signal);
   }
+  for (const int signal : more) sigaddset(&watched, signal);
   fd_.reset(::signalfd(-1, &watched, SFD_NONBLOCK | SFD_CLOEXEC));
   if (!fd_) ThrowSystemError("watch for signals");
   ::sigprocmask(SIG_BLOCK, &watched, &old_mask_);

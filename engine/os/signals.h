@@ -1,6 +1,7 @@
 #pragma once
 
 #include <csignal>
+#include <initializer_list>
 
 #include "engine/os/unique_fd.h"
 
@@ -20,14 +21,14 @@ class SignalsBlocked {
   sigset_t before_;
 };
 
-/// Blocks SIGINT, SIGTERM and SIGHUP in the calling thread and makes them
-/// readable from a descriptor; ignores SIGPIPE and SIGXFSZ, so that a failed
-/// write returns an error. The destructor restores the former dispositions.
-/// REQUIRES: the process has no other thread yet.
+/// Blocks SIGINT, SIGTERM, SIGHUP and `more` in the calling thread and makes
+/// them readable from a descriptor; ignores SIGPIPE and SIGXFSZ, so that a
+/// failed write returns an error. The destructor restores the former
+/// dispositions. REQUIRES: the process has no other thread yet.
 class SignalWatch {
  public:
   /// Throws Error(kFailed).
-  SignalWatch();
+  explicit SignalWatch(std::initializer_list<int> more = {});
   ~SignalWatch();
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;

@@ -123,13 +123,16 @@ std::string CheckpointFailedText(const RunInfo& info, TrialId trial,
 
 std::string OutputLine(const RunInfo& info, TrialId trial,
                        const LogRecord& record) {
+  const std::string line = OutputLine(record);
+  if (record.rank > 0) return ToString(trial) + line;
+  return IsSearch(info) ? ToString(trial) + " | " + line : line;
+}
+
+std::string OutputLine(const LogRecord& record) {
   std::string_view text = record.text;
   while (text.ends_with('\r')) text.remove_suffix(1);
   text.remove_prefix(text.rfind('\r') + 1);  // npos + 1 is 0
-  const std::string rank =
-      record.rank > 0 ? "/" + std::to_string(record.rank) : "";
-  const bool named = IsSearch(info) || !rank.empty();
-  return (named ? ToString(trial) + rank + " | " : "") +
+  return (record.rank > 0 ? "/" + std::to_string(record.rank) + " | " : "") +
          EscapeForTerminal(text);
 }
 
