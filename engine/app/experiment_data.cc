@@ -18,6 +18,7 @@
 #include "engine/base/json.h"
 #include "engine/page/redaction.h"
 #include "engine/report/json_view.h"
+#include "engine/report/profile_view.h"
 #include "engine/store/store.h"
 #include "engine/store/trial_log.h"
 
@@ -134,6 +135,35 @@ json FailureLogs(const Store& store, const std::vector<TrialRow>& trials) {
     }
   }
   return logs;
+}
+
+// Where the time of trials went, by number; empty unless they were profiled.
+json Profiles(const Store& store, const ExperimentDetail& detail,
+              const std::vector<TrialRow>& trials) {
+  json profiles = json::object();
+  const json none = json::object();
+  if (!detail.config.value("profiling", none).value("enabled", false)) {
+    return profiles;
+  }
+  for (const TrialRow& trial : trials) {
+    json profile = ProfileJson(store.Profile(trial.id));
+    if (profile.is_null()) continue;
+    profiles[std::to_string(trial.id.number)] = std::move(profile);
+  }
+  return profiles;
+}
+
+// Hyperparameters that are not searched, by flattened name.
+json Constants(const std::vector<SearchAxis>& axes,
+               const std::vector<TrialRow>& trials) {
+  json constants = json::object();
+  if (trials.empty()) return constants;
+  for (const auto& [name, value] : FlattenNames(trials.front().hparams)) {
+    const bool searched =
+        std::ranges::find(axes, name, &SearchAxis::name) != axes.end();
+    if (!searched) constants[name] = value;
+  }
+  return constants;
 }
 
 json CheckpointColumns(const Store& store, std::int64_t experiment,
@@ -388,6 +418,8 @@ json ExperimentData(const Store& store, const ExperimentDetail& detail,
   }
   data["reasons"] = Reasons(trials);
   data["logs"] = FailureLogs(store, trials);
+  data["profiles"] = Profiles(store, detail, trials);
+  data["constants"] = Constants(axes, trials);
   data["checkpoints"] =
       CheckpointColumns(store, row.id, options.selection, bundle);
   data["metrics"] = metrics.ToJson(bundle);

@@ -19,6 +19,7 @@ import random
 import re
 import shutil
 import socket
+import sqlite3
 import struct
 import subprocess
 import sys
@@ -51,12 +52,14 @@ CONFIG = {
     "hyperparameters": {
         "x": {"type": "double", "minval": 0, "maxval": 1},
         "rate": {"type": "log", "base": 10, "minval": -5, "maxval": -1},
+        "constant": 7,
         "kind": {"type": "categorical", "vals": ["plain", HOSTILE, "/srv/secret/kind"]},
     },
     "searcher": {"name": "async_halving", "metric": "loss", "max_trials": TRIALS,
                  "max_length": {"batches": 40}, "num_rungs": 2,
                  "max_concurrent_trials": 2},
     "reproducibility": {"experiment_seed": 3},
+    "profiling": {"enabled": True},
     "resources": {"slots": "cpu"},
 }
 
@@ -392,9 +395,39 @@ class PageTest(unittest.TestCase):
         self.open("#trial=1.3")
         dialog = self.browser.find_element(By.CSS_SELECTOR, "dialog.trial")
         self.assertIn("Trial 1.3", dialog.text)
-        self.assertIn("dtrain reproduce 1.3", dialog.text)
+        [trial] = [one for one in self.trials() if one["id"] == "1.3"]
+        self.assertIn(trial["hparams"]["kind"], dialog.text)
+        self.assertIn("constant 7 (not searched)", dialog.text)
+        self.assertIn("loss (validation)", dialog.text)
+        self.assertIn(trial["checkpoint"], dialog.text)
         self.browser.find_element(By.CSS_SELECTOR, "dialog .close").click()
         self.wait("!location.hash.includes('trial=')")
+
+    def test_a_profiled_trial_shows_where_its_time_went(self):
+        with sqlite3.connect(os.environ["DTRAIN_STORE"] + "/dtrain.db") as store:
+            [[trial]] = store.execute("SELECT id FROM trials WHERE number = 2")
+            store.execute(
+                "INSERT INTO profiles (trial, batches, trained, samples, data, forward, backward, "
+                "exchange, optimizer, report, validation, checkpoint, other, minor_faults, "
+                "peak_bytes, time) VALUES (?, 10, 10, 640, 1, 2, 3, 0, 1, 0, 1, 0, 0, 0, "
+                "2000000, 0)", (trial,))
+        run("report", "1", "--html", "profiled.html")
+        self.open("#trial=1.2", pathlib.Path("profiled.html").resolve().as_uri())
+        profile = json.loads(run("describe", "1.2", "--json"))["profile"]
+        text = self.browser.find_element(By.CSS_SELECTOR, "dialog.trial").text
+        for name, phase in profile["phases"].items():
+            self.assertIn(f"{name} {phase['milliseconds_per_batch']:.3f} {phase['share'] * 100:.1f} %",
+                          text)
+        self.assertIn("all 800.000 100.0 % 8 s", text)
+        self.assertIn("peak memory 2 MB", text)
+
+    def test_the_commands_of_a_trial_work(self):
+        self.open("#trial=1.3")
+        commands = self.browser.find_element(By.CSS_SELECTOR, "dialog .commands").text.split("\n")
+        self.assertIn("dtrain reproduce 1.3", commands)
+        self.assertIn("dtrain continue 1.3 --best", commands)
+        for command in commands:
+            run(*command.split()[1:])
 
     def test_the_parser_passes_the_cases_of_the_command_line(self):
         self.open()
@@ -451,9 +484,19 @@ class PageTest(unittest.TestCase):
             self.browser.set_window_size(1200, 900)
 
     def test_can_be_printed(self):
-        self.open()
+        self.open("#theme=dark")
+        self.js("""
+            window.printed = [];
+            addEventListener('beforeprint', () => printed.push(
+              document.querySelector('#curves canvas').clientWidth,
+              getComputedStyle(document.documentElement).getPropertyValue('--card').trim()));
+            addEventListener('afterprint', () => printed.push(
+              getComputedStyle(document.documentElement).getPropertyValue('--card').trim()))""")
         pdf = self.browser.execute_cdp_cmd("Page.printToPDF", {})["data"]
         self.assertGreater(len(base64.b64decode(pdf)), 20_000)
+        width, paper, after = self.js("return printed")
+        self.assertLessEqual(width, 700)
+        self.assertEqual((paper, after), ("#fff", "#1c2026"))
 
     def test_says_that_damaged_data_cannot_be_read(self):
         html = pathlib.Path("report.html").read_text(encoding="utf-8")

@@ -137,6 +137,30 @@ function themeButton(state) {
   }}, '◐');
 }
 
+// Draws everything for paper: in the light theme, as wide as a page. Printing
+// waits for no frame, so that it is drawn at once.
+function preparePrinting(charts) {
+  const root = document.documentElement.dataset;
+  let theme = '';
+  const draw = () => {
+    for (const chart of charts) {
+      chart.prepare();
+      chart.draw();
+    }
+  };
+  window.addEventListener('beforeprint', () => {
+    theme = root.theme || '';
+    root.theme = 'light';
+    root.printing = '';
+    draw();
+  });
+  window.addEventListener('afterprint', () => {
+    root.theme = theme;
+    delete root.printing;
+    draw();
+  });
+}
+
 function build(data) {
   const state = new State(data);
   const [one] = data.experiments;
@@ -157,6 +181,8 @@ function build(data) {
   document.querySelector('header').append(toolbar(state));
   main.replaceChildren(summary(data), ...charts.map((chart) => chart.card),
       ...(slices.length ? [sliceCard] : []), table.card, records(data), view.dialog);
+  preparePrinting([...charts, ...slices]);
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => state.changed());
   state.changed();
   return {state, data, charts, slices, table};
 }

@@ -11,11 +11,13 @@ export const PALETTE = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00',
   '#56b4e9', '#8c6bb1', '#7f7f7f'];
 
 // From the best trial to the worst: a path through viridis, readable without
-// color by its lightness.
+// color by its lightness; style.css has the same for the legend.
 const RANKS = d3.interpolateRgbBasis(['#440154', '#3b528b', '#21918c', '#5ec962', '#d8c11a']);
 
-/** Color of a share: 0 for the best, 1 for the worst. */
-export function rankColor(share) { return RANKS(share); }
+let dark = false;  // the theme
+
+/** Color of a share: 0 for the best, 1 for the worst. The best stands out from the background. */
+export function rankColor(share) { return RANKS(dark ? 1 - share : share); }
 
 export function experimentColor(index) { return PALETTE[index % PALETTE.length]; }
 
@@ -45,10 +47,7 @@ export function directionButton(state, key, label) {
 
 /** The colors of ranks, for a legend. */
 export function rankLegend() {
-  const bar = element('span', {class: 'gradient'});
-  bar.style.background = `linear-gradient(to right, ${
-    [0, 0.25, 0.5, 0.75, 1].map(rankColor).join(', ')})`;
-  return element('div', {class: 'legend fact'}, 'best', bar, 'worst');
+  return element('div', {class: 'legend fact'}, 'best', element('span', {class: 'gradient'}), 'worst');
 }
 
 /** A unit in which `seconds` is a number that is easily read: {name, seconds}. */
@@ -203,6 +202,7 @@ export class Chart {
   }
 
   prepare() {
+    dark = themeColor('dark') === '1';
     this.width = this.plot.clientWidth;
     const ratio = window.devicePixelRatio || 1;
     this.canvas.width = Math.round(this.width * ratio);

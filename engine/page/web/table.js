@@ -1,11 +1,15 @@
 // The table of trials. Only the rows in sight exist, so that its size costs
 // nothing.
 
-import {element, nameOf} from './chart.js';
+import {element, nameOf, themeColor} from './chart.js';
 import {formatDuration, formatNumber, textOf} from './data.js';
 import {STATE_COLORS} from './plots.js';
 
 const ROW_HEIGHT = 26;
+
+// Phases of a profile, in the order of a batch.
+const PHASES = ['data', 'forward', 'backward', 'exchange', 'optimizer', 'report', 'validation',
+  'checkpoint', 'other'];
 
 // "best val_accuracy", if all experiments searched for the same.
 function bestLabel(data) {
@@ -216,34 +220,65 @@ export class TrialView {
   content(trial, id) {
     const {data} = this;
     const experiment = data.experimentOf(trial);
-    const number = String(data.trials.number[trial]);
+    const number = data.trials.number[trial];
     const parts = [element('h2', {}, `Trial ${id} · ${data.stateOf(trial)}`)];
     if (experiment.reasons[number]) parts.push(element('p', {}, experiment.reasons[number]));
-    parts.push(this.section('Hyperparameters', data.axes
+    parts.push(this.section('Hyperparameters', [...data.axes
         .filter((axis) => !Number.isNaN(axis.values[trial]))
-        .map((axis) => [axis.name, data.axisText(axis, axis.values[trial])])));
-    parts.push(this.section('Metrics at the best validation', data.metrics
-        .map((one) => [`${one.name} (${one.kind})`, data.valuesAtBest(one.key)[trial], one.key])
-        .filter(([, value]) => !Number.isNaN(value))
-        .map(([name, value, key]) => [name, formatNumber(value), this.spark(trial, key)])));
-    parts.push(this.section('Effort', [
-      ['batches', formatNumber(data.trials.batches[trial])],
+        .map((axis) => [axis.name, data.axisText(axis, axis.values[trial])]),
+    ...Object.entries(experiment.constants || {})
+        .map(([name, value]) => [name, textOf(value) + ' (not searched)'])]));
+    parts.push(this.metrics(trial), this.section('Effort', [
+      [experiment.unit || 'batches', formatNumber(data.trials.batches[trial])],
       ['time', formatDuration(data.trials.seconds[trial])],
       ['restarts', formatNumber(data.trials.restarts[trial])],
       ['rungs completed', formatNumber(data.trials.rung[trial])]]));
-    parts.push(this.checkpoints(experiment, data.trials.number[trial]));
-    parts.push(element('h3', {}, 'Commands'), element('pre', {},
-        [`dtrain describe ${id}`, `dtrain logs ${id}`, `dtrain reproduce ${id}`,
-          `dtrain continue ${id}`, `dtrain checkpoint export ${id} DIR`].join('\n')));
+    const profile = experiment.profiles?.[number];
+    if (profile) parts.push(...this.profile(profile));
+    const saved = this.checkpointsOf(experiment, number);
+    parts.push(this.section('Checkpoints', saved.map(({uuid, batches, bytes}) =>
+      [uuid, `after ${batches} ${experiment.unit || 'batches'}`, formatBytes(bytes)])));
+    parts.push(element('h3', {}, 'Commands'), element('pre', {class: 'commands'},
+        commandsOf(id, data.stateOf(trial), saved).join('\n')));
     if (experiment.logs[number]) {
       parts.push(element('h3', {}, 'End of the log'), element('pre', {class: 'log'}, experiment.logs[number]));
     }
     return parts;
   }
 
-  section(title, rows) {
+  metrics(trial) {
+    const {data} = this;
+    const rows = data.metrics.filter((one) => data.series(trial, one.key)).map((one) => {
+      const {value} = data.series(trial, one.key);
+      return [`${one.name} (${one.kind})`, formatNumber(data.valuesAtBest(one.key)[trial]),
+        formatNumber(value[value.length - 1]), this.spark(trial, one.key)];
+    });
+    return this.section('Metrics', rows, ['', 'at the best validation', 'last', 'all']);
+  }
+
+  // The table of `dtrain describe`.
+  profile(profile) {
+    const row = (name, seconds, each, share) => [name, each.toFixed(3), (share * 100).toFixed(1) + ' %',
+      formatDuration(seconds)];
+    const wall = profile.wall_seconds;
+    const facts = [['samples/s', formatNumber(profile.samples_per_second)],
+      ['faults/batch', formatNumber(profile.minor_faults_per_batch)],
+      ['peak memory', formatBytes(profile.peak_memory_bytes)],
+      ['GPU memory', profile.gpu_memory_bytes && formatBytes(profile.gpu_memory_bytes)],
+      ['GPU busy', profile.gpu_utilization_percent && profile.gpu_utilization_percent + ' %']];
+    return [this.section('Profile', [
+      ...PHASES.filter((name) => profile.phases[name]).map((name) => [name, profile.phases[name]])
+          .map(([name, one]) => row(name, one.seconds, one.milliseconds_per_batch, one.share)),
+      row('all', wall, profile.batches ? wall * 1000 / profile.batches : 0, wall > 0 ? 1 : 0)],
+    ['', 'ms per batch', 'share', 'time']),
+    this.section('', facts.filter(([, value]) => value !== null))];
+  }
+
+  section(title, rows, heads = []) {
     return element('div', {}, element('h3', {}, title), rows.length ?
-      element('table', {}, ...rows.map(([name, ...cells]) => element('tr', {},
+      element('table', {}, ...(heads.length ? [element('tr', {}, ...heads.map((head) =>
+        element('th', {scope: 'col'}, head)))] : []),
+      ...rows.map(([name, ...cells]) => element('tr', {},
           element('th', {scope: 'row'}, name), ...cells.map((cell) => element('td', {}, cell))))) :
       element('p', {class: 'note'}, 'none'));
   }
@@ -260,7 +295,7 @@ export class TrialView {
       high = Math.max(high, one);
     }
     const context = canvas.getContext('2d');
-    context.strokeStyle = '#0072b2';
+    context.strokeStyle = themeColor('accent');
     context.lineWidth = 1.5;
     context.beginPath();
     for (let i = 0; i < value.length; ++i) {
@@ -273,16 +308,31 @@ export class TrialView {
     return canvas;
   }
 
-  checkpoints(experiment, number) {
+  checkpointsOf(experiment, number) {
     const saved = experiment.checkpoints;
-    const rows = [];
+    const found = [];
     for (let i = 0; i < saved.uuid.length; ++i) {
       if (saved.trial[i] !== number) continue;
-      rows.push([saved.uuid[i], `batch ${saved.batches[i]}`,
-        formatNumber(saved.bytes[i] / 1e6) + ' MB']);
+      found.push({uuid: saved.uuid[i], batches: saved.batches[i], bytes: saved.bytes[i]});
     }
-    return this.section('Checkpoints', rows);
+    return found;
   }
+}
+
+// Commands that reproduce a trial and continue it, of those that work in its state.
+function commandsOf(id, state, saved) {
+  const ended = ['COMPLETED', 'STOPPED', 'ERROR', 'CANCELED'].includes(state);
+  return [`dtrain describe ${id}`, `dtrain metrics ${id}`, `dtrain logs ${id}`,
+    ...(ended ? [`dtrain reproduce ${id}`] : []),
+    ...(saved.length ? [`dtrain continue ${id} --best`] : []),
+    ...saved.map(({uuid}) => `dtrain checkpoint show ${uuid}`)];
+}
+
+function formatBytes(bytes) {
+  const units = ['B', 'kB', 'MB', 'GB', 'TB'];
+  let power = 0;
+  for (; bytes >= 1000 && power + 1 < units.length; ++power) bytes /= 1000;
+  return `${Number(bytes.toPrecision(3))} ${units[power]}`;
 }
 
 /** Lines of a nested value: [["searcher.name", "asha"], …]. */
