@@ -281,7 +281,7 @@ Figure DrawTimeline(PlotSource& source) {
 
 Figure DrawRungs(PlotSource& source) {
   return RungsFigure(
-      ReadRanks(source.store, ExperimentsOf(source), "", source.selection));
+      ReadRungs(source.store, ExperimentsOf(source), source.selection));
 }
 
 const std::vector<PlotKind>& PlotKinds() {
@@ -291,7 +291,7 @@ const std::vector<PlotKind>& PlotKinds() {
         "--group"},
        DrawCurves},
       {"history",
-       {"--metric", "--x", "--y", "--log-x", "--log-y"},
+       {"--metric", "--x", "--y", "--log-x", "--log-y", "--group"},
        DrawHistory},
       {"importance", {"--metric", "--at"}, DrawImportance},
       {"parallel",
@@ -500,7 +500,7 @@ void AddContent(CLI::App& app, PlotOptions& options) {
             "Value of a trial: at this length, its best or last validation")
       .TypeName("LENGTH|best|last");
   AddOption(app, "--group", options.group,
-            "Color trials by their value of a hyperparameter")
+            "Color by a hyperparameter; curves are medians of its values")
       .TypeName("hp.NAME");
   AddTrialFilter(app, options.filter);
 }

@@ -201,6 +201,59 @@ std::vector<std::size_t> ParetoFront(
   return indices;
 }
 
+namespace {
+
+// The value of a curve between its points; NaN beyond its ends.
+double ValueAt(const std::vector<CurvePoint>& curve, double x) {
+  const auto after = std::ranges::upper_bound(curve, x, {}, &CurvePoint::first);
+  if (after == curve.begin()) return std::nan("");
+  const CurvePoint& left = *std::prev(after);
+  if (left.first == x) return left.second;
+  if (after == curve.end()) return std::nan("");
+  const double part = (x - left.first) / (after->first - left.first);
+  return left.second + part * (after->second - left.second);
+}
+
+// The places of all points, or 200 even ones.
+std::vector<double> PlacesOf(std::span<const std::vector<CurvePoint>> curves) {
+  constexpr std::size_t kMaxPlaces = 200;
+  std::set<double> all;
+  for (const auto& curve : curves) {
+    for (const auto& [x, y] : curve) {
+      if (std::isfinite(x)) all.insert(x);
+    }
+  }
+  std::vector<double> places(all.begin(), all.end());
+  if (places.size() <= kMaxPlaces) return places;
+  const double low = places.front();
+  const double step = (places.back() - low) / (kMaxPlaces - 1);
+  places.resize(kMaxPlaces);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    places[i] = low + static_cast<double>(i) * step;
+  }
+  return places;
+}
+
+}  // namespace
+
+std::vector<CurvePoint> MedianCurve(
+    std::span<const std::vector<CurvePoint>> curves) {
+  std::vector<CurvePoint> median;
+  for (const double x : PlacesOf(curves)) {
+    std::vector<double> values;
+    for (const auto& curve : curves) {
+      const double value = ValueAt(curve, x);
+      if (std::isfinite(value)) values.push_back(value);
+    }
+    if (values.size() < 2) continue;
+    std::ranges::sort(values);
+    const std::size_t middle = values.size() / 2;
+    const double lower = values[middle - (values.size() % 2 == 0 ? 1 : 0)];
+    median.emplace_back(x, std::midpoint(lower, values[middle]));
+  }
+  return median;
+}
+
 std::vector<Span> SplitAtGaps(std::vector<double> times, std::size_t parts) {
   std::ranges::sort(times);
   std::vector<std::pair<double, std::size_t>> gaps;  // before the time [i]

@@ -79,6 +79,13 @@ std::vector<std::size_t> ParetoFront(
     std::span<const std::vector<double>> points,
     const std::vector<bool>& smaller_is_better);
 
+/// The median of several curves, at the places of their points, or at 200 even
+/// ones if there are more: of those curves that have a finite value there, with
+/// straight lines between their points. Places that only one curve reaches are
+/// left out. REQUIRES: ascending x.
+std::vector<CurvePoint> MedianCurve(
+    std::span<const std::vector<CurvePoint>> curves);
+
 /// A part of a line, of time for example.
 struct Span {
   double begin = 0;

@@ -9,8 +9,11 @@
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
 #include "engine/base/json.h"
+#include "engine/base/length.h"
 #include "engine/base/text.h"
+#include "engine/config/experiment_config.h"
 #include "engine/store/store.h"
+#include "searchers/search_plan.h"
 
 namespace dtrain {
 namespace {
@@ -215,6 +218,44 @@ PlotData ReadRanks(const Store& store,
   }
   data.place = "at the best validation";
   RequireGroup(trials, group);
+  return data;
+}
+
+namespace {
+
+// The lengths of each rung, in the unit of the search.
+std::vector<std::string> RungLengths(const ExperimentConfig& config) {
+  std::vector<std::set<std::int64_t>> lengths;
+  for (const Bracket& bracket : PlanBrackets(config.searcher)) {
+    if (lengths.size() < bracket.rungs.size()) {
+      lengths.resize(bracket.rungs.size());
+    }
+    for (std::size_t i = 0; i < bracket.rungs.size(); ++i) {
+      lengths[i].insert(bracket.rungs[i]);
+    }
+  }
+  std::vector<std::string> texts;
+  for (const auto& several : lengths) {
+    std::vector<std::string> numbers;
+    for (const std::int64_t length : several) {
+      numbers.push_back(std::to_string(length));
+    }
+    texts.push_back(Join(numbers, " or ") + " " +
+                    std::string(UnitName(config.length_unit)));
+  }
+  return texts;
+}
+
+}  // namespace
+
+PlotData ReadRungs(const Store& store,
+                   const std::vector<std::int64_t>& experiments,
+                   const TrialSelection& selection) {
+  PlotData data = ReadRanks(store, experiments, "", selection);
+  for (PlotSearch& search : data.searches) {
+    const ExperimentDetail detail = FindExperimentDetail(store, search.id);
+    search.rung_lengths = RungLengths(ConfigFromJson(detail.config));
+  }
   return data;
 }
 

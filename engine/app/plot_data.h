@@ -51,6 +51,11 @@ PlotData ReadRanks(const Store& store,
                    const std::vector<std::int64_t>& experiments,
                    const std::string& group, const TrialSelection& selection);
 
+/// Like ReadRanks, with the lengths of the rungs.
+PlotData ReadRungs(const Store& store,
+                   const std::vector<std::int64_t>& experiments,
+                   const TrialSelection& selection);
+
 /// Like ReadRanks, with the runs of the trials' processes: from the first start
 /// or a run's first report to its last report. The store does not record when
 /// runs ended: the longest gaps between reports are taken for pauses.

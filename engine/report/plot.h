@@ -48,6 +48,9 @@ struct PlotSearch {
   std::vector<PlotTrial> trials;
   // Validations of the first metric, by time.
   std::vector<Observation> validations;
+  // Lengths of the first, second, … rung, such as "16 batches"; several, as "4
+  // or 16 batches", if the brackets of the search differ.
+  std::vector<std::string> rung_lengths = {};
 };
 
 struct PlotData {

@@ -67,34 +67,14 @@ class CurvesDrawing {
 
   Figure Draw() {
     Chart chart;
-    std::set<TrialId> colored;
-    for (const PlotTrial* trial : RankedTrials(data_)) {
-      for (std::size_t i = 0; i < request_.metrics.size(); ++i) {
-        for (const MetricKind kind :
-             {MetricKind::kTraining, MetricKind::kValidation}) {
-          const auto found =
-              curves_.find({trial->id, request_.metrics[i], kind});
-          if (found == curves_.end()) continue;
-          chart.curves.push_back(Mark(*found->second, *trial, i));
-          if (!chart.curves.back().style.faint) colored.insert(trial->id);
-        }
-      }
-    }
-    std::size_t trials = 0;
-    for (const PlotSearch& search : data_.searches) {
-      trials += search.trials.size();
-    }
-    std::string shown;
-    if (!data_.group.empty()) {
-      figure_.legend = subjects_.legend;
+    std::string shown, grouped;
+    if (data_.group.empty()) {
+      shown = DrawTrials(chart);
+    } else {
+      grouped = DrawGroups(chart);
       shown = subjects_.shown;
-    } else if (colored.size() < trials) {
-      shown = "best " + std::to_string(colored.size()) + " of " +
-              CountText(trials, "trial");
     }
     const std::string metrics = Join(ShortNames(request_.metrics), ", ");
-    const std::string grouped =
-        data_.group.empty() ? "" : "by " + ShortName(data_.group);
     figure_.title = PlotTitle(
         data_, JoinParts(std::vector<std::string>{metrics, grouped, shown}));
     chart.x.label = request_.x_label;
@@ -104,6 +84,96 @@ class CurvesDrawing {
   }
 
  private:
+  // Calls `draw` with each curve, its trial and the index of its metric, by the
+  // ranks of the trials.
+  template <typename Draw>
+  void ForEachCurve(Draw&& draw) {
+    for (const PlotTrial* trial : RankedTrials(data_)) {
+      for (std::size_t i = 0; i < request_.metrics.size(); ++i) {
+        for (const MetricKind kind :
+             {MetricKind::kTraining, MetricKind::kValidation}) {
+          const auto found =
+              curves_.find({trial->id, request_.metrics[i], kind});
+          if (found != curves_.end()) draw(*found->second, *trial, i);
+        }
+      }
+    }
+  }
+
+  // Returns how many of the trials are in colours; empty if all are.
+  std::string DrawTrials(Chart& chart) {
+    std::set<TrialId> colored;
+    ForEachCurve([&](const TrialCurve& curve, const PlotTrial& trial,
+                     std::size_t metric) {
+      chart.curves.push_back(Mark(curve, trial, metric));
+      if (!chart.curves.back().style.faint) colored.insert(trial.id);
+    });
+    const std::size_t trials = RankedTrials(data_).size();
+    if (colored.size() == trials) return "";
+    return "best " + std::to_string(colored.size()) + " of " +
+           CountText(trials, "trial");
+  }
+
+  // Draws the median of each group that has several trials, and the trials in
+  // gray behind it. Returns how the trials are grouped.
+  std::string DrawGroups(Chart& chart) {
+    using Group = std::tuple<nlohmann::json, std::size_t, MetricKind>;
+    std::map<Group, std::vector<CurveMark>> groups;
+    ForEachCurve([&](const TrialCurve& curve, const PlotTrial& trial,
+                     std::size_t metric) {
+      groups[{trial.group, metric, curve.kind}].push_back(
+          Mark(curve, trial, metric));
+    });
+    figure_.legend = GroupLegend();
+    std::vector<CurveMark> behind;
+    bool ends_differ = false;
+    for (auto& [group, marks] : groups) {
+      if (marks.size() == 1) {
+        chart.curves.push_back(std::move(marks.front()));
+        continue;
+      }
+      chart.curves.push_back(MedianOf(marks));
+      for (CurveMark& mark : marks) {
+        ends_differ |= mark.points.back().first != marks[0].points.back().first;
+        mark.style.faint = true;
+        mark.tag.clear();
+      }
+      std::ranges::move(marks, std::back_inserter(behind));
+    }
+    if (ends_differ) {
+      figure_.notes.push_back(
+          "a median counts the trials of a group that got that far; it may "
+          "jump where one ends");
+    }
+    const bool has_medians = !behind.empty();
+    std::ranges::move(behind, std::back_inserter(chart.curves));
+    return GroupedText(data_) + (has_medians ? " (medians)" : "");
+  }
+
+  static CurveMark MedianOf(const std::vector<CurveMark>& marks) {
+    std::vector<std::vector<CurvePoint>> curves;
+    for (const CurveMark& mark : marks) curves.push_back(mark.points);
+    return {.style = marks.front().style,
+            .points = MedianCurve(curves),
+            .tag = marks.front().tag};
+  }
+
+  // Groups of several metrics have a line for each of them.
+  std::vector<LegendEntry> GroupLegend() const {
+    const std::size_t metrics = request_.metrics.size();
+    if (metrics == 1) return subjects_.legend;
+    std::vector<LegendEntry> legend;
+    for (const LegendEntry& group : subjects_.legend) {
+      for (std::size_t i = 0; i < metrics && legend.size() < kMaxLegend; ++i) {
+        LegendEntry entry = group;
+        entry.style.color = group.style.color * metrics + i;
+        entry.name += " " + ShortName(request_.metrics[i]);
+        legend.push_back(std::move(entry));
+      }
+    }
+    return legend;
+  }
+
   CurveMark Mark(const TrialCurve& curve, const PlotTrial& trial,
                  std::size_t metric) {
     const bool both = both_kinds_.contains(curve.metric);
@@ -119,6 +189,8 @@ class CurvesDrawing {
           rank->second >= top_ || figure_.legend.size() == kMaxLegend;
       if (!mark.style.faint) AddLegend(curve, mark.style, both);
     } else {
+      mark.style.color = mark.style.color * request_.metrics.size() + metric;
+      mark.style.faint |= mark.style.color >= kMaxLegend;
       mark.tag = FormatValue(trial.group);
     }
     std::ranges::stable_sort(mark.points, {}, &CurvePoint::first);
@@ -227,8 +299,12 @@ void AddFailures(const std::vector<double>& places, Figure& figure) {
 // Collects the marks of a history, search by search.
 class HistoryDrawing {
  public:
+  // Two lines of the legend are left for validations and failures.
   HistoryDrawing(const PlotData& data, Effort effort)
-      : data_(data), effort_(effort) {}
+      : data_(data),
+        effort_(effort),
+        groups_(
+            SubjectsOf(data, 0, LegendEntry::Sample::kCurve, kMaxLegend - 2)) {}
 
   void Add(const PlotSearch& search) {
     const auto efforts = EffortsOf(search.validations, effort_, search.start);
@@ -243,14 +319,15 @@ class HistoryDrawing {
     missing_ += search.trials.size() - validated.size();
     const auto own = FailuresOf(search, effort_, efforts);
     failures_.insert(failures_.end(), own.begin(), own.end());
+    if (!data_.group.empty()) {
+      AddGroups(search);
+      return;
+    }
     // One line of the legend is left for failures.
     if (curves_.size() == kMaxLegend - 1) return;
     const MarkStyle style = {.color = curves_.size()};
     curves_.push_back(
-        {style,
-         StepsOf(BestSoFar(search.validations, effort_, search.start,
-                           data_.metrics.at(0).smaller_is_better)),
-         std::to_string(search.id)});
+        {style, BestOf(search, search.validations), std::to_string(search.id)});
     legend_.push_back({style, LegendEntry::Sample::kCurve,
                        "best so far of " + SearchName(search)});
   }
@@ -258,6 +335,7 @@ class HistoryDrawing {
   // REQUIRES: the last call.
   void Finish(Figure& figure) {
     Chart& chart = figure.panels.front();
+    DrawGroups(figure);
     chart.curves = std::move(curves_);
     figure.legend = std::move(legend_);
     if (data_.searches.size() == 1) {
@@ -280,8 +358,64 @@ class HistoryDrawing {
   }
 
  private:
+  std::vector<CurvePoint> BestOf(const PlotSearch& search,
+                                 const std::vector<Observation>& seen) const {
+    return StepsOf(BestSoFar(seen, effort_, search.start,
+                             data_.metrics.at(0).smaller_is_better));
+  }
+
+  // Adds the best so far of each group of the search's trials, over the effort
+  // of all its trials.
+  void AddGroups(const PlotSearch& search) {
+    std::map<std::int64_t, const PlotTrial*> trials;
+    std::map<nlohmann::json, TrialId> members;  // one of each group
+    for (const PlotTrial& trial : search.trials) {
+      trials[trial.id.number] = &trial;
+      members.emplace(trial.group, trial.id);
+    }
+    for (const auto& [group, member] : members) {
+      const MarkStyle style = groups_.styles.at(member);
+      std::vector<Observation> seen = search.validations;
+      for (Observation& one : seen) {
+        const auto trial = trials.find(one.trial);
+        const bool counts =
+            trial != trials.end() && trial->second->group == group;
+        // Without a value it counts as effort only.
+        if (!counts) one.value = std::nan("");
+      }
+      auto best = BestOf(search, seen);
+      if (!style.faint && !best.empty()) {
+        group_curves_[group].push_back(
+            {style, std::move(best), FormatValue(group)});
+      }
+    }
+  }
+
+  // The curve of a group of several searches is their median.
+  void DrawGroups(Figure& figure) {
+    if (data_.group.empty()) return;
+    legend_ = groups_.legend;
+    const bool any_single = std::ranges::any_of(
+        group_curves_,
+        [](const auto& group) { return group.second.size() == 1; });
+    if (any_single && data_.searches.size() > 1) {
+      figure.notes.push_back(
+          "a group that only one experiment has is drawn with its own curve");
+    }
+    for (const auto& [group, marks] : group_curves_) {
+      std::vector<std::vector<CurvePoint>> curves;
+      for (const CurveMark& mark : marks) curves.push_back(mark.points);
+      curves_.push_back(marks.front());
+      if (marks.size() > 1) {
+        curves_.back().points = StepsOf(MedianCurve(curves));
+      }
+    }
+  }
+
   const PlotData& data_;
   const Effort effort_;
+  const PlotSubjects groups_;  // if the trials are grouped
+  std::map<nlohmann::json, std::vector<CurveMark>> group_curves_;
   std::vector<CurveMark> curves_;
   std::vector<LegendEntry> legend_;
   DotMark dots_ = {.style = {.faint = true}, .points = {}};
@@ -291,14 +425,25 @@ class HistoryDrawing {
   std::size_t not_finite_ = 0;  // validations
 };
 
+std::string HistoryText(const PlotData& data) {
+  const PlotMetric& metric = data.metrics.at(0);
+  const bool has_medians = !data.group.empty() && data.searches.size() > 1;
+  const std::size_t most = kMaxLegend - 2;
+  return JoinParts(std::vector<std::string>{
+      "best " + ShortName(metric.name) + " so far",
+      GroupedText(data) + (has_medians ? " (median of the experiments)" : ""),
+      data.group.empty()
+          ? ""
+          : SubjectsOf(data, 0, LegendEntry::Sample::kCurve, most).shown});
+}
+
 }  // namespace
 
 Figure HistoryFigure(const PlotData& data, Effort effort,
                      const std::string& x_label, const PlotLook& look) {
   const PlotMetric& metric = data.metrics.at(0);
-  Figure figure{
-      .title = PlotTitle(data, "best " + ShortName(metric.name) + " so far"),
-      .panels = {Chart{}}};
+  Figure figure{.title = PlotTitle(data, HistoryText(data)),
+                .panels = {Chart{}}};
   Chart& chart = figure.panels.front();
   chart.x = {.label = x_label, .log = look.log_x};
   chart.y = {.label = ShortName(metric.name) + (metric.smaller_is_better
@@ -309,7 +454,9 @@ Figure HistoryFigure(const PlotData& data, Effort effort,
   HistoryDrawing drawing(data, effort);
   for (const PlotSearch& search : data.searches) drawing.Add(search);
   drawing.Finish(figure);
-  if (chart.curves.size() < data.searches.size()) {
+  const bool hides =
+      data.group.empty() && chart.curves.size() < data.searches.size();
+  if (hides) {
     figure.title += ", first " + std::to_string(chart.curves.size()) + " of " +
                     CountText(data.searches.size(), "experiment");
   }

@@ -43,7 +43,8 @@ PlotSubjects BestTrials(const PlotData& data, std::size_t top,
   return subjects;
 }
 
-PlotSubjects GroupsOf(const PlotData& data, LegendEntry::Sample sample) {
+PlotSubjects GroupsOf(const PlotData& data, LegendEntry::Sample sample,
+                      std::size_t max_groups) {
   std::map<nlohmann::json, std::size_t> counts;
   for (const PlotSearch& search : data.searches) {
     for (const PlotTrial& trial : search.trials) ++counts[trial.group];
@@ -53,7 +54,7 @@ PlotSubjects GroupsOf(const PlotData& data, LegendEntry::Sample sample) {
   for (const auto& [value, count] : counts) largest.emplace_back(count, value);
   std::ranges::stable_sort(largest, std::greater<>(),
                            &std::pair<std::size_t, nlohmann::json>::first);
-  if (largest.size() > kMaxLegend) largest.resize(kMaxLegend);
+  if (largest.size() > max_groups) largest.resize(max_groups);
   std::ranges::sort(largest, {},
                     &std::pair<std::size_t, nlohmann::json>::second);
   PlotSubjects subjects;
@@ -128,9 +129,9 @@ std::vector<const PlotTrial*> RankedTrials(const PlotData& data) {
 }
 
 PlotSubjects SubjectsOf(const PlotData& data, std::size_t top,
-                        LegendEntry::Sample sample) {
+                        LegendEntry::Sample sample, std::size_t max_groups) {
   return data.group.empty() ? BestTrials(data, top, sample)
-                            : GroupsOf(data, sample);
+                            : GroupsOf(data, sample, max_groups);
 }
 
 std::string ShortName(const std::string& name) {

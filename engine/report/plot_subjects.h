@@ -25,9 +25,10 @@ struct PlotSubjects {
 
 /// Colours the groups, if the trials are grouped, else the best `top` trials by
 /// the first metric. Gray are trials beyond those and groups beyond the
-/// kMaxLegend largest.
+/// `max_groups` largest.
 PlotSubjects SubjectsOf(const PlotData& data, std::size_t top,
-                        LegendEntry::Sample sample);
+                        LegendEntry::Sample sample,
+                        std::size_t max_groups = kMaxLegend);
 
 /// All trials, best first by the first metric; those without a value last.
 std::vector<const PlotTrial*> RankedTrials(const PlotData& data);

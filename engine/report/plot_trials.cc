@@ -297,9 +297,17 @@ namespace {
 // What becomes of trials after a rung, with the colours of its bars.
 constexpr std::size_t kWentOn = 0, kEnded = 1, kOpen = 2;
 
+// "created", "rung 1 (16 batches)".
+std::string RungName(std::size_t rung, const PlotSearch& search) {
+  if (rung == 0) return "created";
+  std::string name = "rung " + std::to_string(rung);
+  if (rung <= search.rung_lengths.size()) {
+    name += " (" + search.rung_lengths[rung - 1] + ")";
+  }
+  return name;
+}
+
 void AddRung(std::size_t rung, const RungCount& count, Chart& chart) {
-  chart.y.names.push_back(rung == 0 ? "created"
-                                    : "rung " + std::to_string(rung));
   double from = 0;
   const std::pair<std::size_t, std::size_t> parts[] = {
       {kWentOn, count.went_on}, {kEnded, count.ended}, {kOpen, count.open}};
@@ -330,6 +338,7 @@ Chart RungsChart(const PlotSearch& search, Figure& figure) {
   const auto counts = CountRungs(progress);
   const std::size_t shown = std::min(counts.size(), kMaxRows);
   for (std::size_t rung = 0; rung < shown; ++rung) {
+    chart.y.names.push_back(RungName(rung, search));
     AddRung(rung, counts[rung], chart);
   }
   if (shown < counts.size()) {

@@ -163,8 +163,12 @@ TEST_F(PlotTest, DrawsSeveralExperimentsAndTrials) {
 
 TEST_F(PlotTest, ColorsTrialsByGroup) {
   const CliResult result = dtrain_.Run({"plot", "4", "--group", "hp.lr"});
-  EXPECT_THAT(result.out, HasSubstr("experiment 4, delta: accuracy, by lr\n"));
+  EXPECT_THAT(result.out,
+              HasSubstr("experiment 4, delta: accuracy, by lr (medians)\n"));
   EXPECT_THAT(result.out, HasSubstr("  A  lr=0.5 (3 trials)\n"));
+  const CliResult history =
+      dtrain_.Run({"plot", "4", "--kind", "history", "--group", "hp.lr"});
+  EXPECT_THAT(history.out, HasSubstr("best accuracy so far, by lr\n"));
 }
 
 TEST_F(PlotTest, DrawsTheHistory) {
@@ -236,6 +240,37 @@ TEST_F(PlotTest, DrawsTheRungs) {
   EXPECT_THAT(text.out, HasSubstr("created +"));
   EXPECT_THAT(text.out, HasSubstr("delta: trials by completed rung, 3 trials"));
   EXPECT_THAT(Svg({"4", "--kind", "rungs"}), HasSubstr(">created</text>"));
+}
+
+TEST_F(PlotTest, NamesTheLengthsOfTheRungs) {
+  const auto add = [&](const std::string& searcher) {
+    const ConfigResult config = ReadConfig(
+        "name: rungs\nentrypoint: builtin:FaultTrial\n"
+        "searcher: {metric: loss, max_length: {epochs: 16}, "
+        "max_trials: 30, divisor: 4, " +
+            searcher + "}\n",
+        {.file_name = "rungs.yaml"});
+    Store::OpenForWriting(StoreLayout(dtrain_.store()))
+        .Write([&](StoreWriter& w) {
+          const std::int64_t id =
+              w.AddExperiment({.name = "rungs",
+                               .searcher = "asha",
+                               .metric = "loss",
+                               .config = config.config.value().effective,
+                               .created = Timestamp(1)});
+          w.AddTrial({.id = {id, 1}, .request_id = "r", .created = {}});
+          w.SetTrialRung({id, 1}, 2);
+        });
+  };
+  add("name: async_halving, num_rungs: 2");
+  add("name: adaptive_asha, bracket_rungs: [3, 2]");
+  const CliResult one = dtrain_.Run({"plot", "5", "--kind", "rungs"});
+  EXPECT_EQ(one.code, 0) << one.err;
+  EXPECT_THAT(one.out, HasSubstr("rung 1 (4 epochs) +"));
+  EXPECT_THAT(one.out, HasSubstr("rung 2 (16 epochs) +"));
+  const CliResult brackets = dtrain_.Run({"plot", "6", "--kind", "rungs"});
+  EXPECT_THAT(brackets.out, HasSubstr("rung 1 (1 or 4 epochs) +"));
+  EXPECT_THAT(brackets.out, HasSubstr("rung 2 (4 or 16 epochs) +"));
 }
 
 TEST_F(PlotTest, SaysThatThereAreTooFewTrialsForImportance) {

@@ -81,6 +81,38 @@ TEST(EffortsOfTest, AddsTheEffortOfAllTrials) {
               ElementsAre(0, 1, 3));
 }
 
+TEST(MedianCurveTest, IsTheMedianAtEachPlace) {
+  const std::vector<std::vector<CurvePoint>> curves = {
+      {{1, 10}, {3, 30}}, {{1, 0}, {2, 5}, {3, 50}}, {{1, 2}, {4, 8}}};
+  EXPECT_THAT(
+      MedianCurve(curves),
+      ElementsAre(CurvePoint(1, 2), CurvePoint(2, 5), CurvePoint(3, 30)));
+  EXPECT_THAT(
+      MedianCurve(std::span(curves).first(2)),
+      ElementsAre(CurvePoint(1, 5), CurvePoint(2, 12.5), CurvePoint(3, 40)));
+}
+
+TEST(MedianCurveTest, LeavesOutWhatIsNotFinite) {
+  const std::vector<std::vector<CurvePoint>> curves = {
+      {{1, 1}, {2, NAN}, {3, 3}}, {{1, 3}, {2, 4}, {3, 5}}, {}};
+  EXPECT_THAT(MedianCurve(curves),
+              ElementsAre(CurvePoint(1, 2), CurvePoint(3, 4)));
+  EXPECT_THAT(MedianCurve({}), IsEmpty());
+}
+
+TEST(MedianCurveTest, HasAtMostTwoHundredPlaces) {
+  std::vector<std::vector<CurvePoint>> curves(2);
+  for (int i = 0; i <= 1990; ++i) {
+    curves[0].emplace_back(i, 1);
+    curves[1].emplace_back(i, 3);
+  }
+  const auto median = MedianCurve(curves);
+  EXPECT_EQ(median.size(), 200);
+  EXPECT_EQ(median.front(), CurvePoint(0, 2));
+  EXPECT_EQ(median[1], CurvePoint(10, 2));
+  EXPECT_EQ(median.back(), CurvePoint(1990, 2));
+}
+
 TEST(SplitAtGapsTest, SplitsAtTheLongestGaps) {
   const auto spans = SplitAtGaps({11, 1, 2, 3, 10, 20}, 3);
   ASSERT_EQ(spans.size(), 3);

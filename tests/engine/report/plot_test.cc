@@ -14,6 +14,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
@@ -89,11 +90,49 @@ TEST(CurvesFigureTest, ColorsTrialsByGroup) {
   EXPECT_THAT(LegendOf(figure),
               ElementsAre("without opt (1 trial)", "opt=adam (1 trial)",
                           "opt=sgd (2 trials)"));
-  EXPECT_EQ(figure.title, "experiment 3, asha: loss, by opt");
+  EXPECT_EQ(figure.title, "experiment 3, asha: loss, by opt (medians)");
   const auto& curves = figure.panels[0].curves;
-  EXPECT_EQ(curves[0].style.color, 1);  // 3.2
-  EXPECT_EQ(curves[1].style.color, 2);  // 3.1
-  EXPECT_EQ(curves[2].style.color, 2);  // 3.3
+  EXPECT_EQ(curves[0].style.color, 0);  // 3.4
+  EXPECT_EQ(curves[1].style.color, 1);  // 3.2
+  EXPECT_EQ(curves[2].style.color, 2);  // of 3.1 and 3.3
+}
+
+TEST(CurvesFigureTest, DrawsTheMedianOfAGroup) {
+  PlotData data = Search();
+  data.group = "opt";
+  for (PlotTrial& trial : data.searches[0].trials) trial.group = "sgd";
+  auto curves = Curves();
+  curves[3].points.erase(curves[3].points.begin());  // 3.4 ends at 10 batches
+  const Figure figure = CurvesFigure(data, curves, Loss(), {});
+  EXPECT_EQ(figure.title, "experiment 3, asha: loss, by opt (medians)");
+  const auto& drawn = figure.panels[0].curves;
+  ASSERT_EQ(drawn.size(), 5);
+  EXPECT_FALSE(drawn[0].style.faint);
+  EXPECT_EQ(drawn[0].tag, "sgd");
+  EXPECT_THAT(drawn[0].points,
+              ElementsAre(CurvePoint(10, 2.5), CurvePoint(20, 1)));
+  EXPECT_TRUE(drawn[1].style.faint);
+  EXPECT_THAT(figure.notes,
+              ElementsAre("a median counts the trials of a group that got that "
+                          "far; it may jump where one ends"));
+}
+
+TEST(CurvesFigureTest, TellsTheMetricsOfAGroupApart) {
+  PlotData data = Search();
+  data.group = "opt";
+  for (PlotTrial& trial : data.searches[0].trials) trial.group = "sgd";
+  auto curves = Curves();
+  for (const TrialCurve& curve : Curves()) {
+    curves.push_back(curve);
+    curves.back().metric = "speed";
+  }
+  CurvesRequest request = Loss();
+  request.metrics.push_back("speed");
+  const Figure figure = CurvesFigure(data, curves, request, {});
+  EXPECT_THAT(LegendOf(figure), ElementsAre("opt=sgd (4 trials) loss",
+                                            "opt=sgd (4 trials) speed"));
+  EXPECT_EQ(figure.panels[0].curves[0].style.color, 0);
+  EXPECT_EQ(figure.panels[0].curves[1].style.color, 1);
 }
 
 TEST(CurvesFigureTest, DashesTrainingWhereBothReportTheMetric) {
@@ -164,6 +203,72 @@ TEST(HistoryFigureTest, DrawsValidationsAndTheBestSoFar) {
   EXPECT_THAT(figure.notes, ElementsAre("1 of 4 trials was never validated",
                                         "1 value is not finite and not shown"));
   EXPECT_EQ(chart.y.label, "loss (smaller is better)");
+}
+
+TEST(HistoryFigureTest, DrawsTheBestOfEachGroup) {
+  PlotData data = SearchWithValidations();
+  data.group = "opt";
+  for (PlotTrial& trial : data.searches[0].trials) trial.group = "sgd";
+  data.searches[0].trials[1].group = "adam";
+  const Figure figure = HistoryFigure(data, Effort::kBatches, "batches", {});
+  EXPECT_EQ(figure.title, "experiment 3, asha: best loss so far, by opt");
+  EXPECT_THAT(LegendOf(figure),
+              ElementsAre("opt=adam (1 trial)", "opt=sgd (3 trials)",
+                          "4 validations of 4 trials"));
+  const auto& curves = figure.panels[0].curves;
+  ASSERT_EQ(curves.size(), 2);
+  // Over the effort of all trials.
+  EXPECT_EQ(curves[0].points.front(), CurvePoint(30, 0.25));
+  EXPECT_EQ(curves[1].points.front(), CurvePoint(10, 0.5));
+  EXPECT_EQ(curves[1].points.back(), CurvePoint(50, 0.5));
+}
+
+TEST(HistoryFigureTest, DrawsTheMedianOfAGroupInSeveralSearches) {
+  PlotData data = SearchWithValidations();
+  data.group = "opt";
+  for (PlotTrial& trial : data.searches[0].trials) trial.group = "sgd";
+  data.searches.push_back(data.searches[0]);
+  data.searches[1].id = 4;
+  for (PlotTrial& trial : data.searches[1].trials) trial.id.experiment = 4;
+  for (Observation& one : data.searches[1].validations) one.value += 1;
+  const Figure figure = HistoryFigure(data, Effort::kBatches, "batches", {});
+  EXPECT_EQ(figure.title,
+            "experiments 3, 4: best loss so far, by opt (median of the "
+            "experiments)");
+  EXPECT_THAT(figure.notes, Not(testing::Contains(HasSubstr("its own"))));
+  const auto& curves = figure.panels[0].curves;
+  ASSERT_EQ(curves.size(), 1);
+  EXPECT_EQ(curves[0].points.front(), CurvePoint(10, 1));
+  EXPECT_EQ(curves[0].points.back(), CurvePoint(50, 0.75));
+}
+
+TEST(HistoryFigureTest, SaysThatAGroupIsOfOneSearchOnly) {
+  PlotData data = SearchWithValidations();
+  data.group = "opt";
+  data.searches.push_back(data.searches[0]);
+  data.searches[1].id = 4;
+  for (PlotTrial& trial : data.searches[1].trials) {
+    trial.id.experiment = 4;
+    trial.group = "sgd";
+  }
+  EXPECT_THAT(
+      HistoryFigure(data, Effort::kBatches, "batches", {}).notes,
+      testing::Contains(
+          "a group that only one experiment has is drawn with its own curve"));
+}
+
+TEST(HistoryFigureTest, HasAtMostTwentyLinesOfLegend) {
+  PlotData data = SearchWithValidations();
+  data.group = "opt";
+  data.searches[0].trials.clear();
+  for (std::int64_t i = 1; i <= 30; ++i) {
+    data.searches[0].trials.push_back(Trial(i, 1, {1, 0}));
+    data.searches[0].trials.back().group = i;
+    data.searches[0].trials.back().state = State::kError;
+  }
+  const Figure figure = HistoryFigure(data, Effort::kBatches, "batches", {});
+  EXPECT_EQ(figure.legend.size(), 20);
+  EXPECT_THAT(figure.title, HasSubstr("18 of 30 values of opt"));
 }
 
 TEST(HistoryFigureTest, MarksFailuresAtTheirEffort) {
@@ -360,9 +465,11 @@ TEST(RungsFigureTest, CountsWhatBecameOfTrials) {
   trials[2].rung = 1;
   trials[2].state = State::kPaused;
   trials[3].state = State::kError;
+  data.searches[0].rung_lengths = {"16 batches"};
   const Figure figure = RungsFigure(data);
   const Chart& chart = figure.panels.at(0);
-  EXPECT_THAT(chart.y.names, ElementsAre("created", "rung 1", "rung 2"));
+  EXPECT_THAT(chart.y.names,
+              ElementsAre("created", "rung 1 (16 batches)", "rung 2"));
   // created: 3 went on, 1 ended; rung 1: 1 went on, 1 ended, 1 waits.
   ASSERT_EQ(chart.bars.size(), 6);
   EXPECT_EQ(chart.bars[0].to, 3);
