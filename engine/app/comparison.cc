@@ -133,17 +133,16 @@ TargetColumn ReadColumn(const Store& store, const Target& target,
     AddEffort(detail.config, {trial}, trial.seconds, column);
     return column;
   }
-  auto trials = ListTrials(store, row);
+  auto trials =
+      ListTrials(store, row, {.hparams = false, .checkpoints = false});
   selection.Keep(trials);
   selection.SetBest(trials, detail);
   column.target.trials = trials.size();
-  const auto best =
-      std::ranges::find(trials, row.best_trial,
-                        [](const TrialRow& trial) { return trial.id.number; });
-  if (best != trials.end()) {
-    column.target.trial = ToString(best->id);
-    AddHparams(best->hparams, column);
-    AddMetrics(store, *best, column);
+  if (row.best_trial > 0) {
+    const TrialRow best = FindTrial(store, row, row.best_trial);
+    column.target.trial = ToString(best.id);
+    AddHparams(best.hparams, column);
+    AddMetrics(store, best, column);
   }
   const bool filtered = selection.is_filtered();
   AddTrials(trials, filtered, column);

@@ -57,7 +57,9 @@ void Configure(SQLite::Database& database) {
 }
 
 std::unique_ptr<SQLite::Database> Open(const std::string& name, int flags) {
-  auto database = std::make_unique<SQLite::Database>(name, flags);
+  // One thread uses a connection, so SQLite need not lock it for each value.
+  auto database =
+      std::make_unique<SQLite::Database>(name, flags | SQLite::OPEN_NOMUTEX);
   Configure(*database);
   return database;
 }
