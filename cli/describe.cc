@@ -8,6 +8,7 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "engine/app/disk_use.h"
 #include "engine/app/record_experiment.h"
 #include "engine/app/stores.h"
 #include "engine/base/text.h"
@@ -232,6 +233,10 @@ void PrintRecord(const Store& store, const ExperimentDetail& detail,
   if (!detail.storage.empty()) {
     PrintFact("checkpoints", StorageText(store, detail));
   }
+  const DiskUse use = ReadDiskUse(store, detail.row.id);
+  PrintFact("disk", use.Text() + "; database of all experiments " +
+                        FormatBytes(DatabaseBytes(store)));
+  PrintFact("keep less", HowToKeepLess(use, detail.row.id, detail.config));
   PrintEvaluations(store.Evaluations(detail.row.id));
   PrintProvenance(detail.provenance);
   std::cout << "\nconfiguration ('dtrain config " << detail.row.id
@@ -261,6 +266,8 @@ nlohmann::json RecordJson(const Store& store, const ExperimentDetail& detail,
   document["metrics"] = store.MetricNames(detail.row.id);
   document["evaluations"] = EvaluationsJson(store.Evaluations(detail.row.id));
   document["directory"] = store.layout().Experiment(detail.row.id).string();
+  document["disk"] = ReadDiskUse(store, detail.row.id).Json();
+  document["disk"]["database"] = DatabaseBytes(store);
   document["checkpoint_storage"] = nullptr;
   if (!detail.storage.empty()) {
     document["checkpoint_storage"] = StorageText(store, detail);

@@ -1,6 +1,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "engine/app/disk_use.h"
 #include "engine/app/garbage.h"
 #include "engine/app/stores.h"
 #include "engine/base/text.h"
@@ -47,8 +49,48 @@ Listing<Garbage> GarbageListing() {
       }};
 }
 
+// What the experiments keep, and how to keep less.
+struct Kept {
+  DiskUse use;
+  std::int64_t experiments = 0;
+  std::int64_t database = 0;
+  std::string how_to_keep_less;
+};
+
+Kept ReadKept(const Store& store, const std::vector<std::int64_t>& ids) {
+  Kept kept{.database = DatabaseBytes(store)};
+  for (const std::int64_t id : ids) {
+    const DiskUse use = ReadDiskUse(store, id);
+    kept.use += use;
+    if (ids.size() > 1) continue;
+    const ExperimentDetail detail = FindExperimentDetail(store, id);
+    kept.how_to_keep_less = HowToKeepLess(use, id, detail.config);
+  }
+  kept.experiments = static_cast<std::int64_t>(ids.size());
+  if (ids.size() > 1 && kept.use.checkpoints().count > 0) {
+    kept.how_to_keep_less =
+        "'dtrain list -a --columns id,name,size --sort -size' shows the "
+        "largest, 'dtrain describe EXP' how to keep less of it";
+  }
+  return kept;
+}
+
+void SayKept(const Kept& kept, const GlobalOptions& globals) {
+  if (kept.experiments == 0) return;
+  Say(globals, std::to_string(kept.experiments) +
+                   (kept.experiments == 1 ? " experiment takes "
+                                          : " experiments take ") +
+                   kept.use.Text() + "; database of all experiments " +
+                   FormatBytes(kept.database));
+  if (!kept.how_to_keep_less.empty()) {
+    Say(globals, "to keep less: " + kept.how_to_keep_less);
+  }
+}
+
+// `kept`: in a dry run.
 void Print(const std::vector<Garbage>& removed,
-           const std::vector<std::int64_t>& skipped, const GcOptions& options,
+           const std::vector<std::int64_t>& skipped,
+           const std::optional<Kept>& kept, const GcOptions& options,
            const GlobalOptions& globals) {
   std::int64_t bytes = 0;
   for (const Garbage& garbage : removed) bytes += garbage.bytes;
@@ -57,23 +99,29 @@ void Print(const std::vector<Garbage>& removed,
                      " is running and was skipped; run gc again after it ends");
   }
   if (options.format() != Format::kText || !removed.empty()) {
-    PrintListing(
-        GarbageListing(), removed, options.format(), globals,
-        {{"bytes", bytes}, {"dry_run", options.dry_run}, {"skipped", skipped}});
+    nlohmann::json document = {
+        {"bytes", bytes}, {"dry_run", options.dry_run}, {"skipped", skipped}};
+    if (kept) {
+      document["disk"] = kept->use.Json();
+      document["disk"]["database"] = kept->database;
+    }
+    PrintListing(GarbageListing(), removed, options.format(), globals,
+                 document);
   }
   Say(globals, std::string(options.dry_run ? "would free " : "freed ") +
                    FormatBytes(bytes) + " (" + std::to_string(removed.size()) +
                    (removed.size() == 1 ? " item)" : " items)"));
+  if (kept) SayKept(*kept, globals);
 }
 
 int Gc(const GcOptions& options, const GlobalOptions& globals) {
-  const auto ids = ParseExperimentIds(options.experiments);
+  auto ids = ParseExperimentIds(options.experiments);
   std::error_code error;
   const bool there =
       std::filesystem::exists(FindStore(globals).Database(), error);
   if (!there && ids.empty()) {
     // Without the database every file would look unreferenced.
-    Print({}, {}, options, globals);
+    Print({}, {}, std::nullopt, options, globals);
     return kExitDone;
   }
   Store store =
@@ -85,14 +133,19 @@ int Gc(const GcOptions& options, const GlobalOptions& globals) {
   };
   for (const std::int64_t id : ids) collect(FindExperiment(store, id));
   if (ids.empty()) {
-    for (const ExperimentRow& row : ListExperiments(store, true)) collect(row);
+    for (const ExperimentRow& row : ListExperiments(store, true)) {
+      collect(row);
+      ids.push_back(row.id);
+    }
     collection.CollectDeleted();
     collection.CollectAbandoned();
   }
   for (const std::string& why : collection.PassedOver()) {
     Say(globals, "warning: " + why + "; nothing was removed there");
   }
-  Print(collection.removed(), skipped, options, globals);
+  std::optional<Kept> kept;
+  if (options.dry_run) kept = ReadKept(store, ids);
+  Print(collection.removed(), skipped, kept, options, globals);
   return kExitDone;
 }
 

@@ -33,6 +33,42 @@ class ManageTest : public testing::Test {
   StoreLayout layout_{dtrain_.store()};
 };
 
+TEST_F(ManageTest, SaysWhatTakesTheSpace) {
+  fs::create_directories(layout_.Context(1));
+  std::ofstream(layout_.Context(1) / "model.py") << "1234567";
+  const json disk = Described("1")["disk"];
+  const json& checkpoints = disk["checkpoints"];
+  EXPECT_EQ(checkpoints["count"], 1);
+  EXPECT_EQ(checkpoints["best"], (json{{"count", 1}, {"bytes", 12345678}}));
+  EXPECT_EQ(checkpoints["latest"]["count"], 0);
+  EXPECT_EQ(disk["context"], 7);
+  EXPECT_EQ(disk["logs"],
+            static_cast<std::int64_t>(fs::file_size(layout_.TrialLog({1, 1})) +
+                                      fs::file_size(layout_.TrialLog({1, 2}))));
+  EXPECT_GT(disk["database"], 0);
+  EXPECT_EQ(disk["bytes"], checkpoints["bytes"].get<std::int64_t>() +
+                               disk["logs"].get<std::int64_t>() + 7 +
+                               disk["other"].get<std::int64_t>());
+  const CliResult text = dtrain_.Run({"describe", "1"});
+  EXPECT_THAT(text.out,
+              HasSubstr("1 checkpoint 12.3 MB (1 best 12.3 MB), logs"));
+  EXPECT_THAT(text.out, HasSubstr("lower checkpoint_storage.save_trial_best "
+                                  "(1), save_trial_latest (1)"));
+}
+
+TEST_F(ManageTest, DryCollectionSaysWhatIsKept) {
+  const CliResult all = dtrain_.Run({"gc", "--dry-run"});
+  EXPECT_THAT(all.err, HasSubstr("3 experiments take 12.3 MB: "));
+  EXPECT_THAT(all.err, HasSubstr("'dtrain list -a --columns id,name,size"));
+  const CliResult one = dtrain_.Run({"gc", "--dry-run", "1"});
+  EXPECT_THAT(one.err, HasSubstr("1 experiment takes 12.3 MB: "));
+  EXPECT_THAT(one.err, HasSubstr("to keep less: in the next search lower"));
+  EXPECT_EQ(dtrain_.Run({"gc", "--dry-run", "1", "--json"})
+                .Json()["disk"]["checkpoints"]["count"],
+            1);
+  EXPECT_FALSE(dtrain_.Run({"gc", "1", "--json"}).Json().contains("disk"));
+}
+
 class UnknownExperimentTest
     : public testing::TestWithParam<std::vector<std::string>> {};
 
