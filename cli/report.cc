@@ -29,6 +29,8 @@ namespace {
 
 constexpr std::size_t kMaxExperiments = 50;
 constexpr std::size_t kNoscriptTrials = 20;
+constexpr std::size_t kNoscriptHparams = 12;
+constexpr std::size_t kNoscriptText = 60;          // columns of a name or value
 constexpr std::size_t kNoscriptSvgBytes = 60'000;  // of each figure
 
 struct ReportOptions {
@@ -146,12 +148,12 @@ std::string NoscriptFigures(const Store& store,
                .text;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kNotFound) throw;
-    return "<p>There is no plot: no trial has reported " +
+    return "<p>There is no plot: no trial has a finite value of " +
            EscapeHtml(subjects.front().metric) + ".</p>\n";
   }
 }
 
-// "lr=0.01, optimizer=adam".
+// "lr=0.01, optimizer=adam", cut where there is too much.
 std::string HparamsText(const nlohmann::json& hparams,
                         const std::vector<std::string>& names) {
   const auto values = FlattenNames(hparams);
@@ -159,7 +161,12 @@ std::string HparamsText(const nlohmann::json& hparams,
   for (const std::string& name : names) {
     const auto found = values.find(name);
     if (found == values.end()) continue;
-    texts.push_back(name + "=" + FormatValue(found->second));
+    if (texts.size() == kNoscriptHparams) {
+      texts.push_back("…");
+      break;
+    }
+    texts.push_back(Truncate(ToValidUtf8(name), kNoscriptText) + "=" +
+                    Truncate(FormatValue(found->second), kNoscriptText));
   }
   return Join(texts, ", ");
 }

@@ -119,20 +119,20 @@ def bundle_of(html):
     return json.loads(raw[8:8 + length]), raw[8 + length:]
 
 
-class PageTest(unittest.TestCase):
+def write_program(name, text):
+    program = pathlib.Path(name)
+    program.write_text(text, encoding="utf-8")
+    program.chmod(0o755)
+
+
+class BrowserTest(unittest.TestCase):
+    """Has a browser, and a store in a directory of its own, which is the current one."""
+
     @classmethod
     def setUpClass(cls):
         cls.directory = tempfile.TemporaryDirectory(prefix="dtrain-page-")
         os.chdir(cls.directory.name)
         os.environ["DTRAIN_STORE"] = cls.directory.name + "/store"
-        program = pathlib.Path("train.sh")
-        program.write_text(PROGRAM, encoding="utf-8")
-        program.chmod(0o755)
-        pathlib.Path("search.json").write_text(json.dumps(CONFIG), encoding="utf-8")
-        run("create", "search.json")
-        run("note", "1", "in /srv/secret/place")
-        run("report", "1", "--html", "report.html")
-        cls.page = pathlib.Path("report.html").resolve().as_uri()
         cls.browser = webdriver.Chrome(service=Service(DRIVER), options=browser_options())
 
     @classmethod
@@ -158,6 +158,17 @@ class PageTest(unittest.TestCase):
         errors = [line["message"] for line in self.browser.get_log("browser")
                   if line["level"] == "SEVERE"]
         self.assertEqual(errors, [])
+
+class PageTest(BrowserTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        write_program("train.sh", PROGRAM)
+        pathlib.Path("search.json").write_text(json.dumps(CONFIG), encoding="utf-8")
+        run("create", "search.json")
+        run("note", "1", "in /srv/secret/place")
+        run("report", "1", "--html", "report.html")
+        cls.page = pathlib.Path("report.html").resolve().as_uri()
 
     def trials(self):
         return json.loads(run("trials", "1", "--json"))["trials"]
@@ -540,6 +551,146 @@ class PageTest(unittest.TestCase):
             self.assertIn("best 10 of 30 trials", titles[1])
             self.assertNotIn("Reading the data", browser.find_element(By.TAG_NAME, "body").text)
             self.assertEqual([line for line in browser.get_log("browser")], [])
+
+
+# Reports 500 metrics beside the loss, under hostile and very long names, and
+# numbers that are not finite.
+WIDE_PROGRAM = """#!/bin/sh
+set -eu
+awk -v from="$DTRAIN_DONE" -v until="$DTRAIN_UNTIL" -v x="$DTRAIN_HPARAM_x000" 'BEGIN {
+    for (batch = from + 1; batch <= until; ++batch) {
+      printf "{\\"type\\":\\"validation\\",\\"batches\\":%d,\\"metrics\\":{\\"loss\\":%.17g", batch, x + 1 / batch
+      for (i = 0; i < 500; ++i) printf ",\\"metric%d\\":%d", i, i + batch
+      printf ",\\"LONG\\":1,\\"</script><img src=x onerror=alert(1)>\\":2,\\"a\\\\u202eb\\":3"
+      printf ",\\"nul\\\\u0000nul\\":4,\\"nan\\":NaN,\\"inf\\":Infinity,\\"minus\\":-Infinity}}\\n"
+    }
+  }' >&3
+""".replace("LONG", "m" * 1000)
+
+# Reports its hyperparameters, or NaN.
+HOPELESS_PROGRAM = """#!/bin/sh
+set -eu
+printf '{"type":"validation","batches":%d,"metrics":{"loss":%s,"other":%s}}\\n' "$DTRAIN_UNTIL" \\
+  "${DTRAIN_HPARAM_loss:-NaN}" "${DTRAIN_HPARAM_other:-NaN}" >&3
+"""
+
+
+def search(name, program, hyperparameters, trials):
+    return {"name": name, "entrypoint": "./" + program, "hyperparameters": hyperparameters,
+            "searcher": {"name": "random", "metric": "loss", "max_trials": trials,
+                         "max_length": {"batches": 3}},
+            "resources": {"slots": "cpu"}, "reproducibility": {"experiment_seed": 1}}
+
+
+class BadInputTest(BrowserTest):
+    WIDE, HOPELESS, SINGLE, EMPTY, INFINITE = range(1, 6)
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        write_program("wide.sh", WIDE_PROGRAM)
+        write_program("hopeless.sh", HOPELESS_PROGRAM)
+        unit = {"type": "double", "minval": 0, "maxval": 1}
+        wide = {f"x{i:03}": unit for i in range(199)}
+        single = search("constants only", "hopeless.sh", {"loss": 0.5, "name": "a"}, 1)
+        single["searcher"] = {"name": "single", "metric": "loss", "max_length": {"batches": 3}}
+        for config in (search("n" * 1000, "wide.sh", {**wide, "h" * 1000: unit}, 12),
+                       search("hopeless", "hopeless.sh", {"x": unit}, 3), single, single,
+                       search("infinite", "hopeless.sh", {"loss": 1, "other": {
+                           "type": "categorical", "vals": ["Infinity", "-Infinity", "0"]}}, 12)):
+            pathlib.Path("bad.json").write_text(json.dumps(config), encoding="utf-8")
+            run("create", "bad.json")
+        with sqlite3.connect(os.environ["DTRAIN_STORE"] + "/dtrain.db") as store:
+            trial = f"(SELECT id FROM trials WHERE experiment = {cls.EMPTY})"
+            for table in ("metrics", "validations", "checkpoints"):
+                store.execute(f"DELETE FROM {table} WHERE trial IN {trial}")
+            store.execute(f"UPDATE experiments SET best_trial_id = NULL, best_trial = NULL, "
+                          f"best_value = NULL, best_batches = NULL WHERE id = {cls.EMPTY}")
+            store.execute(f"DELETE FROM trials WHERE experiment = {cls.EMPTY}")
+
+    def open_report(self, *experiments, fragment=""):
+        name = "bad" + "-".join(map(str, experiments)) + ".html"
+        run("report", *map(str, experiments), "--html", name, "--force")
+        self.open(fragment, pathlib.Path(name).resolve().as_uri())
+
+    def notes(self):
+        return self.js("return Object.fromEntries([...dtrain.charts, ...dtrain.slices].map((c) => "
+                       "[c.card.id, c.note.textContent]))")
+
+    def test_many_and_hostile_names_stay_in_their_places(self):
+        self.open_report(self.WIDE)
+        self.assertEqual(self.js("return document.documentElement.scrollWidth"),
+                         self.js("return document.documentElement.clientWidth"))
+        self.assertEqual(self.js("return dtrain.data.metrics.length"), 508)
+        self.assertEqual(self.js("return document.images.length"), 0)
+        header = self.browser.find_element(By.TAG_NAME, "header").size["height"]
+        self.assertLess(header, 160)
+        notes = self.notes()
+        self.assertRegex(notes["parallel"], r"The \d+ most important hyperparameters of 200")
+        # The axis of the metric is there nevertheless.
+        axes = self.js("return dtrain.charts.find((c) => c.card.id === 'parallel').axisList()"
+                       ".map((axis) => axis.name)")
+        self.assertEqual(axes[-1], "validation/loss")
+        self.assertIn("20 of 200 shown", notes["importance"])
+        slices = self.browser.find_element(By.CSS_SELECTOR, "#slices .about").text
+        self.assertIn("The 60 most important of 200 are shown.", slices)
+        most = self.js("return dtrain.data.experiments[0].importance.items[0].name")
+        self.assertEqual(self.js("return dtrain.slices[0].card.id"), "slice-" + most)
+
+    def test_every_metric_that_is_not_finite_says_so(self):
+        self.open_report(self.WIDE)
+        for name in ("nan", "inf", "minus"):
+            self.js("dtrain.state.set({metric: arguments[0]})", "validation/" + name)
+            self.wait("dtrain.charts[0].note.textContent.startsWith('Nothing finite')")
+            self.assertIn("Nothing finite", self.notes()["curves"])
+        self.js("dtrain.state.set({metric: arguments[0]})", "validation/nul\0nul")
+        self.wait("!dtrain.charts[0].note.textContent")
+
+    def test_a_search_without_a_finite_value_says_so(self):
+        self.open_report(self.HOPELESS)
+        notes = self.notes()
+        for chart in ("history", "curves", "distribution"):
+            self.assertIn("Nothing finite", notes[chart], chart)
+        self.assertIn("0 trials have a finite value", notes["importance"])
+        self.assertIn("none", self.browser.find_element(By.ID, "summary").text)
+        noscript = pathlib.Path(f"bad{self.HOPELESS}.html").read_text(encoding="utf-8")
+        self.assertTrue("no trial has a finite value of loss" in noscript)
+
+    def test_one_trial_with_constants_only(self):
+        self.open_report(self.SINGLE)
+        notes = self.notes()
+        self.assertIn("varies no hyperparameter", notes["parallel"])
+        self.assertIn("needs two hyperparameters", notes["contour"])
+        self.assertIn("the search has no hyperparameters", notes["importance"])
+        self.assertEqual(self.js("return dtrain.state.shown"), 1)
+        self.assertEqual(notes["history"], "")
+
+    def test_an_experiment_without_trials(self):
+        self.open_report(self.EMPTY)
+        notes = self.notes()
+        for chart in ("history", "curves", "distribution", "pareto", "rungs", "timeline"):
+            self.assertNotEqual(notes[chart], "", chart)
+        self.assertIn("none", self.browser.find_element(By.ID, "summary").text)
+        self.assertIn("| trials | none |", run("report", str(self.EMPTY), "--md"))
+
+    def test_infinite_values_count_in_the_distribution(self):
+        self.open_report(self.INFINITE, fragment="#metric=validation%2Fother")
+        trials = json.loads(run("trials", str(self.INFINITE), "--json"))["trials"]
+        values = [t["hparams"]["other"] for t in trials]
+        numbers = {"0": 0.0, "Infinity": math.inf, "-Infinity": -math.inf}
+        wanted = sorted({numbers[value] for value in values})
+        shown = self.js("return dtrain.charts.find((c) => c.card.id === 'distribution')"
+                        ".curves[0].points.map(([value, share]) => [String(value), share])")
+        self.assertEqual([numbers[value] for value, _ in shown], wanted)
+        self.assertEqual([share for _, share in shown],
+                         [sum(numbers[v] <= limit for v in values) / len(values) for limit in wanted])
+        infinite = sum(value != "0" for value in values)
+        self.assertIn(f"{infinite} values not finite", self.notes()["distribution"])
+        self.assertIn(f"{infinite} values not finite", self.notes()["history"])
+
+    def test_all_of_them_together(self):
+        self.open_report(*range(1, 6))
+        self.assertEqual(self.js("return dtrain.data.experiments.length"), 5)
 
 
 if __name__ == "__main__":

@@ -108,7 +108,7 @@ function toolbar(state) {
 }
 
 function exampleFilter(data) {
-  const axis = data.axes.find((one) => !one.choices.length);
+  const axis = data.axes.find((one) => !one.choices.length && one.name.length < 40);
   return axis ? `hp.${axis.name} < ${formatNumber((axis.low + axis.high) / 2)} and state != ERROR` :
     'state == COMPLETED';
 }
@@ -169,12 +169,13 @@ function build(data) {
   const charts = [new History(state), new Distribution(state), new Curves(state), new Parallel(state),
     new Importance(state), new Contour(state), new Pareto(state), new Rungs(state),
     new Timeline(state)];
-  const varying = data.axes.filter((axis) => axis.high > axis.low);
+  const varying = data.varyingAxes();
   const slices = varying.slice(0, MAX_SLICES).map((axis) => new Slice(state, axis));
   const sliceCard = element('section', {class: 'card wide', id: 'slices'},
       element('h2', {}, 'Slices'), element('p', {class: 'about'},
           'Each hyperparameter against the metric; colors are ranks by it.' +
-          (slices.length < varying.length ? ` ${slices.length} of ${varying.length} shown.` : '')),
+          (slices.length < varying.length ?
+            ` The ${slices.length} most important of ${varying.length} are shown.` : '')),
       rankLegend(), element('div', {class: 'slices'}, ...slices.map((chart) => chart.card)));
   const table = new Table(state);
   const view = new TrialView(state);

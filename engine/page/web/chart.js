@@ -32,7 +32,7 @@ export const countOf = (count, noun) => `${count} ${noun}${count === 1 ? '' : 's
 
 /** "val_loss (smaller is better)", for an axis. */
 export function metricLabel(state, key) {
-  return `${shorten(nameOf(key), 40)}${key.startsWith('training/') ? ' of training' : ''} ` +
+  return `${shorten(nameOf(key), 28)}${key.startsWith('training/') ? ' of training' : ''} ` +
       `(${state.hasChoiceOfDirection(key) ? 'if ' : ''}` +
       `${state.smallerIsBetter(key) ? 'smaller' : 'larger'} is better)`;
 }
@@ -76,9 +76,9 @@ export function themeColor(name) {
 /** A select of [value, text] pairs. */
 export function choice(label, options, value, onChange) {
   const select = element('select', {'aria-label': label, onchange: () => onChange(select.value)},
-      ...options.map(([one, text]) => element('option', {value: one}, text)));
+      ...options.map(([one, text]) => element('option', {value: one}, shorten(text, 80))));
   select.value = value;
-  return element('label', {class: 'choice'}, label + ' ', select);
+  return element('label', {class: 'choice'}, label, select);
 }
 
 /** A scale from values to pixels: linear, logarithmic, or by names. */

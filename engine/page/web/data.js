@@ -161,6 +161,18 @@ export class Data {
     return [...axes.values()];
   }
 
+  /** Hyperparameters with several values, the most important ones first. */
+  varyingAxes() {
+    const shares = new Map();
+    for (const {importance} of this.experiments) {
+      for (const {name, share} of importance.items || []) {
+        shares.set(name, Math.max(share, shares.get(name) ?? 0));
+      }
+    }
+    const share = (axis) => shares.get(axis.name) ?? -1;
+    return this.axes.filter((axis) => axis.high > axis.low).sort((a, b) => share(b) - share(a));
+  }
+
   addChoice(axis, choice) {
     const text = JSON.stringify(choice);
     const place = axis.choices.findIndex((one) => JSON.stringify(one) === text);

@@ -7,6 +7,8 @@ import {Chart, choice, drawAxis, experimentColor, countOf, metricLabel, nameOf, 
   rankColor, rankLegend, rankShares, scaleOf, shorten, themeColor} from './chart.js';
 import {formatNumber} from './data.js';
 
+const MIN_AXIS_WIDTH = 44;
+
 /** Parallel coordinates: a line a trial over all axes. */
 export class Parallel extends Chart {
   constructor(state) {
@@ -20,7 +22,13 @@ export class Parallel extends Chart {
   axisList() {
     const {data, state} = this;
     const key = state.metric();
-    const all = data.axes.filter((axis) => axis.high > axis.low).map((axis) => ({
+    const most = Math.max(2, Math.floor(this.width / MIN_AXIS_WIDTH) - 1);
+    const varying = data.varyingAxes();
+    this.omitted = Math.max(0, varying.length - most);
+    // The order of the search space, unless there are too many.
+    const chosen = this.omitted ? varying.slice(0, most) :
+      data.axes.filter((axis) => varying.includes(axis));
+    const all = chosen.map((axis) => ({
       ...axis, name: 'hp.' + axis.name, label: axis.name, names: namesOf(axis),
       text: (value) => data.axisText(axis, value)}));
     const values = data.valuesAtBest(key);
@@ -34,7 +42,7 @@ export class Parallel extends Chart {
       axis.turned = turned.has(axis.name);
       axis.place = place.get(axis.name) ?? order.length + i;
     });
-    return all.sort((a, b) => a.place - b.place).slice(0, 24);
+    return all.sort((a, b) => a.place - b.place);
   }
 
   draw() {
@@ -62,9 +70,9 @@ export class Parallel extends Chart {
       this.drawLine(axes, state.hovered, themeColor('text'));
     }
     axes.forEach((axis, i) => this.drawParallelAxis(axes, i));
-    const omitted = data.axes.filter((axis) => axis.high > axis.low).length + 1 - axes.length;
     const missing = state.shown - order.length;
-    return this.say([omitted > 0 ? `${countOf(omitted, 'hyperparameter')} left out.` : '',
+    return this.say([this.omitted ? `The ${axes.length - 1} most important hyperparameters of ` +
+      `${axes.length - 1 + this.omitted}; the page is too narrow for more.` : '',
       missing > 0 ? `${countOf(missing, 'trial')} without a finite value, not drawn.` : '']
         .filter(Boolean).join(' '));
   }
@@ -183,7 +191,7 @@ export class Importance extends Chart {
       this.context.fillStyle = experimentColor(row.experiment.index);
       this.context.fillRect(left, y + each * 0.15, Math.max(1, x(row.share) - left), each * 0.7);
       const text = this.svg.append('text').attr('class', 'mark').attr('y', y + each * 0.5 + 4);
-      text.clone().attr('x', left - 6).attr('text-anchor', 'end').text(shorten(row.name, 20));
+      text.clone().attr('x', left - 6).attr('text-anchor', 'end').text(shorten(row.name, 17));
       const correlation = row.correlation === null ? '' :
           `, ρ ${row.correlation.toFixed(2).replace('-', '−')}`;
       text.attr('x', Math.max(left, x(row.share)) + 5).text((row.share * 100).toFixed(1) + ' %' + correlation);
@@ -253,14 +261,12 @@ export class Contour extends Chart {
     this.controls.append(choice('x', names, x.name, set(0)), choice('y', names, y.name, set(1)));
   }
 
-  usable() { return this.data.axes.filter((axis) => axis.high > axis.low); }
+  usable() { return this.data.varyingAxes(); }
 
   // The chosen pair; by default the two most important ones.
   chosen(axes) {
     const wanted = this.state.get('contour').split('|');
-    const important = this.data.experiments.flatMap((one) => one.importance.items || [])
-        .map((item) => item.name);
-    const ordered = [...wanted, ...important, ...axes.map((axis) => axis.name)]
+    const ordered = [...wanted, ...axes.map((axis) => axis.name)]
         .map((name) => axes.find((axis) => axis.name === name)).filter(Boolean);
     if (wanted.length === 2 && ordered[0] === ordered[1]) return ordered.slice(0, 2);
     return [...new Set(ordered)].slice(0, 2);

@@ -1,7 +1,7 @@
 // The table of trials. Only the rows in sight exist, so that its size costs
 // nothing.
 
-import {element, nameOf, themeColor} from './chart.js';
+import {element, nameOf, shorten, themeColor} from './chart.js';
 import {formatDuration, formatNumber, textOf} from './data.js';
 import {STATE_COLORS} from './plots.js';
 
@@ -279,7 +279,8 @@ export class TrialView {
       element('table', {}, ...(heads.length ? [element('tr', {}, ...heads.map((head) =>
         element('th', {scope: 'col'}, head)))] : []),
       ...rows.map(([name, ...cells]) => element('tr', {},
-          element('th', {scope: 'row'}, name), ...cells.map((cell) => element('td', {}, cell))))) :
+          element('th', {scope: 'row', title: name}, shorten(name, 48)),
+          ...cells.map((cell) => element('td', {}, cell))))) :
       element('p', {class: 'note'}, 'none'));
   }
 
