@@ -14,7 +14,7 @@ struct ArchiveOptions : JsonOption {
 
 int Archive(const ArchiveOptions& options, bool archived,
             const GlobalOptions& globals) {
-  const auto ids = ParseExperimentIds(options.experiments);
+  const auto ids = ResolveExperiments(OpenStore(globals), options.experiments);
   Store store = OpenStoreToChange(globals, ids);
   for (const std::int64_t id : ids) {
     // Running experiments must stay visible.

@@ -284,7 +284,7 @@ int PrintPareto(const BestOptions& options, const Store& store,
 // Says that there is no best trial.
 void ExplainNone(const BestOptions& options, const ExperimentRow& row,
                  const GlobalOptions& globals) {
-  Say(globals, "experiment " + options.experiment +
+  Say(globals, "experiment " + std::to_string(row.id) +
                    (options.filter.empty() ? " has no"
                                            : " has no trial that matches "
                                              "and has a") +
@@ -321,7 +321,7 @@ int Best(const BestOptions& options, const GlobalOptions& globals) {
   const Timestamp now = Clock::System().now();
   const Store store = OpenStore(globals);
   const ExperimentDetail detail =
-      FindExperimentDetail(store, ParseExperimentId(options.experiment));
+      FindExperimentDetail(store, ResolveExperiment(store, options.experiment));
   TrialFields fields(store, detail, now, DrawsUtf8(options, globals));
   const FieldNames names = NamesOf(fields);
   const Filter filter = ParseFilter(options, names);

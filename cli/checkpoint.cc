@@ -18,12 +18,20 @@ namespace dtrain {
 namespace {
 
 struct ShowOptions : JsonOption {
-  std::string uuid;
+  std::string source;
+  bool latest = false;
 };
+
+// Also a deleted one, if its UUID names it.
+CheckpointRow FindToShow(const Store& store, const ShowOptions& options) {
+  const bool by_uuid = !options.latest && !ResolveSource(store, options.source);
+  return by_uuid ? store.CheckpointByPrefix(options.source)
+                 : FindSourceCheckpoint(store, options.source, options.latest);
+}
 
 int Show(const ShowOptions& options, const GlobalOptions& globals) {
   const Store store = OpenStore(globals);
-  const CheckpointRow row = store.CheckpointByPrefix(options.uuid);
+  const CheckpointRow row = FindToShow(store, options);
   const std::string path = store.PathOf(row).string();
   if (options.json) {
     PrintJson(CheckpointJson(row, path));
@@ -59,14 +67,14 @@ struct Verified {
 
 void AddTarget(const Store& store, const std::string& text,
                std::vector<CheckpointRow>& rows) {
-  if (!IsTarget(store, text)) {
+  const auto target = ResolveSource(store, text);
+  if (!target) {
     rows.push_back(FindCheckpoint(store, text));
     return;
   }
-  const Target target = ParseTarget(text);
-  FindTarget(store, target);
-  for (CheckpointRow& row : store.Checkpoints(target.experiment)) {
-    if (target.trial && row.trial.number != *target.trial) continue;
+  FindTarget(store, *target);
+  for (CheckpointRow& row : store.Checkpoints(target->experiment)) {
+    if (target->trial && row.trial.number != *target->trial) continue;
     rows.push_back(std::move(row));
   }
 }
@@ -195,6 +203,24 @@ struct CheckpointDeleteOptions : JsonOption {
   std::vector<std::string> uuids;
 };
 
+// Throws for an experiment or trial: it may have several checkpoints, and all
+// or only the best could be meant.
+CheckpointRow FindToDelete(const Store& store, const std::string& uuid) {
+  try {
+    return store.CheckpointByPrefix(uuid);
+  } catch (const Error&) {
+    const auto target = ResolveSource(store, uuid);
+    if (!target) throw;
+    throw Error(ErrorKind::kUsage,
+                "'" + uuid + "' is " +
+                    (target->trial ? "trial " : "experiment ") +
+                    ToString(*target) +
+                    ", but this command takes only checkpoint IDs; 'dtrain "
+                    "checkpoints " +
+                    ToString(*target) + "' lists them");
+  }
+}
+
 // An unfinished trial resumes from its latest checkpoint.
 void RequireUnused(const Store& store, const CheckpointRow& row) {
   if (row.state == "DELETED") {
@@ -227,7 +253,7 @@ int Delete(const CheckpointDeleteOptions& options,
     // Opening for reading does not create a missing store.
     const Store reader = Store::OpenForReading(layout);
     for (const std::string& uuid : options.uuids) {
-      rows.push_back(reader.CheckpointByPrefix(uuid));
+      rows.push_back(FindToDelete(reader, uuid));
       RequireUnused(reader, rows.back());
     }
   }
@@ -253,9 +279,12 @@ int Delete(const CheckpointDeleteOptions& options,
 
 CommandRun SetUpCheckpointShow(CLI::App& app) {
   auto options = std::make_shared<ShowOptions>();
-  AddOption(app, "UUID", options->uuid,
-            "Checkpoint ID, or its first 4 or more characters")
+  AddOption(app, "CHECKPOINT", options->source,
+            "First characters of a checkpoint ID, or a trial (3.7) or "
+            "experiment (3) for its best checkpoint")
       .Required();
+  AddFlag(app, "--latest", options->latest,
+          "Show the latest checkpoint of the trial, not the best");
   AddJsonOption(app, *options);
   SetHelp(app, {.exits = ReaderExits(),
                 .examples = {

@@ -33,7 +33,8 @@ constexpr char kStateDict[] = "state_dict";
 constexpr std::size_t kShownModels = 6;
 
 struct ExportOptions : JsonOption {
-  std::string uuid;
+  std::string source;
+  bool latest = false;
   std::string to;
   std::string out;
   std::string model;
@@ -141,7 +142,8 @@ void WriteTensors(const std::vector<TensorBytes>& tensors,
 
 int Export(const ExportOptions& options, const GlobalOptions& globals) {
   const Store store = OpenStore(globals);
-  const CheckpointRow checkpoint = FindCheckpoint(store, options.uuid);
+  const CheckpointRow checkpoint =
+      FindSourceCheckpoint(store, options.source, options.latest);
   const std::filesystem::path path = FileFor(options, checkpoint);
   // Refuses a bad name before it reads the weights.
   NewFile file(path, options.force);
@@ -167,9 +169,12 @@ int Export(const ExportOptions& options, const GlobalOptions& globals) {
 
 CommandRun SetUpCheckpointExport(CLI::App& app) {
   auto options = std::make_shared<ExportOptions>();
-  AddOption(app, "CHECKPOINT", options->uuid,
-            "Checkpoint ID, or its first 4 or more characters")
+  AddOption(app, "CHECKPOINT", options->source,
+            "First characters of a checkpoint ID, or a trial (3.7) or "
+            "experiment (3) for its best checkpoint")
       .Required();
+  AddFlag(app, "--latest", options->latest,
+          "Export the latest checkpoint of the trial, not the best");
   AddOption(app, "--to", options->to,
             "File format: safetensors, or state_dict for torch.load")
       .TypeName("FORMAT")

@@ -49,7 +49,7 @@ Listing<CheckpointRow> CheckpointListing(const Store& store,
 int ListCheckpoints(const CheckpointsOptions& options,
                     const GlobalOptions& globals) {
   const Store store = OpenStore(globals);
-  const Target target = ParseTarget(options.target);
+  const Target target = ResolveTarget(store, options.target);
   FindTarget(store, target);
   auto rows = store.Checkpoints(target.experiment, options.deleted);
   std::erase_if(rows, [&](const CheckpointRow& row) {

@@ -371,11 +371,14 @@ CommandInfo DescribeAll(const CommandApp& app) {
   CommandInfo program{
       .summary =
           "Run deep learning experiments and search their hyperparameters.",
-      .help = {.notes =
-                   "An experiment is named by its number (3), a trial by both "
-                   "numbers (3.7), a checkpoint by the first characters of its "
-                   "ID (0a1b2c3d). 'dtrain COMMAND --help' shows the options, "
-                   "exit codes and examples of a command."}};
+      .help = {
+          .notes =
+              "An experiment is named by its number (3), by 'last' for "
+              "the newest one, or by a name that no other one has; a "
+              "trial by both numbers (3.7), a checkpoint by the first "
+              "characters of its ID (0a1b2c3d). Several experiments may "
+              "be a range (3-7). 'dtrain COMMAND --help' shows the options, "
+              "exit codes and examples of a command."}};
   for (const CLI::Option* option : app.get_options()) {
     program.options.push_back(Describe(app, *option));
   }

@@ -34,14 +34,13 @@ struct CompareOptions : TableOptions {
   bool markdown = false;
 };
 
-std::vector<Target> ParseTargets(const CompareOptions& options) {
+std::vector<Target> FindTargets(const Store& store,
+                                const CompareOptions& options) {
   std::vector<Target> targets;
-  for (const std::string& text : options.targets) {
-    const Target target = ParseTarget(text);
-    for (const Target& other : targets) {
-      if (other.experiment != target.experiment || other.trial != target.trial)
-        continue;
-      throw Error(ErrorKind::kUsage, "'" + text + "' is named twice");
+  for (const Target& target : ResolveTargets(store, options.targets)) {
+    if (std::ranges::count(targets, target) > 0) {
+      throw Error(ErrorKind::kUsage,
+                  "'" + ToString(target) + "' is named twice");
     }
     targets.push_back(target);
   }
@@ -54,11 +53,13 @@ std::vector<Target> ParseTargets(const CompareOptions& options) {
 }
 
 // The index of the target that --baseline names; the first one without it.
-std::size_t BaselineOf(const CompareOptions& options) {
+std::size_t BaselineOf(const Store& store, const CompareOptions& options,
+                       const std::vector<Target>& targets) {
   if (options.baseline.empty()) return 0;
-  const auto found = std::ranges::find(options.targets, options.baseline);
-  if (found != options.targets.end()) {
-    return static_cast<std::size_t>(found - options.targets.begin());
+  const auto found =
+      std::ranges::find(targets, ResolveTarget(store, options.baseline));
+  if (found != targets.end()) {
+    return static_cast<std::size_t>(found - targets.begin());
   }
   throw Error(ErrorKind::kUsage, "--baseline: '" + options.baseline +
                                      "' is not among the compared: " +
@@ -422,9 +423,9 @@ int Compare(const CompareOptions& options, const GlobalOptions& globals) {
   if (options.markdown && !options.group.empty()) {
     throw Error(ErrorKind::kUsage, "--md cannot be combined with --group");
   }
-  const auto targets = ParseTargets(options);
-  const std::size_t baseline = BaselineOf(options);
   const Store store = OpenStore(globals);
+  const auto targets = FindTargets(store, options);
+  const std::size_t baseline = BaselineOf(store, options, targets);
   const TrialSelection selection(store, targets, options.filter,
                                  Clock::System().now());
   for (const std::string& note : selection.notes())

@@ -191,7 +191,7 @@ class Completer {
   void AddHparams(const StoreNames& names, const std::string& prefix);
   void Add(std::string word, std::string text, const std::string& prefix);
   void AddAll(std::vector<StoreName> names, const std::string& prefix);
-  std::optional<std::int64_t> Experiment() const;
+  std::optional<std::int64_t> Experiment(const StoreNames& names) const;
 
   CommandInfo program_;
   const CommandInfo* command_;
@@ -338,7 +338,7 @@ void Completer::AddNames(const OptionInfo& option, const std::string& prefix) {
   const bool trials = kind == ValueKind::kTarget || kind == ValueKind::kTrial ||
                       kind == ValueKind::kSource;
   if (kind == ValueKind::kMetric) {
-    for (auto& name : names->Metrics(Experiment())) Add(name, "", prefix);
+    for (auto& name : names->Metrics(Experiment(*names))) Add(name, "", prefix);
   } else if (kind == ValueKind::kLabel) {
     for (auto& label : names->Labels()) Add(label, "", prefix);
   } else if (kind == ValueKind::kHparam) {
@@ -347,6 +347,7 @@ void Completer::AddNames(const OptionInfo& option, const std::string& prefix) {
     if (trials) AddTrials(*names, prefix);
   } else if (kind != ValueKind::kCheckpoint) {
     AddAll(names->Experiments(prefix), prefix);
+    if (!prefix.empty()) Add("last", "the newest experiment", prefix);
   }
   // Every experiment before thousands of checkpoints: those need a character.
   const bool checkpoints =
@@ -366,7 +367,7 @@ void Completer::AddTrials(const StoreNames& names, const std::string& prefix) {
 }
 
 void Completer::AddHparams(const StoreNames& names, const std::string& prefix) {
-  const nlohmann::json config = names.Configuration(Experiment());
+  const nlohmann::json config = names.Configuration(Experiment(names));
   if (!config.is_object()) return;
   const auto axes = SearchAxes(
       config.value("hyperparameters", nlohmann::json::object()), false);
@@ -374,12 +375,18 @@ void Completer::AddHparams(const StoreNames& names, const std::string& prefix) {
 }
 
 // The experiment that the arguments before the last word name.
-std::optional<std::int64_t> Completer::Experiment() const {
+std::optional<std::int64_t> Completer::Experiment(
+    const StoreNames& names) const {
   for (const std::string& argument : arguments_) {
     try {
       return ParseTarget(argument).experiment;
     } catch (const Error&) {
-      continue;  // a file, or the start of a UUID
+      // A name, a file or the start of a UUID.
+      for (const StoreName& one : names.Experiments("")) {
+        const std::string name = one.about.substr(0, one.about.rfind(", "));
+        const bool is_it = argument == "last" || name == argument;
+        if (is_it) return std::stoll(one.id);
+      }
     }
   }
   return std::nullopt;

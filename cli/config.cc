@@ -78,7 +78,7 @@ void Export(const ConfigOptions& options, const Store& store,
 int Config(const ConfigOptions& options, const GlobalOptions& globals) {
   const Store store = OpenStore(globals);
   const ExperimentDetail detail =
-      FindExperimentDetail(store, ParseExperimentId(options.experiment));
+      FindExperimentDetail(store, ResolveExperiment(store, options.experiment));
   if (!options.export_to.empty()) {
     Export(options, store, detail, globals);
   } else if (options.json) {

@@ -31,13 +31,11 @@ struct ContinueOptions {
 
 SourceCheckpoint FindSource(const Store& store, const ContinueOptions& options,
                             const GlobalOptions& globals) {
-  const bool has_dot = options.source.find('.') != std::string::npos;
-  if (has_dot || IsTarget(store, options.source)) {
-    const Target target = ParseTarget(options.source);
+  if (const auto target = ResolveSource(store, options.source)) {
     if (options.best) {
-      return SourceFrom(store, FindBestCheckpoint(store, target));
+      return SourceFrom(store, FindBestCheckpoint(store, *target));
     }
-    return SourceFrom(store, FindOnlyTrial(store, target).id, globals);
+    return SourceFrom(store, FindOnlyTrial(store, *target).id, globals);
   }
   if (options.best || options.latest) {
     throw Error(

@@ -89,7 +89,7 @@ std::int64_t DeleteOne(Store& store, std::int64_t id,
 }
 
 int Delete(const DeleteOptions& options, const GlobalOptions& globals) {
-  const auto ids = ParseExperimentIds(options.experiments);
+  const auto ids = ResolveExperiments(OpenStore(globals), options.experiments);
   Store store = OpenStoreToChange(globals, ids);
   for (const std::int64_t id : ids) RequireNoRunner(store, id, kRemedy);
   if (!options.yes && !Confirm(store, ids)) {

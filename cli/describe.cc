@@ -276,8 +276,8 @@ nlohmann::json RecordJson(const Store& store, const ExperimentDetail& detail,
 }
 
 int Describe(const DescribeOptions& options, const GlobalOptions& globals) {
-  const Target target = ParseTarget(options.target);
   const Store store = OpenStore(globals);
+  const Target target = ResolveTarget(store, options.target);
   if (target.trial) {
     const ExperimentRow row = FindExperiment(store, target.experiment);
     DescribeTrial(store, row, *target.trial, options.json, globals);

@@ -144,9 +144,9 @@ void SayWhatWasCompared(const TargetDiff& diff, const GlobalOptions& globals) {
 }
 
 int Diff(const DiffOptions& options, const GlobalOptions& globals) {
-  const std::array<Target, 2> targets = {ParseTarget(options.from),
-                                         ParseTarget(options.to)};
   const Store store = OpenStore(globals);
+  const std::array<Target, 2> targets = {ResolveTarget(store, options.from),
+                                         ResolveTarget(store, options.to)};
   const TargetDiff diff = DiffTargets(store, targets, SectionsOf(options));
   SayWhatWasCompared(diff, globals);
   if (options.json) {

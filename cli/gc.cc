@@ -115,7 +115,10 @@ void Print(const std::vector<Garbage>& removed,
 }
 
 int Gc(const GcOptions& options, const GlobalOptions& globals) {
-  auto ids = ParseExperimentIds(options.experiments);
+  std::vector<std::int64_t> ids;
+  if (!options.experiments.empty()) {
+    ids = ResolveExperiments(OpenStore(globals), options.experiments);
+  }
   std::error_code error;
   const bool there =
       std::filesystem::exists(FindStore(globals).Database(), error);

@@ -143,7 +143,7 @@ int Importance(const ImportanceOptions& options, const GlobalOptions& globals) {
   if (!options.at.empty()) place = ParseValuePlace("--at", options.at);
   const Store store = OpenStore(globals);
   const ExperimentDetail detail =
-      FindExperimentDetail(store, ParseExperimentId(options.experiment));
+      FindExperimentDetail(store, ResolveExperiment(store, options.experiment));
   const MetricGoal goal = ParseMetricGoal(
       "--metric", options.metric.empty() ? detail.row.metric : options.metric,
       detail.row);

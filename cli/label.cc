@@ -51,7 +51,7 @@ std::vector<std::string> Changed(std::vector<std::string> labels,
 
 int Label(const LabelOptions& options, const GlobalOptions& globals) {
   CheckLabelOptions(options);
-  const auto ids = ParseExperimentIds(options.experiments);
+  const auto ids = ResolveExperiments(OpenStore(globals), options.experiments);
   Store store = OpenStoreToChange(globals, ids);
   std::map<std::int64_t, std::vector<std::string>> labels;
   store.Write([&](StoreWriter& writer) {

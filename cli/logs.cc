@@ -269,7 +269,7 @@ int Logs(const LogsOptions& options, const GlobalOptions& globals) {
   }
   LogFilter filter = FilterOf(options);
   const Store store = OpenStore(globals);
-  const Target target = ParseTarget(options.target);
+  const Target target = ResolveTarget(store, options.target);
   FindTarget(store, target);
   LogReading reading(store, target, options, std::move(filter));
   LogPrinter printer(std::cout, StyleOf(options, globals));

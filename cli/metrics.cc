@@ -84,7 +84,7 @@ void PrintMetricsText(const Store& store, const MetricQuery& query) {
 
 int ShowMetrics(const MetricsOptions& options, const GlobalOptions& globals) {
   const Store store = OpenStore(globals);
-  const Target target = ParseTarget(options.target);
+  const Target target = ResolveTarget(store, options.target);
   FindTarget(store, target);
   MetricQuery query{.experiment = target.experiment, .trial = target.trial};
   if (options.kind == "training") query.kind = MetricKind::kTraining;

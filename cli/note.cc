@@ -34,20 +34,20 @@ void CheckNoteOptions(const NoteOptions& options) {
 
 int Note(const NoteOptions& options, const GlobalOptions& globals) {
   CheckNoteOptions(options);
-  const std::int64_t id = ParseExperimentId(options.experiment);
+  const std::int64_t id =
+      ResolveExperiment(OpenStore(globals), options.experiment);
+  const std::string name = std::to_string(id);
   Store store = OpenStoreToChange(globals, {id});
   store.Write([&](StoreWriter& writer) { writer.SetNote(id, options.text); });
   if (options.json) {
     PrintJson({{"experiment", id}, {"note", options.text}});
   } else {
-    Say(globals,
-        "experiment " + options.experiment +
-            (options.clear
-                 ? ": note removed"
-                 : ": note saved; " +
-                       NamedCommand(CommandFor(
-                           globals, "describe " + options.experiment)) +
-                       " shows it"));
+    Say(globals, "experiment " + name +
+                     (options.clear ? ": note removed"
+                                    : ": note saved; " +
+                                          NamedCommand(CommandFor(
+                                              globals, "describe " + name)) +
+                                          " shows it"));
   }
   return kExitDone;
 }

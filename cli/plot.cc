@@ -388,11 +388,12 @@ std::optional<std::pair<double, double>> ParseLimits(const PlotOptions& given) {
               "--y: expected " + expected + ", got '" + given.y + "'");
 }
 
-std::vector<Target> ParsePlotTargets(const PlotOptions& options,
-                                     const PlotKind& kind) {
+std::vector<Target> FindPlotTargets(const Store& store,
+                                    const PlotOptions& options,
+                                    const PlotKind& kind) {
   std::vector<Target> targets;
-  for (const std::string& text : options.targets) {
-    const Target target = ParseTarget(text);
+  for (const Target& target : ResolveTargets(store, options.targets)) {
+    const std::string text = ToString(target);
     if (target.trial && kind.name != "curves") {
       throw Error(ErrorKind::kUsage, "--kind " + std::string(kind.name) +
                                          " needs experiments; '" + text +
@@ -456,8 +457,8 @@ int Plot(const PlotOptions& given, const GlobalOptions& globals) {
   for (const std::string& name : options.hparams) {
     look.hparams.push_back(HparamOf("--hparam", name, false));
   }
-  auto targets = ParsePlotTargets(options, kind);
   const Store store = OpenStore(globals);
+  auto targets = FindPlotTargets(store, options, kind);
   TrialSelection selection(store, targets, options.filter,
                            Clock::System().now());
   PlotSource source{.store = store,

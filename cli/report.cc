@@ -272,14 +272,14 @@ int Report(const ReportOptions& options, const GlobalOptions& globals) {
     throw Error(ErrorKind::kUsage,
                 "expected --html FILE for a page, or --md for Markdown");
   }
-  const auto ids = ParseExperimentIds(options.experiments);
+  const Store store = OpenStore(globals);
+  const auto ids = ResolveExperiments(store, options.experiments);
   if (ids.size() > kMaxExperiments) {
     throw Error(ErrorKind::kUsage,
                 "at most " + std::to_string(kMaxExperiments) +
                     " experiments fit into one report, got " +
                     std::to_string(ids.size()));
   }
-  const Store store = OpenStore(globals);
   std::vector<Target> targets;
   for (const std::int64_t id : ids) targets.push_back({.experiment = id});
   const TrialSelection selection(store, targets, options.filter,

@@ -118,8 +118,8 @@ struct ReproduceOptions {
   RunFlags run;
 };
 
-TrialId ParseTrialId(const std::string& text) {
-  const Target target = ParseTarget(text);
+TrialId FindTrialId(const Store& store, const std::string& text) {
+  const Target target = ResolveTarget(store, text);
   if (target.trial) return {target.experiment, *target.trial};
   throw Error(ErrorKind::kUsage,
               "'" + text +
@@ -225,7 +225,7 @@ std::optional<RunConclusion> ConcludeRun(const Store& store,
 int CompareTrials(const ReproduceOptions& options, TrialId source,
                   double tolerance, const GlobalOptions& globals) {
   const Store store = OpenStore(globals);
-  const TrialId other = ParseTrialId(options.against);
+  const TrialId other = FindTrialId(store, options.against);
   FindRecordedTrial(store, source);
   FindRecordedTrial(store, other);
   const MetricComparison comparison = CompareMetrics(store, source, other);
@@ -276,7 +276,7 @@ int RunAgain(TrialId source, double tolerance, RunRequest& request,
 }
 
 int Reproduce(const ReproduceOptions& options, const GlobalOptions& globals) {
-  const TrialId source = ParseTrialId(options.trial);
+  const TrialId source = FindTrialId(OpenStore(globals), options.trial);
   const double tolerance = ParseTolerance(options.tolerance_text);
   if (!options.against.empty()) {
     return CompareTrials(options, source, tolerance, globals);

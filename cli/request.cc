@@ -86,13 +86,16 @@ std::vector<PendingRequest> Parse(RequestKind kind,
                                   const RequestOptions& options,
                                   const Store& store) {
   std::vector<PendingRequest> all;
-  for (const std::string& text : options.targets) {
-    PendingRequest asked;
-    if (kind == RequestKind::kKill) {
-      asked.target = ParseTarget(text);
-    } else {
-      asked.target.experiment = ParseExperimentId(text);
+  std::vector<Target> targets;
+  if (kind == RequestKind::kKill) {
+    targets = ResolveTargets(store, options.targets);
+  } else {
+    for (const auto id : ResolveExperiments(store, options.targets)) {
+      targets.push_back({.experiment = id});
     }
+  }
+  for (const Target& target : targets) {
+    PendingRequest asked{.target = target};
     UpdateRequest(store, asked);
     all.push_back(asked);
   }

@@ -100,10 +100,13 @@ int ReportCompleted(const ResumeOptions& options, std::int64_t id,
                       ConfigFromJson(detail.config), request, globals);
 }
 
-int ResumeAndRun(const ResumeOptions& options, RunRequest& request,
+int ResumeAndRun(const ResumeOptions& given, RunRequest& request,
                  const GlobalOptions& globals) {
-  const std::int64_t id = ParseExperimentId(options.experiment);
   const StoreLayout layout = FindStore(globals);
+  const std::int64_t id =
+      ResolveExperiment(Store::OpenForReading(layout), given.experiment);
+  ResumeOptions options = given;
+  options.experiment = std::to_string(id);
   const std::optional<ExperimentConfig> config =
       ConfigToResume(options, id, layout, request, globals);
   if (!config) return ReportCompleted(options, id, layout, request, globals);

@@ -151,7 +151,7 @@ int Trials(const TrialsOptions& options, const GlobalOptions& globals) {
   const Timestamp now = Clock::System().now();
   const Store store = OpenStore(globals);
   const ExperimentDetail detail =
-      FindExperimentDetail(store, ParseExperimentId(options.experiment));
+      FindExperimentDetail(store, ResolveExperiment(store, options.experiment));
   const Format format = options.format();
   TrialFields fields(store, detail, now, DrawsUtf8(options, globals));
   const FieldNames names = NamesOf(fields);

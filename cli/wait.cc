@@ -128,11 +128,8 @@ int WaitAndJudge(const WaitOptions& options, const GlobalOptions& globals) {
   if (!options.timeout.empty()) {
     timeout = ParseDuration(options.timeout, "--timeout");
   }
-  std::vector<std::int64_t> ids;
-  for (const std::string& text : options.experiments) {
-    ids.push_back(ParseExperimentId(text));
-  }
   const Store store = OpenStore(globals);
+  const auto ids = ResolveExperiments(store, options.experiments);
   Waiting waiting(store, ids);
   const auto mode = [color = globals.color] {
     return ModeOf(STDERR_FILENO, color);

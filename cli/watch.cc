@@ -393,8 +393,8 @@ bool CanShowScreen(const GlobalOptions& globals) {
 }
 
 int Watch(const WatchOptions& options, const GlobalOptions& globals) {
-  const auto ids = ParseExperimentIds(options.experiments);
   const Store store = OpenStore(globals);
+  const auto ids = ResolveExperiments(store, options.experiments);
   FollowedRuns runs(store, ids);
   if (CanShowScreen(globals)) return WatchOnTerminal(store, runs, globals);
   return WatchAsLines(runs, ModeOf(STDOUT_FILENO, globals.color), globals);

@@ -34,21 +34,6 @@
 namespace dtrain {
 namespace {
 
-CheckpointRow CheckpointOf(const Store& store,
-                           const CheckpointUseOptions& options) {
-  if (IsTarget(store, options.source)) {
-    const Target target = ParseTarget(options.source);
-    return options.latest ? FindLatestCheckpoint(store, target)
-                          : FindBestCheckpoint(store, target);
-  }
-  if (options.latest) {
-    throw Error(
-        ErrorKind::kUsage,
-        "--latest: requires a trial such as 3.7, not a checkpoint; omit it");
-  }
-  return FindCheckpoint(store, options.source);
-}
-
 // Returns one slot, unless several are requested by name; of a GPU, the share
 // that the experiment's trials used.
 std::string SlotsPerTrial(const ResourcesConfig& trained,
@@ -136,7 +121,8 @@ CheckpointUse RunCheckpointUse(const CheckpointUseOptions& options, Task task,
                                const std::filesystem::path& directory,
                                const GlobalOptions& globals) {
   const Store store = OpenStore(globals);
-  CheckpointUse use{.checkpoint = CheckpointOf(store, options)};
+  CheckpointUse use{.checkpoint = FindSourceCheckpoint(store, options.source,
+                                                       options.latest)};
   ExperimentConfig config =
       ConfigOf(FindExperimentDetail(store, use.checkpoint.trial.experiment),
                options.slots);

@@ -15,7 +15,6 @@
 #include "engine/app/stores.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -53,15 +52,6 @@ fs::path Absolute(const fs::path& path) {
         "or give an absolute --store");
   }
   return absolute.lexically_normal();
-}
-
-// Parses the whole of `text` as a positive integer.
-std::optional<std::int64_t> Positive(std::string_view text) {
-  std::int64_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
-  const bool whole = error == std::errc() && rest == end && value > 0;
-  return whole ? std::optional(value) : std::nullopt;
 }
 
 bool IsLive(State state) {
@@ -123,6 +113,15 @@ void SayPassedOver(const fs::path& store, const std::string& why,
                    QuotePathForShell(store.string()));
 }
 
+[[noreturn]] void FailNoCheckpoint(TrialId trial) {
+  throw Error(
+      ErrorKind::kNotFound,
+      "trial " + ToString(trial) + " has no checkpoint; 'dtrain checkpoints " +
+          std::to_string(trial.experiment) +
+          "' lists those of all trials; checkpoint_storage.save_trial_best in "
+          "the YAML keeps the best one of each");
+}
+
 }  // namespace
 
 StoreLayout FindStore(const GlobalOptions& globals) {
@@ -174,41 +173,6 @@ Store OpenStoreForWriting(const StoreLayout& layout,
   return Store::OpenForWriting(layout, globals.allow_network_fs
                                            ? NetworkWrites::kAllowed
                                            : NetworkWrites::kRefused);
-}
-
-Target ParseTarget(const std::string& text) {
-  const std::size_t dot = text.find('.');
-  const auto experiment = Positive(std::string_view(text).substr(0, dot));
-  Target target{.experiment = experiment.value_or(0)};
-  if (dot != std::string::npos) {
-    target.trial = Positive(std::string_view(text).substr(dot + 1));
-  }
-  if (!experiment || (dot != std::string::npos && !target.trial)) {
-    throw Error(
-        ErrorKind::kUsage,
-        "'" + text +
-            "' is not a valid ID; expected an experiment (3) or trial (3.7)");
-  }
-  return target;
-}
-
-std::int64_t ParseExperimentId(const std::string& text) {
-  const auto id = Positive(text);
-  if (!id) {
-    throw Error(
-        ErrorKind::kUsage,
-        "'" + text +
-            "' is not a valid experiment ID; expected a number such as 3");
-  }
-  return *id;
-}
-
-bool IsTarget(const Store& store, const std::string& text) {
-  if (text.find_first_not_of("0123456789.") != std::string::npos) return false;
-  if (text.size() < 4 || text.find('.') != std::string::npos) return true;
-  if (text.front() == '0' || text.size() > 18) return false;
-  const std::int64_t id = ParseExperimentId(text);
-  return !store.Experiments({.archived = true, .id = id}).empty();
 }
 
 ExperimentRow FindExperiment(const Store& store, std::int64_t id) {
@@ -268,6 +232,7 @@ CheckpointRow FindBestCheckpoint(const Store& store, const Target& target) {
                     std::to_string(experiment.id) + "')");
   }
   const TrialRow trial = FindTrial(store, experiment, number);
+  if (trial.latest_checkpoint.empty()) FailNoCheckpoint(trial.id);
   if (!trial.best) {
     throw Error(ErrorKind::kNotFound,
                 "trial " + ToString(trial.id) +
@@ -327,11 +292,21 @@ CheckpointRow FindLatestCheckpoint(const Store& store, const Target& target) {
   if (!trial.latest_checkpoint.empty()) {
     return FindCheckpoint(store, trial.latest_checkpoint);
   }
-  throw Error(ErrorKind::kNotFound,
-              "trial " + ToString(trial.id) +
-                  " has no checkpoint; 'dtrain checkpoints " +
-                  std::to_string(trial.id.experiment) +
-                  "' lists the existing ones");
+  FailNoCheckpoint(trial.id);
+}
+
+CheckpointRow FindSourceCheckpoint(const Store& store, const std::string& text,
+                                   bool latest) {
+  if (const auto target = ResolveSource(store, text)) {
+    return latest ? FindLatestCheckpoint(store, *target)
+                  : FindBestCheckpoint(store, *target);
+  }
+  if (latest) {
+    throw Error(
+        ErrorKind::kUsage,
+        "--latest: requires a trial such as 3.7, not a checkpoint; omit it");
+  }
+  return FindCheckpoint(store, text);
 }
 
 std::vector<ExperimentRow> ListExperiments(const Store& store, bool archived) {
@@ -419,16 +394,6 @@ std::string ProgramFor(const GlobalOptions& globals) {
 std::string CommandFor(const GlobalOptions& globals,
                        const std::string& arguments) {
   return ProgramFor(globals) + " " + arguments;
-}
-
-std::vector<std::int64_t> ParseExperimentIds(
-    const std::vector<std::string>& words) {
-  std::vector<std::int64_t> ids;
-  for (const std::string& word : words) {
-    const std::int64_t id = ParseExperimentId(word);
-    if (std::ranges::count(ids, id) == 0) ids.push_back(id);
-  }
-  return ids;
 }
 
 Store OpenStoreToChange(const GlobalOptions& globals,

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/app/notices.h"
-#include "engine/app/stores.h"
+#include "engine/app/targets.h"
 #include "engine/store/store.h"
 
 namespace dtrain {
@@ -31,21 +31,6 @@ Store OpenStore(const GlobalOptions& globals);
 /// that is allowed.
 Store OpenStoreForWriting(const StoreLayout& layout,
                           const GlobalOptions& globals);
-
-/// An experiment or one of its trials, as named on the command line.
-struct Target {
-  std::int64_t experiment = 0;
-  std::optional<std::int64_t> trial;
-};
-
-/// Parses "3" or "3.7". Throws Error(kUsage) for anything else.
-Target ParseTarget(const std::string& text);
-/// Parses "3". Throws Error(kUsage) for anything else.
-std::int64_t ParseExperimentId(const std::string& text);
-/// True if `text` names an experiment or a trial ("3", "3.7") and not a
-/// checkpoint. At least 4 digits are the prefix of a UUID where there is no
-/// such experiment.
-bool IsTarget(const Store& store, const std::string& text);
 
 /// Returns the row with its current state (INTERRUPTED if its runner died).
 /// Throws Error(kNotFound).
@@ -80,6 +65,12 @@ CheckpointRow FindBestCheckpoint(const Store& store, const Target& target);
 /// Returns the latest checkpoint of a trial or, for an experiment, of its only
 /// trial. Throws Error(kNotFound), Error(kUsage) if it has several trials.
 CheckpointRow FindLatestCheckpoint(const Store& store, const Target& target);
+/// Returns the checkpoint that `text` names: the start of its UUID, or an
+/// experiment or trial, as ResolveSource has them, for its best checkpoint or,
+/// if `latest`, its latest one. Throws Error(kNotFound), and Error(kUsage) for
+/// `latest` with a UUID.
+CheckpointRow FindSourceCheckpoint(const Store& store, const std::string& text,
+                                   bool latest);
 /// Returns the trial that `target` names, or the only one of its experiment.
 /// Throws Error(kNotFound), Error(kUsage) if it has several.
 TrialRow FindOnlyTrial(const Store& store, const Target& target);
@@ -125,11 +116,6 @@ std::string ProgramFor(const GlobalOptions& globals);
 /// Returns the command line for `arguments` on this store.
 std::string CommandFor(const GlobalOptions& globals,
                        const std::string& arguments);
-
-/// Returns the ids in `words`, each once. Throws Error(kUsage) for an invalid
-/// one.
-std::vector<std::int64_t> ParseExperimentIds(
-    const std::vector<std::string>& words);
 
 /// Opens the store of this invocation for writing. Throws Error(kNotFound)
 /// unless it contains all `experiments`; does not create a missing store.

@@ -85,6 +85,15 @@ class CheckpointExportTest : public testing::Test {
   StoreLayout layout_{dtrain_.store()};
 };
 
+TEST_F(CheckpointExportTest, ExportsTheBestOrLatestOfATrial) {
+  AddCheckpoint(layout_, {1, 2}, 200, 'd', SampleWeights());
+  EXPECT_EQ(Export({"1.2", "--to", "state_dict"}).code, 0);
+  EXPECT_EQ(Export({"last.2", "--to", "state_dict"}).code, 3);
+  EXPECT_EQ(Export({"alpha.2", "--latest", "--to", "state_dict"}).code, 0);
+  EXPECT_TRUE(fs::exists(dtrain_.directory() / "cccccccc.pth"));
+  EXPECT_TRUE(fs::exists(dtrain_.directory() / "dddddddd.pth"));
+}
+
 TEST_F(CheckpointExportTest, WritesAStateDict) {
   const CliResult result = Export({"cccc", "--to", "state_dict"});
   EXPECT_EQ(result.code, 0) << result.err;

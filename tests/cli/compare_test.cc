@@ -200,7 +200,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         BadComparison{{"1"}, 2, "expected 2 to 50 experiments or trials"},
         BadComparison{{"1", "1"}, 2, "'1' is named twice"},
-        BadComparison{{"1", "x"}, 2, "'x'"},
+        BadComparison{{"1", "x"}, 3, "'x'"},
         BadComparison{{"1", "9"}, 3, "no experiment 9"},
         BadComparison{{"1.1", "1.9"}, 3, "1.9"},
         BadComparison{{"1", "2", "--baseline", "3"}, 2, "is not among"},

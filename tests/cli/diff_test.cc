@@ -60,7 +60,7 @@ TEST(DiffTest, RefusesWhatItCannotFind) {
   EXPECT_EQ(dtrain.Run({"diff", "1", "9"}).code, 3);
   EXPECT_EQ(dtrain.Run({"diff", "1.1", "1.9"}).code, 3);
   EXPECT_EQ(dtrain.Run({"diff", "1"}).code, 2);
-  EXPECT_EQ(dtrain.Run({"diff", "1", "x"}).code, 2);
+  EXPECT_EQ(dtrain.Run({"diff", "1", "x"}).code, 3);
   EXPECT_EQ(dtrain.Run({"diff", "1", "2", "3"}).code, 2);
 }
 

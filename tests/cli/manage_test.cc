@@ -117,7 +117,7 @@ TEST_P(MisuseTest, ExplainsTheRemedyAndChangesNothing) {
 INSTANTIATE_TEST_SUITE_P(
     CommandLines, MisuseTest,
     testing::Values(
-        Misuse{{"archive", "x"}, "'x' is not a valid experiment ID"},
+        Misuse{{"archive", "0"}, "'0' is not a valid ID"},
         Misuse{{"archive", "1.1"}, "'1.1' is not a valid experiment ID"},
         Misuse{{"label", "1"}, "give --add LABEL or --remove LABEL"},
         Misuse{{"label", "1", "--add", ""}, "'' is not a label"},
