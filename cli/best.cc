@@ -29,7 +29,32 @@ struct BestOptions : SelectionOptions {
   std::string experiment;
   std::size_t count = 1;
   std::string pareto;
+  std::string sort;
+  bool reverse = false;
 };
+
+// The order in which the best trials are shown, in place of their ranking.
+struct ShownOrder {
+  std::vector<SortKey> keys;
+  bool reverse = false;
+};
+
+// Puts the rows, which are ranked, in the order of --sort and --reverse.
+// `row_of` returns the trial of a row.
+template <typename Listed, typename RowOf>
+void Reorder(const ShownOrder& order, TrialFields& fields, const RowOf& row_of,
+             std::vector<Listed>& rows) {
+  if (order.keys.empty()) {
+    if (order.reverse) std::ranges::reverse(rows);
+    return;
+  }
+  SortRows(
+      order.keys, order.reverse,
+      [&](const Listed& listed, const FieldName& field) {
+        return fields.ValueOf(row_of(listed), field);
+      },
+      rows);
+}
 
 // A trial and its best checkpoint.
 struct ListedTrial {
@@ -74,10 +99,9 @@ bool Meets(const Filter& filter, TrialFields& fields, const TrialRow& trial) {
 
 // Returns the trials with a best validation that meet --filter, best first, at
 // most -n.
-std::vector<ListedTrial> BestTrials(const BestOptions& options,
-                                    const Store& store,
-                                    const ExperimentRow& row,
-                                    const Filter& filter, TrialFields& fields) {
+std::vector<ListedTrial> BestTrials(
+    const BestOptions& options, const Store& store, const ExperimentRow& row,
+    const Filter& filter, const ShownOrder& order, TrialFields& fields) {
   auto trials = ListTrials(store, row, fields.parts());
   std::erase_if(trials, [&](const TrialRow& trial) {
     return !trial.best || !Meets(filter, fields, trial);
@@ -98,6 +122,10 @@ std::vector<ListedTrial> BestTrials(const BestOptions& options,
          .saved = std::move(saved),
          .storage = there == checkpoints.end() ? "" : there->storage});
   }
+  Reorder(
+      order, fields,
+      [](const ListedTrial& trial) -> const TrialRow& { return trial.row; },
+      best);
   return best;
 }
 
@@ -254,11 +282,15 @@ Listing<ParetoTrial> ParetoListing(const ExperimentDetail& detail,
 
 int PrintPareto(const BestOptions& options, const Store& store,
                 const ExperimentDetail& detail, const Filter& filter,
-                TrialFields& fields, const GlobalOptions& globals) {
+                const ShownOrder& order, TrialFields& fields,
+                const GlobalOptions& globals) {
   const auto goals = ParseGoals(options.pareto, detail.row);
   std::size_t left_out = 0;
-  const auto front =
-      ParetoTrials(store, detail, goals, filter, fields, left_out);
+  auto front = ParetoTrials(store, detail, goals, filter, fields, left_out);
+  Reorder(
+      order, fields,
+      [](const ParetoTrial& trial) -> const TrialRow& { return trial.row; },
+      front);
   nlohmann::json axes = nlohmann::json::array();
   for (const MetricGoal& goal : goals) {
     axes.push_back({{"metric", goal.metric},
@@ -326,11 +358,16 @@ int Best(const BestOptions& options, const GlobalOptions& globals) {
   const FieldNames names = NamesOf(fields);
   const Filter filter = ParseFilter(options, names);
   const auto columns = ParseColumns(options, names);
+  const ShownOrder order{
+      .keys = ParseTrialKeys(options.sort, options.reverse, names, detail.row,
+                             fields, globals),
+      .reverse = options.reverse};
   for (const std::string& note : fields.notes()) Say(globals, "note: " + note);
   if (!options.pareto.empty()) {
-    return PrintPareto(options, store, detail, filter, fields, globals);
+    return PrintPareto(options, store, detail, filter, order, fields, globals);
   }
-  const auto rows = BestTrials(options, store, detail.row, filter, fields);
+  const auto rows =
+      BestTrials(options, store, detail.row, filter, order, fields);
   if (rows.empty() && !options.json) {
     ExplainNone(options, detail.row, globals);
   }
@@ -352,10 +389,18 @@ CommandRun SetUpBest(CLI::App& app) {
   auto options = std::make_shared<BestOptions>();
   AddOption(app, "EXP", options->experiment, "Experiment ID (3)").Required();
   const CliOption count =
-      AddOption(app, "-n", options->count, "Show at most N trials")
+      AddOption(app, "-n,--limit", options->count,
+                "Show the N best trials by the searcher's metric (0: all)")
           .TypeName("N")
-          .AtLeast(1)
+          .AtLeast(0)
           .ShowDefault();
+  AddOption(app, "--sort", options->sort,
+            "Order in which these N are shown, as in trials; it does not "
+            "choose them")
+      .TypeName("NAMES")
+      .Suggests({"best", "rung"})
+      .Completes(ValueKind::kMetric);
+  AddFlag(app, "--reverse", options->reverse, "Reverse the order");
   AddOption(app, "--pareto", options->pareto,
             "Show the Pareto front of 2 to 4 metrics")
       .TypeName("M1:max,M2:min")

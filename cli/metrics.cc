@@ -1,13 +1,17 @@
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <cstdint>
+#include <functional>
 #include <iomanip>
 #include <iostream>
 #include <memory>
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
-#include "cli/output.h"
+#include "cli/selection.h"
 #include "engine/app/stores.h"
+#include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/report/format.h"
 #include "engine/report/json_view.h"
@@ -15,34 +19,234 @@
 namespace dtrain {
 namespace {
 
-struct MetricsOptions : TableOptions {
+struct MetricsOptions : SelectionOptions {
   std::string target;
   std::string kind;
   std::string name;
   bool superseded = false;
+  std::string sort;
+  bool reverse = false;
+  std::size_t limit = 0;
 };
 
-// Rows are printed as they are read: there may be millions.
-void PrintMetricsJson(const Store& store, const MetricQuery& query) {
+// A column of the reported values.
+struct MetricColumn {
+  std::string_view name;
+  FieldKind kind;
+  FieldValue (*value)(const MetricRow& row);
+};
+
+constexpr std::array kColumns = {
+    MetricColumn{
+        "trial", FieldKind::kText,
+        [](const MetricRow& row) -> FieldValue { return ToString(row.trial); }},
+    MetricColumn{"number", FieldKind::kNumber,
+                 [](const MetricRow& row) -> FieldValue {
+                   return static_cast<double>(row.trial.number);
+                 }},
+    MetricColumn{"kind", FieldKind::kText,
+                 [](const MetricRow& row) -> FieldValue {
+                   return std::string(MetricKindName(row.kind));
+                 }},
+    MetricColumn{"batches", FieldKind::kNumber,
+                 [](const MetricRow& row) -> FieldValue {
+                   return static_cast<double>(row.batches);
+                 }},
+    MetricColumn{"epoch", FieldKind::kNumber,
+                 [](const MetricRow& row) -> FieldValue { return row.epoch; }},
+    MetricColumn{"name", FieldKind::kText,
+                 [](const MetricRow& row) -> FieldValue { return row.name; }},
+    MetricColumn{"value", FieldKind::kNumber,
+                 [](const MetricRow& row) -> FieldValue { return row.value; }},
+    MetricColumn{"time", FieldKind::kTime,
+                 [](const MetricRow& row) -> FieldValue { return row.time; }},
+    MetricColumn{"run", FieldKind::kNumber,
+                 [](const MetricRow& row) -> FieldValue {
+                   if (row.run == 0) return std::monostate();
+                   return static_cast<double>(row.run);
+                 }},
+    MetricColumn{"superseded", FieldKind::kText,
+                 [](const MetricRow& row) -> FieldValue {
+                   return std::string(row.superseded ? "true" : "false");
+                 }}};
+
+FieldValue ValueOf(const MetricRow& row, const FieldName& field) {
+  return std::ranges::find(kColumns, field.name, &MetricColumn::name)
+      ->value(row);
+}
+
+// The texts that a column can have; none if there are too many or any.
+std::vector<std::string> WordsOf(const Store& store, const MetricQuery& query,
+                                 std::string_view column) {
+  std::vector<std::string> words;
+  if (column == "kind") return {"training", "validation"};
+  if (column == "superseded") return {"true", "false"};
+  if (column == "name") return store.MetricNames(query.experiment);
+  if (column != "trial") return {};
+  for (const TrialRow& row : store.Trials(
+           query.experiment, {.hparams = false, .checkpoints = false})) {
+    words.push_back(ToString(row.id));
+  }
+  return words;
+}
+
+ResolvedField ResolveColumn(const Store& store, const MetricQuery& query,
+                            const FieldName& field) {
+  const auto column =
+      std::ranges::find(kColumns, field.name, &MetricColumn::name);
+  const bool known =
+      field.function == FieldFunction::kNone && column != kColumns.end();
+  if (known) {
+    return {.kind = column->kind, .words = WordsOf(store, query, column->name)};
+  }
+  std::vector<std::string> names;
+  for (const MetricColumn& one : kColumns) names.emplace_back(one.name);
+  const std::string text = field.Text();
+  const std::string guess = DidYouMean(text, names);
+  throw Error(ErrorKind::kNotFound,
+              "reported values have no column '" + text + "'" +
+                  (guess.empty() ? ";" : guess) +
+                  " columns: " + Join(names, ", ") +
+                  "; 'dtrain trials' filters by hyperparameters");
+}
+
+FieldNames NamesOf(const Store& store, const MetricQuery& query,
+                   Timestamp now) {
+  const auto resolve = [&store, &query](const FieldName& field) {
+    return ResolveColumn(store, query, field);
+  };
+  return {.context =
+              [resolve, now](const std::string& option) {
+                return QueryContext{
+                    .option = option, .resolve = resolve, .now = now};
+              },
+          .expand =
+              [resolve](const std::string& pattern) -> std::vector<FieldName> {
+            (void)resolve({.name = pattern});
+            return {};
+          }};
+}
+
+// Trials are ordered by their numbers, not by their texts.
+std::vector<SortKey> KeysOf(const MetricsOptions& options,
+                            const FieldNames& names) {
+  if (options.sort.empty()) return {};
+  auto keys = ParseSortKeys(options.sort, names.context("--sort"));
+  for (SortKey& key : keys) {
+    if (key.field.name == "trial") key.field.name = "number";
+  }
+  return keys;
+}
+
+// The rows that the options select, in their order.
+class MetricRows {
+ public:
+  MetricRows(const Store& store, const MetricQuery& query,
+             const MetricsOptions& options, const FieldNames& names)
+      : store_(store),
+        query_(query),
+        options_(options),
+        filter_(ParseFilter(options, names)),
+        keys_(KeysOf(options, names)) {}
+
+  // Rows are passed on as they are read, since there may be millions, unless
+  // they are in another order than the store's.
+  void ForEach(const std::function<void(const MetricRow&)>& row) const {
+    std::size_t left = options_.limit == 0 ? SIZE_MAX : options_.limit;
+    const auto pass_on = [&](const MetricRow& one) {
+      if (left == 0) return;
+      --left;
+      row(one);
+    };
+    if (keys_.empty() && !options_.reverse) return ForEachMatch(pass_on);
+    std::vector<MetricRow> rows;
+    ForEachMatch([&](const MetricRow& one) { rows.push_back(one); });
+    if (options_.reverse) std::ranges::reverse(rows);  // equal ones, too
+    if (!keys_.empty()) SortRows(keys_, options_.reverse, ValueOf, rows);
+    std::ranges::for_each(rows, pass_on);
+  }
+
+ private:
+  void ForEachMatch(const std::function<void(const MetricRow&)>& row) const {
+    store_.ForEachMetric(query_, [&](const MetricRow& one) {
+      const bool matches = filter_.Matches(
+          [&](const FieldName& field) { return ValueOf(one, field); });
+      if (matches) row(one);
+    });
+  }
+
+  const Store& store_;
+  const MetricQuery& query_;
+  const MetricsOptions& options_;
+  const Filter filter_;
+  const std::vector<SortKey> keys_;
+};
+
+using SelectedColumns = std::vector<SelectedColumn>;
+
+void PrintMetricsJson(const MetricRows& rows, bool superseded,
+                      const SelectedColumns& columns) {
   const char* separator = "\n";
   const bool terminal = StdoutIsTerminal();
   std::cout << "{\"metrics\": [";
-  store.ForEachMetric(query, [&](const MetricRow& row) {
+  rows.ForEach([&](const MetricRow& row) {
     nlohmann::json json = MetricJson(row);
-    if (query.superseded) json["superseded"] = row.superseded;
+    if (superseded) json["superseded"] = row.superseded;
+    for (const SelectedColumn& column : columns) {
+      json["columns"][column.field.Text()] =
+          FieldJson(ValueOf(row, column.field));
+    }
     std::cout << separator << DumpJson(json, /*indent=*/-1, terminal);
     separator = ",\n";
   });
   std::cout << "\n]}\n";
 }
 
-void PrintMetricsCsv(const Store& store, const MetricQuery& query) {
+void PrintColumnsCsv(const MetricRows& rows, const SelectedColumns& columns,
+                     Timestamp now) {
+  const bool terminal = StdoutIsTerminal();
+  std::vector<std::string> cells;
+  for (const SelectedColumn& column : columns) {
+    cells.push_back(column.field.Text());
+  }
+  std::cout << CsvLine(cells, terminal);
+  rows.ForEach([&](const MetricRow& row) {
+    cells.clear();
+    for (const SelectedColumn& column : columns) {
+      cells.push_back(FieldCell(ValueOf(row, column.field), column.kind,
+                                /*local=*/false, now)
+                          .raw);
+    }
+    std::cout << CsvLine(cells, terminal);
+  });
+}
+
+void PrintColumnsText(const MetricRows& rows, const SelectedColumns& columns,
+                      Timestamp now, const GlobalOptions& globals) {
+  std::vector<Column> heads;
+  for (const SelectedColumn& column : columns) {
+    heads.push_back(FieldColumn(column.field, column.kind));
+  }
+  Table table(std::move(heads));
+  const bool local = StdoutIsTerminal();
+  rows.ForEach([&](const MetricRow& row) {
+    std::vector<Cell> cells;
+    for (const SelectedColumn& column : columns) {
+      cells.push_back(
+          FieldCell(ValueOf(row, column.field), column.kind, local, now));
+    }
+    table.AddRow(std::move(cells));
+  });
+  PrintTable(table, Format::kText, globals);
+}
+
+void PrintMetricsCsv(const MetricRows& rows, bool superseded) {
   const bool terminal = StdoutIsTerminal();
   std::vector<std::string> cells = {"trial", "kind",  "batches", "epoch",
                                     "name",  "value", "time"};
-  if (query.superseded) cells.push_back("superseded");
+  if (superseded) cells.push_back("superseded");
   std::cout << CsvLine(cells, terminal);
-  store.ForEachMetric(query, [&](const MetricRow& row) {
+  rows.ForEach([&](const MetricRow& row) {
     cells = {ToString(row.trial),
              std::string(MetricKindName(row.kind)),
              std::to_string(row.batches),
@@ -50,14 +254,15 @@ void PrintMetricsCsv(const Store& store, const MetricQuery& query) {
              row.name,
              FormatNumber(row.value),
              FormatTimestamp(row.time)};
-    if (query.superseded) cells.push_back(row.superseded ? "true" : "false");
+    if (superseded) cells.push_back(row.superseded ? "true" : "false");
     std::cout << CsvLine(cells, terminal);
   });
 }
 
-void PrintMetricsText(const Store& store, const MetricQuery& query) {
+void PrintMetricsText(const Store& store, std::int64_t experiment,
+                      const MetricRows& rows) {
   std::size_t width = 4;
-  for (const std::string& name : store.MetricNames(query.experiment)) {
+  for (const std::string& name : store.MetricNames(experiment)) {
     width = std::max(width, DisplayWidth(EscapeForTerminal(name)));
   }
   const auto print = [&](const std::string& trial, std::string_view kind,
@@ -71,10 +276,10 @@ void PrintMetricsText(const Store& store, const MetricQuery& query) {
               << std::string(width - std::min(width, used), ' ') << "  "
               << std::setw(12) << value << "  " << time << '\n';
   };
-  std::string count = CountColumn(store, query.experiment, Format::kText);
+  std::string count = CountColumn(store, experiment, Format::kText);
   std::ranges::transform(count, count.begin(), ::toupper);
   print("TRIAL", "KIND", count, "EPOCH", "NAME", "VALUE", "TIME");
-  store.ForEachMetric(query, [&](const MetricRow& row) {
+  rows.ForEach([&](const MetricRow& row) {
     print(ToString(row.trial), MetricKindName(row.kind),
           std::to_string(row.batches), FormatMetric(row.epoch),
           EscapeForTerminal(row.name), FormatMetric(row.value),
@@ -91,15 +296,27 @@ int ShowMetrics(const MetricsOptions& options, const GlobalOptions& globals) {
   if (options.kind == "validation") query.kind = MetricKind::kValidation;
   if (!options.name.empty()) query.name = options.name;
   query.superseded = options.superseded;
+  const Timestamp now = Clock::System().now();
+  const FieldNames names = NamesOf(store, query, now);
+  const SelectedColumns columns = ParseColumns(options, names);
+  const MetricRows rows(store, query, options, names);
   switch (options.format()) {
     case Format::kJson:
-      PrintMetricsJson(store, query);
+      PrintMetricsJson(rows, options.superseded, columns);
       break;
     case Format::kCsv:
-      PrintMetricsCsv(store, query);
+      if (columns.empty()) {
+        PrintMetricsCsv(rows, options.superseded);
+      } else {
+        PrintColumnsCsv(rows, columns, now);
+      }
       break;
     case Format::kText:
-      PrintMetricsText(store, query);
+      if (columns.empty()) {
+        PrintMetricsText(store, target.experiment, rows);
+      } else {
+        PrintColumnsText(rows, columns, now, globals);
+      }
       break;
   }
   return kExitDone;
@@ -121,6 +338,18 @@ CommandRun SetUpMetrics(CLI::App& app) {
       .Completes(ValueKind::kMetric);
   AddFlag(app, "--superseded", options->superseded,
           "Include values that a restart has superseded");
+  AddOption(app, "--sort", options->sort,
+            "Sort by columns; -NAME: largest first (default: by trial, kind, "
+            "batches and name)")
+      .TypeName("NAMES")
+      .Suggests({"trial", "kind", "batches", "epoch", "name", "value", "time"});
+  AddFlag(app, "--reverse", options->reverse, "Reverse the order");
+  AddOption(app, "--limit", options->limit, "Print at most N (0: all)")
+      .TypeName("N")
+      .AtLeast(0)
+      .ShowDefault();
+  AddSelectionOptions(app, *options, "name == loss and value < 0.1",
+                      "Print these columns instead of all");
   AddTableOptions(app, *options);
   SetHelp(app,
           {.exits = ReaderExits(),

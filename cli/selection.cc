@@ -39,13 +39,12 @@ Cell HparamCell(const nlohmann::json& hparams, const std::string& name) {
 }
 
 void AddSelectionOptions(CLI::App& app, SelectionOptions& options,
-                         const std::string& example) {
+                         const std::string& example,
+                         const std::string& columns) {
   AddOption(app, "--filter", options.filter,
             "Only rows that match EXPR, e.g. '" + example + "'")
       .TypeName("EXPR");
-  AddOption(app, "--columns", options.columns,
-            "Show these columns, hyperparameters (hp.*) and metrics")
-      .TypeName("NAMES");
+  AddOption(app, "--columns", options.columns, columns).TypeName("NAMES");
 }
 
 void AddTrialFilter(CLI::App& app, std::string& filter) {
@@ -82,6 +81,58 @@ FieldNames NamesOf(ExperimentFields& fields) { return NamesIn(fields); }
 Filter ParseFilter(const SelectionOptions& options, const FieldNames& names) {
   if (options.filter.empty()) return {};
   return Filter::Parse(options.filter, names.context("--filter"));
+}
+
+namespace {
+
+void AddKey(const SortKey& key, const ExperimentRow& experiment,
+            std::vector<SortKey>& keys) {
+  const FieldName best{.name = "best"};
+  const bool plain = key.field.function == FieldFunction::kNone;
+  const std::string& name = key.field.name;
+  if (plain && (name == "best" || name == experiment.metric)) {
+    keys.push_back(
+        {.field = best,
+         .descending = key.descending || !experiment.smaller_is_better});
+  } else if (plain && name == "rung") {
+    keys.push_back({.field = key.field, .descending = true});
+    keys.push_back(
+        {.field = best, .descending = !experiment.smaller_is_better});
+  } else if (plain && name == "id") {
+    // As texts, 3.10 would come before 3.2.
+    keys.push_back({.field = {.name = "number"}, .descending = key.descending});
+  } else {
+    keys.push_back(key);
+  }
+}
+
+void NoteOrder(const SortKey& key, const ExperimentRow& experiment,
+               TrialFields& fields, const GlobalOptions& globals) {
+  const bool known = !fields.IsMetric(key.field) || key.descending ||
+                     key.field.Text() == experiment.metric;
+  if (known) return;
+  Say(globals, "note: sorted by " + key.field.Text() +
+                   ", the smallest value first; --reverse shows the largest "
+                   "first");
+}
+
+}  // namespace
+
+std::vector<SortKey> ParseTrialKeys(const std::string& sort, bool reverse,
+                                    const FieldNames& names,
+                                    const ExperimentRow& experiment,
+                                    TrialFields& fields,
+                                    const GlobalOptions& globals) {
+  std::vector<SortKey> keys;
+  if (sort.empty()) return keys;
+  for (const SortKey& key : ParseSortKeys(sort, names.context("--sort"))) {
+    AddKey(key, experiment, keys);
+    if (!reverse && keys.size() == 1) {
+      NoteOrder(key, experiment, fields, globals);
+    }
+  }
+  for (const SortKey& key : keys) (void)fields.Resolve(key.field);
+  return keys;
 }
 
 std::vector<SelectedColumn> ParseColumns(const SelectionOptions& options,

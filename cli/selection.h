@@ -17,6 +17,7 @@ namespace dtrain {
 
 class ExperimentFields;
 class TrialFields;
+struct ExperimentRow;
 
 /// `--filter` and `--columns`.
 struct SelectionOptions : TableOptions {
@@ -24,9 +25,11 @@ struct SelectionOptions : TableOptions {
   std::string columns;
 };
 
-/// Adds --filter, whose help shows `example`, and --columns.
-void AddSelectionOptions(CLI::App& app, SelectionOptions& options,
-                         const std::string& example);
+/// Adds --filter, whose help shows `example`, and --columns with this help.
+void AddSelectionOptions(
+    CLI::App& app, SelectionOptions& options, const std::string& example,
+    const std::string& columns =
+        "Show these columns, hyperparameters (hp.*) and metrics");
 
 /// Adds --filter of a command that shows whole experiments.
 void AddTrialFilter(CLI::App& app, std::string& filter);
@@ -49,6 +52,17 @@ FieldNames NamesOf(ExperimentFields& fields);
 
 /// Returns the condition of --filter; without one it is true for every row.
 Filter ParseFilter(const SelectionOptions& options, const FieldNames& names);
+
+/// Returns the keys of --sort for trials, with the parts of rows that they need
+/// resolved. Without a minus sign `best` and the searcher's metric put the best
+/// trial first, and `rung` the highest, then the best one. A note says which
+/// end of another metric comes first: whether that is the better one is
+/// unknown.
+std::vector<SortKey> ParseTrialKeys(const std::string& sort, bool reverse,
+                                    const FieldNames& names,
+                                    const ExperimentRow& experiment,
+                                    TrialFields& fields,
+                                    const GlobalOptions& globals);
 
 /// A column that --columns names.
 struct SelectedColumn {

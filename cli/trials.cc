@@ -24,38 +24,6 @@ struct TrialsOptions : SelectionOptions {
   std::size_t limit = 0;
 };
 
-// Adds a key of --sort. Without a minus sign `best` and the searcher's metric
-// put the best trial first, and `rung` the highest, then the best one.
-void AddKey(const SortKey& key, const ExperimentRow& experiment,
-            std::vector<SortKey>& keys) {
-  const FieldName best{.name = "best"};
-  const bool plain = key.field.function == FieldFunction::kNone;
-  const std::string& name = key.field.name;
-  if (plain && (name == "best" || name == experiment.metric)) {
-    keys.push_back(
-        {.field = best,
-         .descending = key.descending || !experiment.smaller_is_better});
-  } else if (plain && name == "rung") {
-    keys.push_back({.field = key.field, .descending = true});
-    keys.push_back(
-        {.field = best, .descending = !experiment.smaller_is_better});
-  } else {
-    keys.push_back(key);
-  }
-}
-
-// Says which end of another metric than the searcher's comes first: whether
-// that is the better one is unknown.
-void NoteOrder(const SortKey& key, const ExperimentRow& experiment,
-               TrialFields& fields, const GlobalOptions& globals) {
-  const bool known = !fields.IsMetric(key.field) || key.descending ||
-                     key.field.Text() == experiment.metric;
-  if (known) return;
-  Say(globals, "note: sorted by " + key.field.Text() +
-                   ", the smallest value first; --reverse shows the largest "
-                   "first");
-}
-
 // Returns the trials that --filter, --sort and --limit select, with all parts.
 std::vector<TrialRow> SelectTrials(const TrialsOptions& options,
                                    const Store& store,
@@ -63,17 +31,8 @@ std::vector<TrialRow> SelectTrials(const TrialsOptions& options,
                                    const FieldNames& names, TrialFields& fields,
                                    const GlobalOptions& globals) {
   const Filter filter = ParseFilter(options, names);
-  std::vector<SortKey> keys;
-  if (!options.sort.empty()) {
-    for (const SortKey& key :
-         ParseSortKeys(options.sort, names.context("--sort"))) {
-      AddKey(key, detail.row, keys);
-      if (!options.reverse && keys.size() == 1) {
-        NoteOrder(key, detail.row, fields, globals);
-      }
-    }
-    (void)fields.Resolve({.name = "best"});
-  }
+  const auto keys = ParseTrialKeys(options.sort, options.reverse, names,
+                                   detail.row, fields, globals);
   auto rows = ListTrials(store, detail.row, fields.parts());
   std::erase_if(rows, [&](const TrialRow& row) {
     return !filter.Matches(

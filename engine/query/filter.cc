@@ -12,6 +12,7 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <span>
 #include <utility>
 
 #include <strings.h>
@@ -65,6 +66,14 @@ std::optional<double> BytesOf(const std::string& text) {
     scale *= 1000;
   }
   return std::nullopt;
+}
+
+// "a, b, c", of many only the first.
+std::string FirstWords(const std::vector<std::string>& words) {
+  constexpr std::size_t kMaxWords = 20;
+  if (words.size() <= kMaxWords) return Join(words, ", ");
+  return Join(std::span(words).first(kMaxWords), ", ") + ", ... (" +
+         std::to_string(words.size()) + ")";
 }
 
 template <typename T>
@@ -397,12 +406,13 @@ class FilterParser {
     if (field.words.empty() || std::ranges::any_of(field.words, is_it)) return;
     std::string upper = token.text;
     for (char& c : upper) c = static_cast<char>(std::toupper(c));
+    const std::string guess = DidYouMean(token.text, field.words);
     tokens_.Fail(ErrorKind::kUsage,
                  "'" + comparison.field.Text() + "' is never '" + token.text +
                      "', found",
                  token.begin,
-                 "it is one of " + Join(field.words, ", ") +
-                     DidYouMean(upper, field.words));
+                 "it is one of " + FirstWords(field.words) +
+                     (guess.empty() ? DidYouMean(upper, field.words) : guess));
   }
 
   static std::optional<CompareOp> OperatorOf(const Token& token) {

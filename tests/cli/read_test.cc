@@ -122,6 +122,45 @@ TEST_F(ReadTest, PrintsSelectedMetrics) {
   EXPECT_EQ(dtrain_.Run({"metrics", "1", "--kind", "test"}).code, 2);
 }
 
+TEST_F(ReadTest, FiltersAndSortsMetrics) {
+  const auto csv = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"metrics", "1", "--csv"});
+    return dtrain_.Run(arguments).out;
+  };
+  EXPECT_EQ(csv({"--filter", "name == loss and value < 1", "--columns",
+                 "number,batches,value", "--sort=-value"}),
+            "number,batches,value\r\n1,100,0.75\r\n2,100,0.25\r\n");
+  EXPECT_EQ(csv({"--filter", "trial == 1.2 and kind == training", "--columns",
+                 "trial,kind,value"}),
+            "trial,kind,value\r\n1.2,training,1.25\r\n");
+  EXPECT_EQ(csv({"--filter", "value is null", "--columns", "batches,value"}),
+            "batches,value\r\n200,NaN\r\n");
+  EXPECT_EQ(csv({"--columns", "name", "--limit", "1", "--reverse"}),
+            "name\r\nloss\r\n");
+  EXPECT_EQ(csv({"--columns", "value", "--limit", "2", "--sort", "value"}),
+            "value\r\n0.25\r\n0.25\r\n");
+  const auto rows =
+      dtrain_
+          .Run({"metrics", "1", "--json", "--columns", "run", "--limit", "1"})
+          .Json()["metrics"];
+  EXPECT_EQ(rows[0]["columns"], (nlohmann::json{{"run", nullptr}}));
+  EXPECT_EQ(rows[0]["trial"], "1.1");
+}
+
+TEST_F(ReadTest, RefusesNamesThatMetricsLack) {
+  const CliResult result =
+      dtrain_.Run({"metrics", "1", "--filter", "hp.lr < 1"});
+  EXPECT_EQ(result.code, 3);
+  EXPECT_THAT(result.err, HasSubstr("reported values have no column 'hp.lr'"));
+  EXPECT_THAT(result.err, HasSubstr("columns: trial, number, kind, batches,"));
+  EXPECT_EQ(dtrain_.Run({"metrics", "1", "--columns", "hp.*"}).code, 3);
+  // An empty result would look like an answer.
+  EXPECT_THAT(dtrain_.Run({"metrics", "1", "--filter", "name == los"}).err,
+              HasSubstr("'name' is never 'los'"));
+  EXPECT_THAT(dtrain_.Run({"metrics", "1", "--filter", "trial == 2"}).err,
+              HasSubstr("it is one of 1.1, 1.2"));
+}
+
 TEST_F(ReadTest, PrintsMetricsAsText) {
   EXPECT_THAT(dtrain_.Run({"metrics", "1.2", "--name", "accuracy"}).out,
               HasSubstr("1.2  validation        100       0.5  accuracy"

@@ -150,7 +150,15 @@ INSTANTIATE_TEST_SUITE_P(
                        {"4.3", "4.2"}},
         TrialSelection{{"best", "4", "-n", "9", "--filter", "speed > 2100"},
                        {"4.3"}},
-        TrialSelection{{"best", "1", "--filter", "state == ERROR"}, {"1.1"}}));
+        TrialSelection{{"best", "1", "--filter", "state == ERROR"}, {"1.1"}},
+        // --sort orders the best trials and does not choose them.
+        TrialSelection{{"best", "4", "-n", "2"}, {"4.2", "4.3"}},
+        TrialSelection{{"best", "4", "--limit", "2", "--sort", "-number"},
+                       {"4.3", "4.2"}},
+        TrialSelection{{"best", "4", "-n", "0", "--reverse"},
+                       {"4.1", "4.3", "4.2"}},
+        TrialSelection{{"best", "4", "-n", "0", "--sort", "speed", "--reverse"},
+                       {"4.3", "4.2", "4.1"}}));
 
 TEST_F(TableCommandsTest, ShowsTheColumnsAskedFor) {
   EXPECT_EQ(dtrain_
