@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include "engine/analysis/search_axes.h"
@@ -167,12 +168,17 @@ std::vector<std::string> HparamNames(const nlohmann::json& config,
   return names;
 }
 
+FieldValue HparamValue(const nlohmann::json& value) {
+  if (value.is_null() || value.is_discarded()) return std::monostate();
+  if (value.is_number()) return value.get<double>();
+  if (value.is_string()) return value.get<std::string>();
+  return FormatValue(value);
+}
+
 FieldValue HparamValue(const nlohmann::json& hparams, const std::string& name) {
   const nlohmann::json* value = FindMember(hparams, name);
-  if (value == nullptr || value->is_null()) return std::monostate();
-  if (value->is_number()) return value->get<double>();
-  if (value->is_string()) return value->get<std::string>();
-  return FormatValue(*value);
+  if (value == nullptr) return std::monostate();
+  return HparamValue(*value);
 }
 
 std::vector<TrialRow> WithAllParts(const Store& store,
@@ -296,7 +302,9 @@ ResolvedField TrialFields::Resolve(const FieldName& field) {
       return {.kind = kind, .words = StateNames()};
     }
     case Meaning::kHparam:
-      parts_.hparams = true;
+      if (std::ranges::count(named_hparams_, place.name) == 0) {
+        named_hparams_.push_back(place.name);
+      }
       return {FieldKind::kAny};
     case Meaning::kMetric:
       break;
@@ -332,7 +340,7 @@ FieldValue TrialFields::ValueOf(const TrialRow& row, const FieldName& field) {
     case Meaning::kColumn:
       return FindColumn(place.name)->value(row, now_);
     case Meaning::kHparam:
-      return HparamValue(row.hparams, place.name);
+      return HparamOf(row, place.name);
     case Meaning::kMetric:
       break;
   }
@@ -346,6 +354,30 @@ FieldValue TrialFields::ValueOf(const TrialRow& row, const FieldName& field) {
   const auto found = values.find(row.id.number);
   if (found == values.end()) return std::monostate();
   return found->second;
+}
+
+FieldValue TrialFields::HparamOf(const TrialRow& row, const std::string& name) {
+  if (!row.hparams.is_null()) return HparamValue(row.hparams, name);
+  if (read_hparams_ < named_hparams_.size()) ReadHparams();
+  const auto values = hparam_values_.find(row.id.number);
+  if (values == hparam_values_.end()) return std::monostate();
+  const auto index = std::ranges::find(named_hparams_, name);
+  return values
+      ->second[static_cast<std::size_t>(index - named_hparams_.begin())];
+}
+
+void TrialFields::ReadHparams() {
+  hparam_values_.clear();
+  store_.ForEachHparams(
+      experiment_.row.id, named_hparams_,
+      [&](std::int64_t trial, std::span<const nlohmann::json> values) {
+        std::vector<FieldValue> own;
+        own.reserve(values.size());
+        for (const auto& value : values) own.push_back(HparamValue(value));
+        hparam_values_.emplace_hint(hparam_values_.end(), trial,
+                                    std::move(own));
+      });
+  read_hparams_ = named_hparams_.size();
 }
 
 const TrialFields::Values& TrialFields::ValuesOf(const FieldName& field,

@@ -59,6 +59,8 @@ class TrialFields {
   bool HasMetric(const std::string& name);
   bool HasHparam(const std::string& name);
   [[noreturn]] void FailUnknown(const std::string& name);
+  FieldValue HparamOf(const TrialRow& row, const std::string& name);
+  void ReadHparams();
   const Values& ValuesOf(const FieldName& field, const std::string& metric);
   Values ReadAt(const FieldName& field, const std::string& metric) const;
   std::string Spark(std::int64_t trial, const std::string& metric) const;
@@ -73,6 +75,11 @@ class TrialFields {
   std::optional<std::vector<std::string>> hparams_;
   std::map<FieldName, Place> places_;
   std::map<FieldName, Values> values_;
+  // Hyperparameters that fields name, and their values in each trial, for rows
+  // that were read without them.
+  std::vector<std::string> named_hparams_;
+  std::size_t read_hparams_ = 0;  // the first of these that are read
+  std::map<std::int64_t, std::vector<FieldValue>> hparam_values_;
   std::vector<std::string> notes_;
 };
 
@@ -82,7 +89,9 @@ std::vector<std::string> HparamNames(const nlohmann::json& config,
                                      bool searched);
 
 /// Returns the value of a hyperparameter as a field: numbers, texts, and other
-/// JSON as its text.
+/// JSON as its text; none for null and a discarded value.
+FieldValue HparamValue(const nlohmann::json& value);
+/// Returns that of the hyperparameter `name`; none if there is none.
 FieldValue HparamValue(const nlohmann::json& hparams, const std::string& name);
 
 /// Reads the rows of the same trials again, with all parts.

@@ -224,22 +224,23 @@ constexpr const char* kLastValues =
     "WHERE n.name = ?5 AND t.experiment = ?1 AND t.number BETWEEN ?2 AND ?3";
 
 // Infinities count as such; NaN, which is NULL here, is left out. 9e999 is
-// SQLite's infinity.
+// SQLite's infinity. A subquery for each trial is faster than GROUP BY, and so
+// is the test for an ordinary number before the others.
 constexpr const char* kMinValues =
-    "SELECT t.number, min(CASE m.special WHEN 2 THEN 9e999 WHEN 3 THEN -9e999 "
-    "ELSE m.value END) AS v, 0 FROM metric_names n CROSS JOIN trials t "
-    "CROSS JOIN metrics m ON m.trial = t.id AND m.kind = ?4 AND m.name = n.id "
-    "AND m.superseded = 0 AND m.batches <= ?6 WHERE n.name = ?5 AND "
-    "t.experiment = ?1 AND t.number BETWEEN ?2 AND ?3 GROUP BY t.number "
-    "HAVING v IS NOT NULL";
+    "SELECT t.number, (SELECT min(CASE m.special WHEN 0 THEN m.value WHEN 2 "
+    "THEN 9e999 WHEN 3 THEN -9e999 END) FROM metrics m WHERE m.trial = t.id "
+    "AND m.kind = ?4 AND m.name = n.id AND m.superseded = 0 AND m.batches <= "
+    "?6), "
+    "0 FROM metric_names n CROSS JOIN trials t WHERE n.name = ?5 AND "
+    "t.experiment = ?1 AND t.number BETWEEN ?2 AND ?3";
 
 constexpr const char* kMaxValues =
-    "SELECT t.number, max(CASE m.special WHEN 2 THEN 9e999 WHEN 3 THEN -9e999 "
-    "ELSE m.value END) AS v, 0 FROM metric_names n CROSS JOIN trials t "
-    "CROSS JOIN metrics m ON m.trial = t.id AND m.kind = ?4 AND m.name = n.id "
-    "AND m.superseded = 0 AND m.batches <= ?6 WHERE n.name = ?5 AND "
-    "t.experiment = ?1 AND t.number BETWEEN ?2 AND ?3 GROUP BY t.number "
-    "HAVING v IS NOT NULL";
+    "SELECT t.number, (SELECT max(CASE m.special WHEN 0 THEN m.value WHEN 2 "
+    "THEN 9e999 WHEN 3 THEN -9e999 END) FROM metrics m WHERE m.trial = t.id "
+    "AND m.kind = ?4 AND m.name = n.id AND m.superseded = 0 AND m.batches <= "
+    "?6), "
+    "0 FROM metric_names n CROSS JOIN trials t WHERE n.name = ?5 AND "
+    "t.experiment = ?1 AND t.number BETWEEN ?2 AND ?3";
 
 const char* ValuesOf(MetricPick pick) {
   switch (pick) {
@@ -268,6 +269,7 @@ std::map<std::int64_t, double> Store::TrialMetric(
     while (query.executeStep()) {
       Columns columns(query);
       const std::int64_t number = columns.Int();
+      if (query.isColumnNull(1) && query.getColumn(2).getInt() == 0) continue;
       values.emplace_hint(values.end(), number, columns.Special());
     }
     return values;
