@@ -533,6 +533,30 @@ class PageTest(BrowserTest):
         self.assertNotIn("/srv", self.browser.title)
         self.assertEqual(self.browser.find_element(By.TAG_NAME, "h1").text, self.browser.title)
 
+    def test_a_report_of_some_trials_has_no_others(self):
+        run("report", "1", "--html", "some.html", "--filter", "number > 20")
+        wanted = [t for t in self.trials() if int(t["id"].split(".")[1]) > 20]
+        ids = [t["id"] for t in wanted]
+        html = pathlib.Path("some.html").read_text(encoding="utf-8")
+        record = bundle_of(html)[0]["experiments"][0]
+        rows = json.loads(run("metrics", "1", "--json", "--filter",
+                              "number > 20"))["metrics"]
+        self.assertEqual(record["metrics"]["rows"], len(rows))
+        self.open(page=pathlib.Path("some.html").resolve().as_uri())
+        self.assertEqual(self.js("""
+            const {data} = dtrain;
+            return Array.from({length: data.trials.count}, (_, i) => data.idOf(i));"""), ids)
+        summary = self.browser.find_element(By.ID, "summary").text
+        self.assertIn(f"{len(ids)} of {TRIALS} trials match number > 20", summary)
+        best = min(wanted, key=lambda t: t["best"]["value"])
+        self.assertIn(f"in trial {best['id']} ", summary)
+
+    def test_a_reduced_report_has_no_path_of_its_filter(self):
+        run("report", "1", "--html", "few.html", "--redact", "--filter",
+            "hp.kind != '/srv/secret/kind'")
+        html = pathlib.Path("few.html").read_text(encoding="utf-8")
+        self.assertNotIn("/srv/secret", json.dumps(bundle_of(html)[0]) + html)
+
     def test_readers_without_javascript_see_the_best_trials_and_two_plots(self):
         html = pathlib.Path("report.html").read_text(encoding="utf-8")
         noscript = html[html.index("<noscript>"):html.index("</noscript>")]
