@@ -20,6 +20,7 @@
 #include "engine/report/chart.h"
 #include "engine/report/chart_scale.h"
 #include "engine/report/format.h"
+#include "engine/report/svg_shapes.h"
 
 namespace dtrain {
 namespace {
@@ -30,7 +31,6 @@ constexpr double kTitle = 30;
 constexpr double kLegendLine = 18;
 constexpr double kPanelHeight = 510;
 constexpr double kRowHeight = 20;
-constexpr std::size_t kMaxText = 100;
 constexpr std::size_t kMaxLine = 110;
 
 // Points of all coloured curves together, of all faint ones, and of dots; a
@@ -39,77 +39,6 @@ constexpr std::size_t kMaxColumns = 800;  // a pixel each
 constexpr std::size_t kMaxPoints = 7'500;
 constexpr std::size_t kMaxFaintPoints = 6'500;
 constexpr std::size_t kMaxFaintCurves = 200;
-
-// Colours that people with colour vision deficiencies can distinguish (Okabe
-// and Ito, 2008).
-constexpr std::array kColors = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
-                                "#e69f00", "#56b4e9", "#000000", "#999933"};
-// Stroke patterns: of the first eight curves, of the next eight, and so on.
-constexpr std::array kSolidPatterns = {"", "12 3 2 3", "2 2"};
-constexpr std::array kDashedPatterns = {"6 4", "6 2 6 6", "3 6"};
-
-std::string Fixed(double value) {
-  std::array<char, 40> text{};
-  std::snprintf(text.data(), text.size(), "%.1f", value);
-  return text.data();
-}
-
-std::string SvgText(double x, double y, const char* anchor,
-                    const std::string& text, std::size_t width = kMaxText,
-                    const std::string& style = "") {
-  return "<text x=\"" + Fixed(x) + "\" y=\"" + Fixed(y) + "\" text-anchor=\"" +
-         anchor + "\"" + style + ">" +
-         EscapeXml(Truncate(ToValidUtf8(text), width)) + "</text>\n";
-}
-
-std::string SvgLine(double x1, double y1, double x2, double y2,
-                    const std::string& style) {
-  return "<path d=\"M" + Fixed(x1) + " " + Fixed(y1) + "L" + Fixed(x2) + " " +
-         Fixed(y2) + "\" " + style + "/>\n";
-}
-
-const char* ColorOf(const MarkStyle& style) {
-  return style.faint ? "#bbbbbb" : kColors[style.color % kColors.size()];
-}
-
-std::string StrokeOf(const MarkStyle& style) {
-  if (style.faint) return "stroke=\"#bbbbbb\" stroke-width=\"0.7\"";
-  const auto& patterns = style.dashed ? kDashedPatterns : kSolidPatterns;
-  const std::string pattern =
-      patterns[style.color / kColors.size() % patterns.size()];
-  return std::string("stroke=\"") + ColorOf(style) + "\" stroke-width=\"1.5\"" +
-         (pattern.empty() ? "" : " stroke-dasharray=\"" + pattern + "\"");
-}
-
-// Dots at the positions in `path`, each "Mx yh.1": disks, squares and rings for
-// the first eight colours, the next eight, and so on.
-std::string SvgDots(const MarkStyle& style, bool cross,
-                    const std::string& path) {
-  const std::string d = " d=\"" + path + "\"/>\n";
-  if (cross) {
-    return "<path stroke=\"#cc0000\" stroke-width=\"1.5\"" + d;
-  }
-  if (style.faint) {
-    return "<path stroke=\"#888888\" stroke-width=\"4\" "
-           "stroke-linecap=\"round\"" +
-           d;
-  }
-  const std::size_t shape = style.color / kColors.size() % 3;
-  const std::string cap = shape == 1 ? "square" : "round";
-  std::string svg = std::string("<path stroke=\"") + ColorOf(style) +
-                    "\" stroke-width=\"8\" stroke-linecap=\"" + cap + "\"" + d;
-  if (shape == 2) {
-    svg +=
-        "<path stroke=\"white\" stroke-width=\"4\" stroke-linecap=\"round\"" +
-        d;
-  }
-  return svg;
-}
-
-std::string DotPath(double x, double y, bool cross) {
-  if (!cross) return "M" + Fixed(x) + " " + Fixed(y) + "h.1";
-  return "M" + Fixed(x - 4) + " " + Fixed(y - 4) + "l8 8m0-8l-8 8";
-}
 
 // Shade of a cell in ten steps.
 int ShadeStep(double shade) {
@@ -188,11 +117,11 @@ class PanelDrawing {
                      static_cast<std::size_t>(frame_.width / 7));
     }
     std::string svg = chart_.parallel.empty() ? Axes() : ParallelAxes();
-    svg += "<svg x=\"" + Fixed(frame_.left) + "\" y=\"" + Fixed(frame_.top) +
-           "\" width=\"" + Fixed(frame_.width) + "\" height=\"" +
-           Fixed(frame_.height) + "\" viewBox=\"" + Fixed(frame_.left) + " " +
-           Fixed(frame_.top) + " " + Fixed(frame_.width) + " " +
-           Fixed(frame_.height) +
+    svg += "<svg x=\"" + SvgNumber(frame_.left) + "\" y=\"" +
+           SvgNumber(frame_.top) + "\" width=\"" + SvgNumber(frame_.width) +
+           "\" height=\"" + SvgNumber(frame_.height) + "\" viewBox=\"" +
+           SvgNumber(frame_.left) + " " + SvgNumber(frame_.top) + " " +
+           SvgNumber(frame_.width) + " " + SvgNumber(frame_.height) +
            "\" fill=\"none\" stroke-linejoin=\"round\">\n";
     svg += Cells() + Bars();
     svg += Curves(/*faint=*/true) + Dots(/*faint=*/true);
@@ -233,8 +162,8 @@ class PanelDrawing {
                    TextWidth(frame_.width));
     if (chart_.y.label.empty()) return svg;
     return svg + "<g transform=\"translate(" +
-           Fixed(frame_.left - frame_.margin + 16) + " " +
-           Fixed(frame_.Y(0.5)) + ") rotate(-90)\">" +
+           SvgNumber(frame_.left - frame_.margin + 16) + " " +
+           SvgNumber(frame_.Y(0.5)) + ") rotate(-90)\">" +
            SvgText(0, 0, "middle", chart_.y.label, TextWidth(frame_.height)) +
            "</g>\n";
   }
@@ -278,9 +207,9 @@ class PanelDrawing {
       const double height = frame_.Y(scales_.y.Share(cell.bottom)) - y;
       // Written so that a NaN is left out.
       if (!(width > 0 && height > 0)) continue;
-      paths[ShadeStep(cell.shade)] += "M" + Fixed(x) + " " + Fixed(y) + "h" +
-                                      Fixed(width) + "v" + Fixed(height) +
-                                      "h-" + Fixed(width) + "z";
+      paths[ShadeStep(cell.shade)] +=
+          "M" + SvgNumber(x) + " " + SvgNumber(y) + "h" + SvgNumber(width) +
+          "v" + SvgNumber(height) + "h-" + SvgNumber(width) + "z";
     }
     std::string svg;
     for (const auto& [step, path] : paths) {
@@ -321,12 +250,12 @@ class PanelDrawing {
                ++next) {
             to = std::max(to, row[next].end);
           }
-          path += "M" + Fixed(row[i].begin) + " " + Fixed(y) + "h" +
-                  Fixed(std::max(to - row[i].begin, 0.5));
+          path += "M" + SvgNumber(row[i].begin) + " " + SvgNumber(y) + "h" +
+                  SvgNumber(std::max(to - row[i].begin, 0.5));
         }
       }
-      svg += std::string("<path stroke=\"") + ColorOf(style) +
-             "\" stroke-width=\"" + Fixed(BarHeight()) + "\" d=\"" + path +
+      svg += std::string("<path stroke=\"") + SvgColor(style) +
+             "\" stroke-width=\"" + SvgNumber(BarHeight()) + "\" d=\"" + path +
              "\"/>\n";
     }
     return svg;
@@ -362,7 +291,7 @@ class PanelDrawing {
       }
       const std::string path = CurvePath(curve, columns);
       if (path.empty()) continue;
-      svg += "<path " + StrokeOf(curve.style) + " d=\"" + path + "\"/>\n";
+      svg += "<path " + SvgStroke(curve.style) + " d=\"" + path + "\"/>\n";
     }
     return svg;
   }
@@ -372,7 +301,7 @@ class PanelDrawing {
     for (const auto& piece : CurvePieces(curve, scales_, columns)) {
       char command = 'M';
       for (const auto& [x, y] : piece) {
-        path += command + Fixed(frame_.X(x)) + " " + Fixed(frame_.Y(y));
+        path += command + SvgNumber(frame_.X(x)) + " " + SvgNumber(frame_.Y(y));
         command = 'L';
       }
       // A single point would be invisible.
@@ -397,7 +326,7 @@ class PanelDrawing {
         const std::pair pixel(std::llround(place_x / raster),
                               std::llround(place_y / raster));
         if (seen.insert(pixel).second) {
-          path += DotPath(place_x, place_y, dots.cross);
+          path += SvgDotPath(place_x, place_y, dots.cross);
         }
       }
       if (!path.empty()) svg += SvgDots(dots.style, dots.cross, path);
@@ -458,16 +387,16 @@ double RightMargin(const Chart& chart) {
 std::string LegendSample(const LegendEntry& entry, double y) {
   switch (entry.sample) {
     case LegendEntry::Sample::kCurve:
-      return SvgLine(80, y, 120, y, StrokeOf(entry.style));
+      return SvgLine(80, y, 120, y, SvgStroke(entry.style));
     case LegendEntry::Sample::kDot:
-      return SvgDots(entry.style, false, DotPath(100, y, false));
+      return SvgDots(entry.style, false, SvgDotPath(100, y, false));
     case LegendEntry::Sample::kCross:
-      return SvgDots(entry.style, true, DotPath(100, y, true));
+      return SvgDots(entry.style, true, SvgDotPath(100, y, true));
     case LegendEntry::Sample::kBar:
       break;
   }
   return SvgLine(85, y, 115, y,
-                 std::string("stroke=\"") + ColorOf(entry.style) +
+                 std::string("stroke=\"") + SvgColor(entry.style) +
                      "\" stroke-width=\"11\"");
 }
 
@@ -556,9 +485,9 @@ std::string SvgDocument(const Figure& figure, const Detail& detail,
                       " font-size=\"12\" fill=\"#555555\"");
     }
   }
-  const std::string height = Fixed(at + 12);
+  const std::string height = SvgNumber(at + 12);
   return "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " +
-         Fixed(kWidth) + " " + height + "\" width=\"" + Fixed(kWidth) +
+         SvgNumber(kWidth) + " " + height + "\" width=\"" + SvgNumber(kWidth) +
          "\" height=\"" + height +
          "\" font-family=\"sans-serif\" font-size=\"13\">\n"
          "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n" +
