@@ -326,6 +326,12 @@ class FilterParser {
     return LiteralOf(token, field, comparison);
   }
 
+  double Measure(std::optional<double> measure, const Token& token,
+                 const char* expected, const char* hint) const {
+    if (!measure) tokens_.Expected(expected, token.begin, hint);
+    return *measure;
+  }
+
   Literal LiteralOf(const Token& token, const ResolvedField& field,
                     const Comparison& comparison) const {
     Literal literal{.value = token.text, .text = token.text};
@@ -335,26 +341,17 @@ class FilterParser {
       case FieldKind::kTime:
         SetTime(token, comparison, literal);
         return literal;
-      case FieldKind::kDuration: {
-        const auto seconds = quoted || number ? number : SecondsOf(token.text);
-        if (!seconds) {
-          tokens_.Expected("a duration", token.begin,
-                           "write seconds, or a number with m, h or d such "
-                           "as 10m");
-        }
-        literal.value = *seconds;
+      case FieldKind::kDuration:
+        literal.value =
+            Measure(quoted || number ? number : SecondsOf(token.text), token,
+                    "a duration",
+                    "write seconds, or a number with m, h or d such as 10m");
         return literal;
-      }
-      case FieldKind::kBytes: {
-        const auto bytes = quoted || number ? number : BytesOf(token.text);
-        if (!bytes) {
-          tokens_.Expected("a size", token.begin,
-                           "write bytes, or a number with kB, MB or GB such as "
-                           "10MB");
-        }
-        literal.value = *bytes;
+      case FieldKind::kBytes:
+        literal.value = Measure(
+            quoted || number ? number : BytesOf(token.text), token, "a size",
+            "write bytes, or a number with kB, MB or GB such as 10MB");
         return literal;
-      }
       case FieldKind::kNumber:
       case FieldKind::kAny:
         if (number) {

@@ -214,31 +214,59 @@ Chart ParallelChart(const PlotSearch& search, const ChosenAxes& chosen,
   return chart;
 }
 
-}  // namespace
+// What the plots over hyperparameters differ in.
+struct SpacePlot {
+  std::string text;  // of the title
+  LegendEntry::Sample sample = LegendEntry::Sample::kDot;
+  std::size_t max_axes = 0;
+};
 
-Figure ParallelFigure(const PlotData& data, const PlotLook& look) {
-  const PlotMetric& metric = data.metrics.at(0);
-  const PlotSubjects subjects =
-      SubjectsOf(data, look.top, LegendEntry::Sample::kCurve);
+std::vector<Chart> EmptyPanel(std::string why) {
+  Chart chart;
+  chart.empty = std::move(why);
+  return {std::move(chart)};
+}
+
+// Draws the panels of each search that `draw` returns for the search, its
+// chosen axes and the subjects.
+template <typename Draw>
+Figure SpaceFigure(const PlotData& data, const PlotLook& look,
+                   const SpacePlot& plot, const Draw& draw) {
+  const PlotSubjects subjects = SubjectsOf(data, look.top, plot.sample);
   Figure figure{.title = "", .panels = {}, .legend = subjects.legend};
-  std::vector<std::string> title = {"hyperparameters and " + MetricLabel(data),
-                                    GroupedText(data), subjects.shown};
+  std::vector<std::string> title = {plot.text, GroupedText(data),
+                                    subjects.shown};
   for (const PlotSearch& search : data.searches) {
     const ChosenAxes chosen =
-        ChooseAxes(search, metric, look.hparams, kMaxParallel);
-    Chart chart;
-    chart.empty = WhyEmpty(search, chosen, metric);
-    if (chart.empty.empty()) {
-      chart = ParallelChart(search, chosen, data, subjects);
+        ChooseAxes(search, data.metrics.at(0), look.hparams, plot.max_axes);
+    for (Chart& panel : draw(search, chosen, subjects)) {
+      panel.title = JoinParts(
+          std::vector<std::string>{PanelTitle(data, search), panel.title});
+      figure.panels.push_back(std::move(panel));
     }
-    chart.title = PanelTitle(data, search);
     SayShown(data, search, chosen.shown, title, figure);
-    figure.panels.push_back(std::move(chart));
   }
   figure.title = PlotTitle(data, JoinParts(title));
   NoteMissingValues(data, figure);
   LimitPanels(figure);
   return figure;
+}
+
+}  // namespace
+
+Figure ParallelFigure(const PlotData& data, const PlotLook& look) {
+  return SpaceFigure(data, look,
+                     {.text = "hyperparameters and " + MetricLabel(data),
+                      .sample = LegendEntry::Sample::kCurve,
+                      .max_axes = kMaxParallel},
+                     [&](const PlotSearch& search, const ChosenAxes& chosen,
+                         const PlotSubjects& subjects) {
+                       std::string empty =
+                           WhyEmpty(search, chosen, data.metrics.at(0));
+                       if (!empty.empty()) return EmptyPanel(std::move(empty));
+                       return std::vector<Chart>{
+                           ParallelChart(search, chosen, data, subjects)};
+                     });
 }
 
 namespace {
@@ -265,43 +293,30 @@ std::vector<DotMark> DotsByStyle(const PlotSearch& search,
 
 Figure SliceFigure(const PlotData& data, const PlotLook& look) {
   const PlotMetric& metric = data.metrics.at(0);
-  const PlotSubjects subjects =
-      SubjectsOf(data, look.top, LegendEntry::Sample::kDot);
-  Figure figure{.title = "", .panels = {}, .legend = subjects.legend};
-  std::vector<std::string> title = {
-      ShortName(metric.name) + " " + data.place + " by hyperparameter",
-      GroupedText(data), subjects.shown};
-  for (const PlotSearch& search : data.searches) {
-    const ChosenAxes chosen =
-        ChooseAxes(search, metric, look.hparams, kMaxPanels);
-    const std::string empty = WhyEmpty(search, chosen, metric);
-    if (!empty.empty()) {
-      Chart chart;
-      chart.title = PanelTitle(data, search);
-      chart.empty = empty;
-      figure.panels.push_back(std::move(chart));
-      continue;
-    }
+  const auto draw = [&](const PlotSearch& search, const ChosenAxes& chosen,
+                        const PlotSubjects& subjects) {
+    std::string empty = WhyEmpty(search, chosen, metric);
+    if (!empty.empty()) return EmptyPanel(std::move(empty));
+    std::vector<Chart> panels;
     for (const std::size_t i : chosen.axes) {
-      const SearchAxis& axis = search.axes[i];
       Chart chart;
-      chart.title = JoinParts(std::vector<std::string>{PanelTitle(data, search),
-                                                       ShortName(axis.name)});
-      chart.x = ChartAxisOf(axis);
+      chart.title = ShortName(search.axes[i].name);
+      chart.x = ChartAxisOf(search.axes[i]);
       chart.y = {.label = ShortName(metric.name),
                  .log = look.log_y,
                  .range = look.y_range};
       chart.dots = DotsByStyle(search, subjects, [&](const PlotTrial& trial) {
         return CurvePoint(trial.places[i], trial.values[0]);
       });
-      figure.panels.push_back(std::move(chart));
+      panels.push_back(std::move(chart));
     }
-    SayShown(data, search, chosen.shown, title, figure);
-  }
-  figure.title = PlotTitle(data, JoinParts(title));
-  NoteMissingValues(data, figure);
-  LimitPanels(figure);
-  return figure;
+    return panels;
+  };
+  return SpaceFigure(
+      data, look,
+      {.text = ShortName(metric.name) + " " + data.place + " by hyperparameter",
+       .max_axes = kMaxPanels},
+      draw);
 }
 
 namespace {
@@ -396,34 +411,23 @@ std::string WhyNoContour(const PlotSearch& search, const ChosenAxes& chosen,
 
 Figure ContourFigure(const PlotData& data, const PlotLook& look) {
   const PlotMetric& metric = data.metrics.at(0);
-  const PlotSubjects subjects =
-      SubjectsOf(data, look.top, LegendEntry::Sample::kDot);
-  Figure figure{.title = "",
-                .panels = {},
-                .legend = subjects.legend,
-                .light = "worst",
-                .dark = "best"};
-  std::vector<std::string> title = {
-      "estimated rank in " + ShortName(metric.name) + " " + data.place,
-      GroupedText(data), subjects.shown};
-  for (const PlotSearch& search : data.searches) {
-    const ChosenAxes chosen = ChooseAxes(search, metric, look.hparams, 2);
-    Chart chart;
-    chart.empty = WhyNoContour(search, chosen, metric);
-    if (chart.empty.empty()) {
-      chart = ContourChart(search, chosen.axes[0], chosen.axes[1], metric,
-                           subjects);
-    }
-    chart.title = PanelTitle(data, search);
-    SayShown(data, search, chosen.shown, title, figure);
-    figure.panels.push_back(std::move(chart));
-  }
-  figure.title = PlotTitle(data, JoinParts(title));
+  const auto draw = [&](const PlotSearch& search, const ChosenAxes& chosen,
+                        const PlotSubjects& subjects) {
+    std::string empty = WhyNoContour(search, chosen, metric);
+    if (!empty.empty()) return EmptyPanel(std::move(empty));
+    return std::vector<Chart>{
+        ContourChart(search, chosen.axes[0], chosen.axes[1], metric, subjects)};
+  };
+  Figure figure = SpaceFigure(
+      data, look,
+      {.text = "estimated rank in " + ShortName(metric.name) + " " + data.place,
+       .max_axes = 2},
+      draw);
+  figure.light = "worst";
+  figure.dark = "best";
   figure.notes.push_back(
       "shades are a mean of the ranks of near trials; blank where no trial is "
       "near");
-  NoteMissingValues(data, figure);
-  LimitPanels(figure);
   return figure;
 }
 

@@ -25,19 +25,6 @@ std::string NamesOf(const MetricValues& metrics) {
   return names.empty() ? "none" : Join(names, ", ");
 }
 
-// Updates `known` with a report, which may contain only some of the metrics.
-void UpdateMetrics(MetricValues& known, const MetricValues& report) {
-  for (const auto& [name, value] : report) {
-    const auto old =
-        std::ranges::find(known, name, &MetricValues::value_type::first);
-    if (old == known.end()) {
-      known.emplace_back(name, value);
-    } else {
-      old->second = value;
-    }
-  }
-}
-
 }  // namespace
 
 void Experiment::On(const TrialStarted& event) {

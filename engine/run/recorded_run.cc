@@ -41,18 +41,6 @@ bool HasProcess(const TrialRow& row) {
 
 bool IsOver(State state) { return IsFinal(state) || state == State::kPaused; }
 
-void Update(const MetricValues& values, MetricValues& known) {
-  for (const auto& [name, value] : values) {
-    const auto old =
-        std::ranges::find(known, name, &MetricValues::value_type::first);
-    if (old == known.end()) {
-      known.emplace_back(name, value);
-    } else {
-      old->second = value;
-    }
-  }
-}
-
 // Six digits, as in tables.
 std::string ShortNumber(double value) {
   if (!std::isfinite(value)) return FormatNumber(value);
@@ -237,7 +225,7 @@ void RecordedRun::ApplyReport(const Report& report, Reporter* reporter) {
     return;
   }
   last = {report.run, report.batches};
-  Update(report.values, trial.values[report.kind]);
+  UpdateMetrics(trial.values[report.kind], report.values);
   if (report.epoch > 0 && info_.counted == Unit::kBatches) {
     trial.batches_per_epoch =
         std::llround(static_cast<double>(report.batches) / report.epoch);

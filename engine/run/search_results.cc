@@ -32,6 +32,18 @@ std::string LengthText(std::int64_t count, Unit unit) {
 
 }  // namespace
 
+void UpdateMetrics(MetricValues& known, const MetricValues& report) {
+  for (const auto& [name, value] : report) {
+    const auto old =
+        std::ranges::find(known, name, &MetricValues::value_type::first);
+    if (old == known.end()) {
+      known.emplace_back(name, value);
+    } else {
+      old->second = value;
+    }
+  }
+}
+
 std::string PositionText(std::int64_t count, Unit unit) {
   return std::string(OneOf(unit)) + " " + std::to_string(count);
 }
