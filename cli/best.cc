@@ -313,7 +313,7 @@ int PrintPareto(const BestOptions& options, const Store& store,
   return kExitDone;
 }
 
-// Says that there is no best trial.
+// Reports why no trial is the best.
 void ExplainNone(const BestOptions& options, const ExperimentRow& row,
                  const GlobalOptions& globals) {
   Say(globals, "experiment " + std::to_string(row.id) +

@@ -165,7 +165,7 @@ struct Candidate {
   std::string text = {};  // explains it
 };
 
-/// What may follow on a command line.
+/// Candidates for the next word of a command line.
 struct Completion {
   std::string_view kind = ":values";
   std::vector<Candidate> candidates;

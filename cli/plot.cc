@@ -43,7 +43,7 @@ struct PlotOptions {
   std::string out;
 };
 
-// What a plot is drawn from, once its options are checked.
+// A plot with its options checked, and the store that it reads.
 struct PlotSource {
   const Store& store;
   const PlotOptions& options;

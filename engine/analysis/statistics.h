@@ -102,7 +102,7 @@ std::vector<Span> SplitAtGaps(std::vector<double> times, std::size_t parts);
 /// NaN.
 std::vector<std::size_t> PackLanes(std::span<const Span> spans);
 
-/// What became of the trials that completed a rung of a search.
+/// Number of trials that completed a rung of a search, by what they did next.
 struct RungCount {
   std::size_t went_on = 0;  // completed the next rung, too
   std::size_t ended = 0;    // ended before they completed the next one

@@ -110,11 +110,10 @@ void NoteOtherGoals(const std::vector<ExperimentDetail>& details,
 }
 
 void AddValues(const Store& store, const ExperimentDetail& detail,
-               const TrialSelection& selection, const std::string& metric,
-               std::optional<ValuePlace>& place, PlotData& data,
-               PlotSearch& search) {
+               const PlotQuery& query, const std::string& metric,
+               PlotData& data, PlotSearch& search) {
   const TrialValues values =
-      ReadTrialValues(store, detail, metric, place, selection);
+      ReadTrialValues(store, detail, metric, query.place, query.selection);
   const std::string text = values.PlaceText();
   if (data.place.empty()) data.place = text;
   if (data.place != text) data.place = "at the default length of each";
@@ -123,6 +122,13 @@ void AddValues(const Store& store, const ExperimentDetail& detail,
     trial.values.push_back(found == values.values.end() ? kNone
                                                         : found->second);
   }
+}
+
+void AddNoValues(const std::string& metric, PlotSearch& search,
+                 std::vector<std::string>& notes) {
+  notes.push_back("experiment " + std::to_string(search.id) +
+                  " has no validation metric '" + metric + "'");
+  for (PlotTrial& trial : search.trials) trial.values.push_back(kNone);
 }
 
 std::vector<PlotMetric> MetricsOf(const PlotQuery& query,
@@ -156,14 +162,14 @@ PlotData ReadPlotData(const Store& store, const PlotQuery& query,
   std::vector<std::vector<TrialRow>> trials;
   for (const std::int64_t id : query.experiments) {
     details.push_back(FindExperimentDetail(store, id));
-    trials.push_back(ListTrials(store, details.back().row));
+    trials.push_back(
+        ListTrials(store, details.back().row, {.checkpoints = false}));
     query.selection.Keep(trials.back());
   }
   RequireGroup(trials, query.group);
   PlotData data{.metrics = MetricsOf(query, details.front().row),
                 .group = query.group};
   NoteOtherGoals(details, notes);
-  std::optional<ValuePlace> place = query.place;
   for (std::size_t i = 0; i < details.size(); ++i) {
     PlotSearch search = PlotSearchOf(details[i]);
     for (const TrialRow& row : trials[i]) {
@@ -174,13 +180,10 @@ PlotData ReadPlotData(const Store& store, const PlotQuery& query,
       const bool any =
           details.size() == 1 || HasValidations(store, search.id, metric.name);
       if (any) {
-        AddValues(store, details[i], query.selection, metric.name, place, data,
-                  search);
-        continue;
+        AddValues(store, details[i], query, metric.name, data, search);
+      } else {
+        AddNoValues(metric.name, search, notes);
       }
-      notes.push_back("experiment " + std::to_string(search.id) +
-                      " has no validation metric '" + metric.name + "'");
-      for (PlotTrial& trial : search.trials) trial.values.push_back(kNone);
     }
     if (query.validations) {
       ReadValidations(store, data.metrics.front().name, query.selection,
@@ -207,7 +210,8 @@ PlotData ReadRanks(const Store& store,
       data.metrics = {{row.metric, row.smaller_is_better}};
     }
     PlotSearch search{.id = row.id, .name = row.name};
-    trials.push_back(ListTrials(store, row));
+    trials.push_back(ListTrials(
+        store, row, {.hparams = !group.empty(), .checkpoints = false}));
     selection.Keep(trials.back());
     search.start = row.started.value_or(row.created);
     for (const TrialRow& trial : trials.back()) {
@@ -273,7 +277,8 @@ PlotData ReadRuns(const Store& store,
                           times[row.trial.number].push_back(seconds(row.time));
                         });
     // A running search may have created more trials since.
-    auto rows = store.Trials(search.id);
+    auto rows =
+        store.Trials(search.id, {.hparams = false, .checkpoints = false});
     selection.Keep(rows);
     for (std::size_t i = 0; i < search.trials.size(); ++i) {
       const TrialRow& row = rows[i];

@@ -132,9 +132,9 @@ void StoreWriter::SupersedeMetrics(TrialId trial, std::int64_t run,
   if (changed > 0) FindBestAgain(statements_, trial, key, smaller_is_better);
 }
 
-void Store::ForEachMetric(
-    const MetricQuery& asked,
-    const std::function<void(const MetricRow&)>& row) const {
+namespace {
+
+std::string MetricsSql(const MetricQuery& asked) {
   constexpr const char* kColumns =
       "SELECT t.number, m.kind, m.batches, m.epoch, n.name, m.value, "
       "m.special, m.time, m.superseded, m.run ";
@@ -155,12 +155,18 @@ void Store::ForEachMetric(
   constexpr const char* kRest =
       "AND m.superseded <= ?7 AND m.batches > ?8 ORDER BY t.number, m.kind, "
       "m.batches, n.name";
+  return std::string(kColumns) + (asked.name ? kOneName : kAllNames) +
+         kTrialRange + (asked.kind ? kOneKind : kKinds) + kRest;
+}
+
+}  // namespace
+
+void Store::ForEachMetric(
+    const MetricQuery& asked,
+    const std::function<void(const MetricRow&)>& row) const {
   constexpr auto kLastTrial = std::numeric_limits<std::int64_t>::max();
   connection_->Guard([&] {
-    SQLite::Statement query(
-        *connection_->database,
-        std::string(kColumns) + (asked.name ? kOneName : kAllNames) +
-            kTrialRange + (asked.kind ? kOneKind : kKinds) + kRest);
+    SQLite::Statement query(*connection_->database, MetricsSql(asked));
     const int least = asked.kind ? static_cast<int>(*asked.kind) : 0;
     const int most = asked.kind ? static_cast<int>(*asked.kind) : 1;
     BindAll(query, asked.experiment, asked.trial.value_or(0),
