@@ -213,45 +213,91 @@ std::string TitleOf(const std::vector<Subject>& subjects) {
   return "dtrain: experiments " + Join(ids, ", ");
 }
 
-void WriteHtml(const Store& store, const std::vector<Subject>& subjects,
-               const TrialSelection& selection, const ReportOptions& options,
-               const GlobalOptions& globals) {
-  if (!HasPage()) {
-    throw Error(ErrorKind::kResources,
-                "this dtrain was built without the page; install node-d3 and "
-                "build again, or use --md");
+// Returns how many rows of each experiment a page may have that has `total` at
+// most: those of small ones whole, so that no curve is thinned without need.
+std::size_t RowsPerExperiment(const Store& store,
+                              const std::vector<Subject>& subjects,
+                              std::size_t total) {
+  if (subjects.size() == 1) return total;
+  std::vector<std::size_t> counts;
+  for (const Subject& subject : subjects) {
+    counts.push_back(0);
+    store.ForEachMetric({.experiment = subject.detail.row.id},
+                        [&](const MetricRow&) { ++counts.back(); });
   }
-  NewFile file(options.html, options.force,
-               "--html");  // refuses before the work
+  std::ranges::sort(counts);
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    const std::size_t share = total / (counts.size() - i);
+    if (counts[i] > share) return share;
+    total -= counts[i];
+  }
+  return counts.back();
+}
+
+// The rows that an experiment's data has, and those that were recorded.
+struct RowCounts {
+  std::size_t kept = 0;
+  std::size_t recorded = 0;
+
+  std::string Text() const {
+    if (kept == recorded) return std::to_string(kept) + " metric values";
+    return std::to_string(recorded) + " metric values thinned to " +
+           std::to_string(kept);
+  }
+};
+
+std::string PageOf(const Store& store, const std::vector<Subject>& subjects,
+                   const TrialSelection& selection,
+                   const ReportOptions& options, RowCounts& rows) {
   Bundle bundle;
   nlohmann::json experiments = nlohmann::json::array();
-  std::size_t rows = 0;
+  const std::size_t max_rows =
+      RowsPerExperiment(store, subjects, PageOptions{}.max_rows);
   for (const Subject& subject : subjects) {
-    experiments.push_back(
-        ExperimentData(store, subject.detail,
-                       {.redact = options.redact,
-                        .max_rows = PageOptions{}.max_rows / subjects.size(),
-                        .selection = selection},
-                       bundle));
-    rows += experiments.back().at("metrics").at("rows").get<std::size_t>();
+    experiments.push_back(ExperimentData(store, subject.detail,
+                                         {.redact = options.redact,
+                                          .max_rows = max_rows,
+                                          .selection = selection},
+                                         bundle));
+    const nlohmann::json& metrics = experiments.back().at("metrics");
+    rows.kept += metrics.at("kept").get<std::size_t>();
+    rows.recorded += metrics.at("rows").get<std::size_t>();
   }
   const std::string now = FormatTime(std::chrono::duration_cast<Timestamp>(
       std::chrono::system_clock::now().time_since_epoch()));
-  const std::string html =
-      ReportHtml({.title = TitleOf(subjects),
-                  .noscript = NoscriptHtml(store, subjects, selection),
-                  .footer = "Written by dtrain " + std::string(kVersion) +
-                            ", " + now + (options.redact ? ", redacted" : "")},
-                 bundle.Finish({{"version", 1},
-                                {"dtrain", kVersion},
-                                {"redacted", options.redact},
-                                {"experiments", std::move(experiments)}}));
+  return ReportHtml(
+      {.title = TitleOf(subjects),
+       .noscript = NoscriptHtml(store, subjects, selection),
+       .footer = "Written by dtrain " + std::string(kVersion) + ", " + now +
+                 (options.redact ? ", redacted" : "")},
+      bundle.Finish({{"version", 1},
+                     {"dtrain", kVersion},
+                     {"redacted", options.redact},
+                     {"experiments", std::move(experiments)}}));
+}
+
+void RequirePage() {
+  if (HasPage()) return;
+  throw Error(ErrorKind::kResources,
+              "this dtrain was built without the page; install node-d3 and "
+              "build again, or use --md");
+}
+
+void WriteHtml(const Store& store, const std::vector<Subject>& subjects,
+               const TrialSelection& selection, const ReportOptions& options,
+               const GlobalOptions& globals) {
+  RowCounts rows;
+  if (options.html == "-") {
+    std::cout << PageOf(store, subjects, selection, options, rows);
+    return;
+  }
+  NewFile file(options.html, options.force, "--html");  // refuses at once
+  const std::string html = PageOf(store, subjects, selection, options, rows);
   file.Write(std::as_bytes(std::span(html)));
   file.Keep();
   Say(globals, "wrote " + options.html + ": " +
                    FormatBytes(static_cast<std::int64_t>(html.size())) + ", " +
-                   std::to_string(rows) +
-                   " metric values; open it in a browser");
+                   rows.Text() + "; open it in a browser");
 }
 
 void WriteMarkdown(const Store& store, std::vector<Subject> subjects,
@@ -267,11 +313,26 @@ void WriteMarkdown(const Store& store, std::vector<Subject> subjects,
   std::cout << MarkdownReport(all);
 }
 
+// Throws if stdout cannot take the page.
+void CheckStdout(const ReportOptions& options) {
+  if (options.html != "-") return;
+  if (options.markdown) {
+    throw Error(ErrorKind::kUsage,
+                "--html - and --md both write to stdout; give --html a file");
+  }
+  if (StdoutIsTerminal()) {
+    throw Error(ErrorKind::kUsage,
+                "--html -: stdout is a terminal; redirect it, or name a file");
+  }
+}
+
 int Report(const ReportOptions& options, const GlobalOptions& globals) {
   if (options.html.empty() && !options.markdown) {
     throw Error(ErrorKind::kUsage,
                 "expected --html FILE for a page, or --md for Markdown");
   }
+  if (!options.html.empty()) RequirePage();
+  CheckStdout(options);
   const Store store = OpenStore(globals);
   const auto ids = ResolveExperiments(store, options.experiments);
   if (ids.size() > kMaxExperiments) {
@@ -305,7 +366,7 @@ CommandRun SetUpReport(CLI::App& app) {
   AddOption(app, "EXP", options->experiments, "Experiments").Required();
   AddOption(app, "--html", options->html,
             "Write a page with all metrics and plots, one file without "
-            "requests")
+            "requests (-: stdout)")
       .TypeName("FILE")
       .IsPath();
   AddFlag(app, "--md", options->markdown,

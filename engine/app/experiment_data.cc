@@ -37,7 +37,7 @@ constexpr double kQuantile = 0.1;              // of importance
 constexpr std::int64_t kLogLines = 40;         // of a trial that failed
 constexpr std::size_t kMaxLogs = 50;           // trials
 constexpr std::size_t kMaxLogBytes = 8 << 10;  // of a trial
-constexpr std::size_t kColumns = 1024;         // of a series that is thinned
+constexpr std::size_t kColumns = 1 << 18;      // at most, of a thinned series
 
 double SecondsSince(Timestamp start, const std::optional<Timestamp>& time) {
   if (!time) return kNone;
@@ -209,11 +209,17 @@ struct Series {
 };
 
 // Collects all metrics of an experiment by series, in bounded memory: beyond
-// `max_rows`, series are thinned, more of them the more there are.
+// `max_rows`, series are thinned, more of them the more there are. The value at
+// a trial's best validation is always kept.
 class SeriesCollector {
  public:
-  SeriesCollector(const ExperimentRow& experiment, std::size_t max_rows)
-      : experiment_(experiment), max_rows_(max_rows) {}
+  SeriesCollector(const ExperimentRow& experiment,
+                  const std::vector<TrialRow>& trials, std::size_t max_rows)
+      : experiment_(experiment), max_rows_(max_rows) {
+    for (const TrialRow& trial : trials) {
+      if (trial.best) best_batches_[trial.id.number] = trial.best->batches;
+    }
+  }
 
   void Add(const MetricRow& row) {
     if (row.trial.number != trial_) Flush();
@@ -270,6 +276,7 @@ class SeriesCollector {
     }
     return {{"names", std::move(names)},
             {"rows", total_},
+            {"kept", kept_},
             {"thinned", columns_ != 0},
             {"batches_per_epoch",
              batches_per_epoch_ ? json(*batches_per_epoch_) : json(nullptr)},
@@ -287,15 +294,27 @@ class SeriesCollector {
     for (const SeriesRow& row : series.rows) {
       curve.emplace_back(static_cast<double>(row.batches), row.value);
     }
-    std::vector<SeriesRow> kept;
-    for (const std::size_t i : DecimatedPoints(curve, columns_)) {
-      kept.push_back(series.rows[i]);
+    std::vector<std::size_t> places = DecimatedPoints(curve, columns_);
+    const auto best = best_batches_.find(series.trial);
+    if (best != best_batches_.end()) {
+      const auto after = std::ranges::upper_bound(series.rows, best->second, {},
+                                                  &SeriesRow::batches);
+      if (after != series.rows.begin()) {
+        places.push_back(static_cast<std::size_t>(after - series.rows.begin()) -
+                         1);
+      }
     }
+    std::ranges::sort(places);
+    const auto repeated = std::ranges::unique(places);
+    places.erase(repeated.begin(), repeated.end());
+    std::vector<SeriesRow> kept;
+    for (const std::size_t i : places) kept.push_back(series.rows[i]);
     series.rows = std::move(kept);
   }
 
   const ExperimentRow& experiment_;
   const std::size_t max_rows_;
+  std::map<std::int64_t, std::int64_t> best_batches_;  // by trial
   std::map<std::pair<MetricKind, std::string>, std::size_t> metrics_;
   std::vector<std::pair<MetricKind, std::string>> names_;
   std::map<std::size_t, Series> open_;  // of the trial that is read
@@ -403,7 +422,7 @@ json ExperimentData(const Store& store, const ExperimentDetail& detail,
   std::vector<TrialRow> trials = ListTrials(store, row);
   options.selection.Keep(trials);
   const std::vector<SearchAxis> axes = AxesOf(detail);
-  SeriesCollector metrics(row, options.max_rows);
+  SeriesCollector metrics(row, trials, options.max_rows);
   store.ForEachMetric({.experiment = row.id}, [&](const MetricRow& one) {
     if (options.selection.Has(one.trial)) metrics.Add(one);
   });

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/cli_runner.h"
+#include "tests/support/mounting.h"
 #include "tests/support/sample_store.h"
 
 namespace dtrain {
@@ -110,6 +111,53 @@ TEST_F(ReportTest, NeedsAnExperimentAndAForm) {
   EXPECT_THAT(unknown.err, HasSubstr("99"));
   const CliResult trial = dtrain_.Run({"report", "1.2", "--md"});
   EXPECT_EQ(trial.code, 2);
+}
+
+TEST_F(ReportTest, WritesThePageToStdout) {
+  if (!DTRAIN_HAS_PAGE) GTEST_SKIP() << "this build has no page";
+  const CliResult result = dtrain_.Run({"report", "1", "--html", "-"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_TRUE(result.out.starts_with("<!DOCTYPE html>"));
+  EXPECT_EQ(result.err, "");
+  const CliResult both = dtrain_.Run({"report", "1", "--html", "-", "--md"});
+  EXPECT_EQ(both.code, 2);
+  EXPECT_THAT(both.err, HasSubstr("both write to stdout"));
+}
+
+TEST_F(ReportTest, EndsQuietlyIfTheReaderOfAPipeIsGone) {
+  if (!DTRAIN_HAS_PAGE) GTEST_SKIP() << "this build has no page";
+  const CliResult result =
+      dtrain_.RunProgram({"bash", "-c",
+                          "dtrain report 1 --html - | head -c 9; dtrain report "
+                          "1 --md | head -n 0; "
+                          "dtrain report 1 --html - >/dev/full; echo full $?"});
+  EXPECT_EQ(result.out, "<!DOCTYPEfull 1\n");
+  EXPECT_THAT(result.err, testing::MatchesRegex(
+                              "dtrain: error: stdout: cannot write[^\n]*\n"));
+}
+
+TEST_F(ReportTest, LeavesNothingOnAFullDisk) {
+  if (!DTRAIN_HAS_PAGE) GTEST_SKIP() << "this build has no page";
+  SKIP_WHERE_MOUNTING_IS_FORBIDDEN(dtrain_);
+  const CliResult result = RunInOwnMounts(
+      dtrain_,
+      "mkdir disk; mount -t tmpfs -o size=128k tmpfs disk; dtrain report 1 "
+      "--html disk/r.html; echo end $?; ls disk");
+  EXPECT_EQ(result.out, "end 1\n");
+  EXPECT_THAT(result.err, HasSubstr("No space left on device; free some"));
+}
+
+TEST_F(ReportTest, ReadsAReadOnlyStoreOfAnOlderSchema) {
+  if (!DTRAIN_HAS_PAGE) GTEST_SKIP() << "this build has no page";
+  SKIP_WHERE_MOUNTING_IS_FORBIDDEN(dtrain_);
+  const CliResult result = RunInOwnMounts(
+      dtrain_,
+      "mkdir disk && mount -t tmpfs tmpfs disk && mkdir -m 700 disk/store && "
+      "sqlite3 disk/store/dtrain.db <" DTRAIN_GOLDEN_DIR
+      "/store_version1.sql && mount -o remount,ro disk && dtrain --store "
+      "disk/store report 1 --html r.html; echo end $?");
+  EXPECT_THAT(result.out, HasSubstr("end 0")) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("wrote r.html"));
 }
 
 TEST_F(ReportTest, LeavesNothingBehindAfterAnError) {

@@ -712,6 +712,38 @@ class BadInputTest(BrowserTest):
         self.assertIn(f"{infinite} values not finite", self.notes()["distribution"])
         self.assertIn(f"{infinite} values not finite", self.notes()["history"])
 
+    def test_more_than_a_million_values_are_thinned_and_the_page_says_so(self):
+        with sqlite3.connect(os.environ["DTRAIN_STORE"] + "/dtrain.db") as store:
+            [[row, best, name]] = store.execute(
+                "SELECT t.id, t.best_batches, n.id FROM trials t, metric_names n "
+                "WHERE t.experiment = ? AND n.name = 'other'", (self.SINGLE,))
+            store.execute(
+                "WITH RECURSIVE n(i) AS (SELECT 4 UNION ALL SELECT i + 1 FROM n WHERE i < 1100000) "
+                "INSERT INTO metrics (trial, kind, batches, name, epoch, value, special, time) "
+                "SELECT ?, 1, i, ?, 0, iif(i = 777777, -5, i % 1000), 0, i * 1000 FROM n", (row, name))
+            # The best validation is between the extremes.
+            store.execute("UPDATE trials SET best_batches = 500500 WHERE id = ?", (row,))
+        try:
+            text = subprocess.run(
+                [DTRAIN, "report", str(self.SINGLE), str(self.HOPELESS), "--html", "many.html"],
+                capture_output=True, text=True, check=True).stderr
+            self.assertRegex(text, r"11000\d\d metric values thinned to 5\d{5};")
+            self.open("#metric=validation%2Fother", pathlib.Path("many.html").resolve().as_uri())
+            summary = self.browser.find_element(By.ID, "summary").text
+            self.assertRegex(summary, r"1099999 values, thinned to 5\d{5} for this page; the extremes")
+            self.assertIn("thinned", self.notes()["curves"])
+            self.assertIn("thinned", self.notes()["history"])
+            # The small experiment is whole, the extremes and the best validation are kept.
+            self.assertEqual(self.js("return dtrain.data.experiments.map((e) => e.metrics.thinned)"),
+                             [True, False])
+            self.assertEqual(self.js("return dtrain.data.series(0, 'validation/other').value"
+                                     ".reduce((least, value) => (value < least ? value : least), 0)"), -5)
+            self.assertEqual(self.js("return dtrain.data.valuesAtBest('validation/other')[0]"), 500)
+        finally:
+            with sqlite3.connect(os.environ["DTRAIN_STORE"] + "/dtrain.db") as store:
+                store.execute("DELETE FROM metrics WHERE trial = ? AND batches > 3", (row,))
+                store.execute("UPDATE trials SET best_batches = ? WHERE id = ?", (best, row))
+
     def test_all_of_them_together(self):
         self.open_report(*range(1, 6))
         self.assertEqual(self.js("return dtrain.data.experiments.length"), 5)

@@ -10,6 +10,7 @@ import {Chart, PALETTE, choice, countOf, directionButton, drawAxis, element, exp
 import {formatDuration, formatNumber} from './data.js';
 
 const TOP = 10;  // curves in color
+const THINNED = 'Curves are thinned: this page has at most a million values.';
 
 /** The best value so far over the effort, and each trial's own. */
 export class History extends Chart {
@@ -118,7 +119,8 @@ export class History extends Chart {
     const missing = sum((one) => one.trials - one.validated);
     return [failed ? `${countOf(failed, 'trial')} failed.` : '',
       missing ? `${countOf(missing, 'trial')} without a value.` : '',
-      ...this.omissions(omitted(drawn, log))].filter(Boolean);
+      ...this.omissions(omitted(drawn, log)),
+      this.data.experiments.some((one) => one.metrics.thinned) ? THINNED : ''].filter(Boolean);
   }
 
   steps(line, color) {
@@ -260,9 +262,7 @@ export class Curves extends Chart {
     this.context.restore();
     const colored = curves.filter((one) => one.rank >= 0).length;
     if (curves.length > colored) notes.unshift(`${colored} of ${curves.length} trials in color.`);
-    if (this.data.experiments.some((one) => one.metrics.thinned)) {
-      notes.push('The curves are thinned: this page keeps at most a million values.');
-    }
+    if (this.data.experiments.some((one) => one.metrics.thinned)) notes.push(THINNED);
     return this.say(notes.join(' '));
   }
 
