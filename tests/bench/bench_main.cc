@@ -2,6 +2,7 @@
 // Each mode prints one JSON object.
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -137,12 +138,12 @@ std::string SearchYaml(std::int64_t trials) {
          "max_restarts: 0\n";
 }
 
-json RunSearch(const std::filesystem::path& root, std::int64_t trials,
-               Outbox::Sync sync) {
+// Runs a search without processes; its trials send `reports` training reports
+// in each operation.
+json RunSearch(Store& store, const std::string& yaml, std::int64_t trials,
+               int reports, Outbox::Sync sync) {
   const Clock clock = Clock::System();
-  const std::string yaml = SearchYaml(trials);
   const ConfigResult read = ReadConfig(yaml, {.file_name = "bench.yaml"});
-  Store store = Store::OpenForWriting(StoreLayout(root));
   const std::int64_t id =
       CreateExperiment(store, read.config.value(), yaml, json::object(), clock);
   FakeLauncher launcher(/*slots=*/2);
@@ -150,7 +151,7 @@ json RunSearch(const std::filesystem::path& root, std::int64_t trials,
   launcher.one_at_a_time = true;
   launcher.notes_calls = false;
   ScriptedTrials scripted(launcher);
-  scripted.reports = 10;
+  scripted.reports = reports;
   scripted.loss = ScriptedTrials::Hash;
   Reporter quiet;
   Experiment experiment(
@@ -177,11 +178,50 @@ json RunSearch(const std::filesystem::path& root, std::int64_t trials,
 // where dtrain asks for it, and once with FULL always.
 json SearchStore(const std::filesystem::path& scratch, std::int64_t trials) {
   using Sync = Outbox::Sync;
+  const auto run = [&](const char* directory, Sync sync) {
+    Store store = Store::OpenForWriting(StoreLayout(scratch / directory));
+    return RunSearch(store, SearchYaml(trials), trials, /*reports=*/10, sync);
+  };
   return {{"trials", trials},
-          {"normal", RunSearch(scratch / "normal", trials, Sync::kNever)},
-          {"full_where_durable",
-           RunSearch(scratch / "durable", trials, Sync::kWhereDurable)},
-          {"full_always", RunSearch(scratch / "full", trials, Sync::kAlways)}};
+          {"normal", run("normal", Sync::kNever)},
+          {"full_where_durable", run("durable", Sync::kWhereDurable)},
+          {"full_always", run("full", Sync::kAlways)}};
+}
+
+// A random search over `axes` hyperparameters of all types.
+std::string RandomSearchYaml(std::int64_t trials, int axes, int reports) {
+  constexpr std::array<const char*, 4> kTypes = {
+      "{type: double, minval: 0, maxval: 1}",
+      "{type: log, base: 10, minval: -5, maxval: -1}",
+      "{type: int, minval: 1, maxval: 64}",
+      "{type: categorical, vals: [sgd, adam, adamw]}"};
+  std::string space;
+  for (int axis = 0; axis < axes; ++axis) {
+    space += "  x" + std::to_string(axis) + ": " +
+             kTypes[static_cast<std::size_t>(axis) % kTypes.size()] + "\n";
+  }
+  return "name: " + std::to_string(trials) + " trials\n" +
+         "entrypoint: builtin:FaultTrial\nhyperparameters:\n" + space +
+         "searcher: {name: random, metric: loss, max_length: " +
+         std::to_string(reports) + ", max_trials: " + std::to_string(trials) +
+         "}\nscheduling_unit: 1\nmax_restarts: 0\n";
+}
+
+// Fills a store with searches to look at. Trials of experiment 1 (200) and 2
+// (10,000) have 100 rows of metrics, 3 (10,000) searches 32 hyperparameters, 4
+// to 13 are searches of 500 trials with 20 rows.
+json FillSearches(const std::filesystem::path& root) {
+  Store store = Store::OpenForWriting(StoreLayout(root));
+  const auto run = [&](std::int64_t trials, int axes, int rows) {
+    const int reports = rows - 1;  // and a validation
+    RunSearch(store, RandomSearchYaml(trials, axes, reports), trials, reports,
+              Outbox::Sync::kNever);
+  };
+  run(200, 4, 100);
+  run(10'000, 4, 100);
+  run(10'000, 32, 2);
+  for (int i = 0; i < 10; ++i) run(500, 4, 20);
+  return {{"experiments", 13}, {"trials", 25'200}, {"metric_rows", 1'140'000}};
 }
 
 // Fills a store with 1,000 experiments of 10 trials with 100 metric rows each.
@@ -250,6 +290,7 @@ json Measure(const std::vector<std::string>& words) {
   return search                        ? SearchStore(directory, trials)
          : words[0] == "start-latency" ? StartLatency(directory)
          : words[0] == "metric-rows"   ? MetricRows(directory)
+         : words[0] == "fill-searches" ? FillSearches(directory)
                                        : FillStore(directory);
 }
 
@@ -257,8 +298,8 @@ int Main(const std::vector<std::string>& words) {
   try {
     const json result = Measure(words);
     if (result.is_null()) {
-      std::cerr << "usage: dtrain-bench start-latency|metric-rows|fill-store "
-                   "EMPTY_DIRECTORY\n"
+      std::cerr << "usage: dtrain-bench start-latency|metric-rows|fill-store|"
+                   "fill-searches EMPTY_DIRECTORY\n"
                    "       dtrain-bench search-store EMPTY_DIRECTORY [TRIALS]\n"
                    "       dtrain-bench all-reduce [--ranks N] [--bytes B]\n"
                    "       dtrain-bench conv\n"
