@@ -249,6 +249,27 @@ class PageTest(BrowserTest):
         self.wait("document.querySelector('.rows .row').dataset.trial === "
                   f"'{ordered[-1]['id']}'")
 
+    def test_trials_open_by_the_keyboard(self):
+        self.open()
+        best = self.js("return document.querySelector('.rows .row').dataset.trial")
+        scroll = self.browser.find_element(By.CSS_SELECTOR, "#trials .scroll")
+        scroll.send_keys(Keys.ARROW_DOWN, Keys.ENTER)
+        self.wait("document.querySelector('dialog.trial').open")
+        self.assertIn(f"Trial {best} ", self.browser.find_element(By.CSS_SELECTOR, "dialog").text)
+        self.browser.switch_to.active_element.send_keys(Keys.ESCAPE)
+        self.wait("!document.querySelector('dialog.trial').open")
+        for chart in ("history", "parallel", "slice-x"):
+            plot = self.browser.find_element(By.CSS_SELECTOR, f"#{chart} .plot")
+            plot.send_keys(Keys.ARROW_RIGHT)
+            tip = self.browser.find_element(By.CSS_SELECTOR, f"#{chart} .tip")
+            self.wait(f"!document.querySelector('#{chart} .tip').hidden")
+            name = tip.text.split(" ")[0]
+            plot.send_keys(Keys.ENTER)
+            self.wait("document.querySelector('dialog.trial').open")
+            self.assertIn(f"trial={name}", self.browser.current_url)
+            self.browser.switch_to.active_element.send_keys(Keys.ESCAPE)
+            self.wait("!document.querySelector('dialog.trial').open")
+
     def test_a_brush_selects_and_a_link_restores_it(self):
         self.open()
         overlay = self.browser.find_elements(By.CSS_SELECTOR, "#parallel .brush .overlay")[1]

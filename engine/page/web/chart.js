@@ -141,7 +141,8 @@ export function drawAxis(svg, scale, place, {at, length, label, names = null, ac
     else axis.tickValues(powersOf10(low, high, count));
     axis.tickFormat(tickText);
   } else {
-    axis.ticks(count).tickFormat(tickText);
+    const [low, high] = scale.domain();
+    axis.ticks(count).tickFormat(Math.max(-low, high) >= 1e5 ? d3.format('~s') : tickText);
   }
   const group = svg.append('g').attr('class', 'axis')
       .attr('transform', vertical ? `translate(${at},0)` : `translate(0,${at})`).call(axis);
@@ -184,9 +185,15 @@ export class Chart {
     this.plot.addEventListener('pointermove', (event) => this.point(event));
     this.plot.addEventListener('pointerleave', () => this.leave());
     this.plot.addEventListener('click', (event) => this.click(event));
+    this.plot.addEventListener('keydown', (event) => this.key(event));
+    this.plot.addEventListener('blur', () => this.leave());
     new ResizeObserver(() => this.redraw()).observe(this.plot);
     state.onChange(() => this.redraw());
-    state.onHover(() => this.redraw());
+    state.onHover(() => (this.inSight ? this.redraw() : this.stale = true));
+    new IntersectionObserver(([entry]) => {
+      this.inSight = entry.isIntersecting;
+      if (this.inSight && this.stale) this.redraw();
+    }).observe(this.plot);
   }
 
   redraw() {
@@ -194,6 +201,7 @@ export class Chart {
     this.pending = requestAnimationFrame(() => {
       this.pending = 0;
       if (this.busy) return;  // with a drag, whose elements must stay
+      this.stale = false;
       this.prepare();
       this.say('');
       this.draw();
@@ -290,9 +298,33 @@ export class Chart {
     const text = trial >= 0 ? this.textOf(trial) : this.describe(x, y);
     this.tip.hidden = !text;
     if (!text) return;
+    this.showTip(text, x, y);
+  }
+
+  showTip(text, x, y) {
+    this.tip.hidden = false;
     this.tip.textContent = text;
     this.tip.style.left = Math.min(x + 12, Math.max(0, this.width - 190)) + 'px';
     this.tip.style.top = Math.min(y + 12, this.height - 40) + 'px';
+  }
+
+  // Arrows go through the trials from left to right, Enter shows one.
+  key(event) {
+    if (event.key === 'Enter' && this.state.hovered >= 0) {
+      this.state.set({trial: this.data.idOf(this.state.hovered)});
+      return;
+    }
+    const step = {ArrowRight: 1, ArrowLeft: -1}[event.key];
+    if (!step || !this.marks.length) return;
+    event.preventDefault();
+    const first = new Map();  // mark of each trial
+    for (const mark of this.marks) if (!first.has(mark[2])) first.set(mark[2], mark);
+    const order = [...first.values()].sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+    const at = order.findIndex(([, , trial]) => trial === this.state.hovered);
+    const [x, y, trial] = order[(at < 0 && step < 0 ? order.length - 1 :
+      at + step + order.length) % order.length];
+    this.state.hover(trial);
+    this.showTip(this.textOf(trial), x, y);
   }
 
   leave() {

@@ -273,7 +273,7 @@ export class Curves extends Chart {
       const hovered = trial === state.hovered;
       context.strokeStyle = hovered ? themeColor('text') :
           rank >= 0 ? PALETTE[rank % PALETTE.length] : faint;
-      context.globalAlpha = rank >= 0 || hovered ? 1 : curves.length > 500 ? 0.25 : 0.6;
+      context.globalAlpha = rank >= 0 || hovered ? 1 : Math.max(0.08, Math.min(0.6, 150 / curves.length));
       context.lineWidth = hovered ? 3 : rank >= 0 ? 1.8 : 1;
       context.setLineDash(dashed ? [6, 3] : rank >= PALETTE.length ? [2, 3] : []);
       this.drawCurve(values, (i) => x(place(i)), y, log,

@@ -14,7 +14,7 @@ export class Parallel extends Chart {
   constructor(state) {
     super(state, {id: 'parallel', title: 'Parallel coordinates', wide: true, height: 360, about:
       'Drag along an axis to select a range, drag a name to reorder, double click a name to turn ' +
-      'its axis round. A line is a trial, its color the rank by the metric.'});
+      'its axis round. A line is a trial, named where it crosses an axis, its color the rank by the metric.'});
     this.card.insertBefore(rankLegend(), this.note);
     this.margin = {top: 40, right: 40, bottom: 20, left: 40};
   }
@@ -60,9 +60,11 @@ export class Parallel extends Chart {
     const {shares, order} = rankShares(state, data.valuesAtBest(state.metric()),
         state.smallerIsBetter(state.metric()));
     this.context.lineWidth = order.length > 2000 ? 0.6 : 1.2;
-    this.context.globalAlpha = order.length > 2000 ? 0.35 : order.length > 200 ? 0.6 : 0.9;
+    // Many lines hide each other: then they are faint, the best tenth less so.
+    const alpha = Math.min(0.9, 300 / order.length);
     for (let n = order.length - 1; n >= 0; --n) {  // the best on top
-      this.drawLine(axes, order[n], rankColor(shares[order[n]]));
+      this.context.globalAlpha = shares[order[n]] < 0.1 ? Math.min(0.9, 5 * alpha) : alpha;
+      this.drawLine(axes, order[n], rankColor(shares[order[n]]), true);
     }
     this.context.globalAlpha = 1;
     if (state.hovered >= 0 && state.visible[state.hovered]) {
@@ -77,7 +79,7 @@ export class Parallel extends Chart {
         .filter(Boolean).join(' '));
   }
 
-  drawLine(axes, trial, color) {
+  drawLine(axes, trial, color, marked = false) {
     const {context} = this;
     context.strokeStyle = color;
     context.beginPath();
@@ -92,6 +94,7 @@ export class Parallel extends Chart {
       if (open) context.lineTo(axis.x, y);
       else context.moveTo(axis.x, y);
       open = true;
+      if (marked) this.marks.push([axis.x, y, trial]);
     }
     context.stroke();
   }

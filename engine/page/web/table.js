@@ -58,10 +58,11 @@ export class Table {
     const copy = element('button', {type: 'button', onclick: () => this.copy()}, 'Copy as CSV');
     this.card = element('section', {class: 'card wide', id: 'trials'},
         element('h2', {}, 'Trials'), element('p', {class: 'about'},
-            'Click a heading to sort, a row to see the trial. Values are those of the best ' +
-            'validation.'),
+            'Click a heading to sort, a row to see the trial; arrows and Enter do, too. Values are ' +
+            'those of the best validation.'),
         element('div', {class: 'controls'}, this.picker, copy, this.copied), this.scroll);
     this.scroll.addEventListener('scroll', () => this.drawRows());
+    this.scroll.addEventListener('keydown', (event) => this.key(event));
     new ResizeObserver(() => this.drawRows()).observe(this.scroll);
     state.onChange(() => this.redraw());
     state.onHover(() => this.drawRows());
@@ -162,6 +163,25 @@ export class Table {
     }));
     row.style.top = n * ROW_HEIGHT + 'px';
     return row;
+  }
+
+  // Arrows go through the rows, Enter shows a trial.
+  key(event) {
+    const {state} = this;
+    if (event.target !== this.scroll) return;
+    if (event.key === 'Enter' && state.hovered >= 0) {
+      state.set({trial: this.data.idOf(state.hovered)});
+      return;
+    }
+    const step = {ArrowDown: 1, ArrowUp: -1}[event.key];
+    if (!step || !this.rows.length) return;
+    event.preventDefault();
+    const at = this.rows.indexOf(state.hovered) + step;
+    const row = Math.min(Math.max(at, 0), this.rows.length - 1);
+    const [top, height] = [row * ROW_HEIGHT, this.scroll.clientHeight - 2 * ROW_HEIGHT];
+    if (top < this.scroll.scrollTop) this.scroll.scrollTop = top;
+    else if (top > this.scroll.scrollTop + height) this.scroll.scrollTop = top - height;
+    state.hover(this.rows[row]);
   }
 
   async copy() {
