@@ -383,28 +383,32 @@ int Best(const BestOptions& options, const GlobalOptions& globals) {
   return kExitDone;
 }
 
-}  // namespace
-
-CommandRun SetUpBest(CLI::App& app) {
-  auto options = std::make_shared<BestOptions>();
-  AddOption(app, "EXP", options->experiment, "Experiment ID (3)").Required();
+void AddBestOptions(CLI::App& app, BestOptions& options) {
+  AddOption(app, "EXP", options.experiment, "Experiment ID (3)").Required();
   const CliOption count =
-      AddOption(app, "-n,--limit", options->count,
+      AddOption(app, "-n,--limit", options.count,
                 "Show the N best trials by the searcher's metric (0: all)")
           .TypeName("N")
           .AtLeast(0)
           .ShowDefault();
-  AddOption(app, "--sort", options->sort,
+  AddOption(app, "--sort", options.sort,
             "Order in which these N are shown, as in trials; it does not "
             "choose them")
       .TypeName("NAMES")
       .Suggests({"best", "rung"})
       .Completes(ValueKind::kMetric);
-  AddFlag(app, "--reverse", options->reverse, "Reverse the order");
-  AddOption(app, "--pareto", options->pareto,
+  AddFlag(app, "--reverse", options.reverse, "Reverse the order");
+  AddOption(app, "--pareto", options.pareto,
             "Show the Pareto front of 2 to 4 metrics")
       .TypeName("M1:max,M2:min")
       .Excludes(count);
+}
+
+}  // namespace
+
+CommandRun SetUpBest(CLI::App& app) {
+  auto options = std::make_shared<BestOptions>();
+  AddBestOptions(app, *options);
   AddSelectionOptions(app, *options, "state == COMPLETED and hp.lr > 1e-3");
   AddTableOptions(app, *options);
   SetHelp(app, {.exits = ReaderExits(),

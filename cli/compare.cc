@@ -12,6 +12,7 @@
 #include "cli/selection.h"
 #include "engine/app/comparison.h"
 #include "engine/app/stores.h"
+#include "engine/app/trial_selection.h"
 #include "engine/app/trial_values.h"
 #include "engine/base/error.h"
 #include "engine/base/json.h"

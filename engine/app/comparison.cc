@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "engine/analysis/statistics.h"
+#include "engine/app/trial_selection.h"
 #include "engine/base/error.h"
 #include "engine/base/json.h"
 #include "engine/base/metric_order.h"

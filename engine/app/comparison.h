@@ -8,11 +8,11 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/app/stores.h"
-#include "engine/app/trial_selection.h"
 
 namespace dtrain {
 
 class Store;
+class TrialSelection;
 
 /// A value of one of the compared: JSON, null if it has none.
 struct ComparedValue {
@@ -71,7 +71,7 @@ TargetComparison CompareTargets(const Store& store,
                                 const std::vector<Target>& targets,
                                 std::size_t baseline,
                                 const std::vector<std::string>& metrics,
-                                const TrialSelection& selection = {});
+                                const TrialSelection& selection);
 
 /// Statistics of the trials that share one value of a hyperparameter.
 struct TrialGroup {
@@ -93,6 +93,6 @@ std::vector<TrialGroup> GroupTrials(const Store& store,
                                     const std::string& hparam,
                                     const std::string& metric,
                                     bool smaller_is_better,
-                                    const TrialSelection& selection = {});
+                                    const TrialSelection& selection);
 
 }  // namespace dtrain

@@ -334,7 +334,7 @@ json ImportanceJson(const Store& store, const ExperimentDetail& detail,
   if (axes.empty()) return {{"why", "the search has no hyperparameters"}};
   TrialValues values;
   try {
-    values = ReadTrialValues(store, detail, detail.row.metric, {}, selection);
+    values = ReadTrialValues(store, detail, detail.row.metric, {}, &selection);
   } catch (const Error& error) {
     return {{"why", error.what()}};
   }

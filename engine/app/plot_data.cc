@@ -113,7 +113,7 @@ void AddValues(const Store& store, const ExperimentDetail& detail,
                const PlotQuery& query, const std::string& metric,
                PlotData& data, PlotSearch& search) {
   const TrialValues values =
-      ReadTrialValues(store, detail, metric, query.place, query.selection);
+      ReadTrialValues(store, detail, metric, query.place, &query.selection);
   const std::string text = values.PlaceText();
   if (data.place.empty()) data.place = text;
   if (data.place != text) data.place = "at the default length of each";

@@ -1,9 +1,9 @@
-#include "engine/app/targets.h"
-
+// Experiments and trials as arguments name them.
 #include <algorithm>
 #include <charconv>
 #include <string_view>
 
+#include "engine/app/stores.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/store/store.h"

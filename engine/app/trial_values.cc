@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "engine/app/trial_selection.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/report/format.h"
@@ -48,16 +49,19 @@ class ValidationTable {
   // `bests`: read the best validations, which ValuesAt needs for kBest.
   ValidationTable(const Store& store, const ExperimentDetail& experiment,
                   const std::string& metric, bool bests,
-                  const TrialSelection& selection)
+                  const TrialSelection* selection)
       : unit_(LengthUnit(experiment.config)) {
-    store.ForEachMetric({.experiment = experiment.row.id,
-                         .kind = MetricKind::kValidation,
-                         .name = metric},
-                        [&](const MetricRow& row) {
-                          if (!selection.Has(row.trial)) return;
-                          trials_[row.trial.number].all.push_back(
-                              {row.batches, row.epoch, row.value});
-                        });
+    store.ForEachMetric(
+        {.experiment = experiment.row.id,
+         .kind = MetricKind::kValidation,
+         .name = metric},
+        [&](const MetricRow& row) {
+          if (selection != nullptr && !selection->Has(row.trial)) {
+            return;
+          }
+          trials_[row.trial.number].all.push_back(
+              {row.batches, row.epoch, row.value});
+        });
     if (unit_ == Unit::kRecords) ReadBatchSizes(store, experiment.row.id);
     if (bests) ReadBests(store, experiment.row.id);
   }
@@ -246,7 +250,10 @@ TrialValues ReadTrialValues(const Store& store,
                             const ExperimentDetail& experiment,
                             const std::string& metric,
                             const std::optional<ValuePlace>& place,
-                            const TrialSelection& selection) {
+                            const TrialSelection* selection) {
+  const bool filtered = selection != nullptr && selection->is_filtered();
+  const std::int64_t trials =
+      filtered ? selection->CountOf(experiment.row) : experiment.row.trials;
   const bool bests = place && place->kind == ValuePlace::Kind::kBest;
   const ValidationTable table(store, experiment, metric, bests, selection);
   TrialValues found{.metric = metric, .unit = table.unit()};
@@ -259,12 +266,11 @@ TrialValues ReadTrialValues(const Store& store,
     found.place = *place;
   } else {
     found.place = {.kind = ValuePlace::Kind::kLength,
-                   .length = DefaultLength(table.Lengths(),
-                                           selection.CountOf(experiment.row))};
+                   .length = DefaultLength(table.Lengths(), trials)};
   }
   found.values = table.ValuesAt(found.place);
   if (found.values.empty()) {
-    FailLength(experiment, found, selection.is_filtered(), table.Lengths());
+    FailLength(experiment, found, filtered, table.Lengths());
   }
   return found;
 }

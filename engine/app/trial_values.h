@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "engine/analysis/importance.h"
-#include "engine/app/trial_selection.h"
 #include "engine/base/length.h"
 
 namespace dtrain {
 
 class Store;
+class TrialSelection;
 struct ExperimentDetail;
 struct ExperimentRow;
 
@@ -56,18 +56,18 @@ struct TrialValues {
   std::string PlaceText() const;
 };
 
-/// Reads the values of `metric` of the selected trials that were validated at
-/// `place`, whatever became of them. Without a place it is the greatest length
-/// at which a quarter of the trials and at least 20 were validated; if there is
-/// none, that of the most trials. Throws Error(kNotFound), with the metrics or
-/// the lengths that are recorded, if the experiment has no validation metric of
-/// this name, or these trials none at this length; no values if none of them
-/// has the metric.
+/// Reads the values of `metric` of the selected trials (without `selection`,
+/// all) that were validated at `place`, whatever became of them. Without a
+/// place it is the greatest length at which a quarter of the trials and at
+/// least 20 were validated; if there is none, that of the most trials. Throws
+/// Error(kNotFound), with the metrics or the lengths that are recorded, if the
+/// experiment has no validation metric of this name, or these trials none at
+/// this length; no values if none of them has the metric.
 TrialValues ReadTrialValues(const Store& store,
                             const ExperimentDetail& experiment,
                             const std::string& metric,
                             const std::optional<ValuePlace>& place,
-                            const TrialSelection& selection = {});
+                            const TrialSelection* selection = nullptr);
 
 /// Reads the places on `axes` of the trials that have one of `values`.
 std::vector<TrialOutcome> ReadOutcomes(const Store& store,
