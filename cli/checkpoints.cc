@@ -31,14 +31,14 @@ std::vector<Cell> Row(const CheckpointRow& row) {
 Listing<CheckpointRow> CheckpointListing(const Store& store,
                                          const std::string& counted) {
   return {.name = "checkpoints",
-          .columns = {{.name = "uuid"},
+          .columns = {{.name = "uuid", .elastic = true, .least = 36},
                       {.name = "trial", .right = true},
                       {.name = "state"},
                       {.name = counted, .right = true},
-                      {.name = "epoch", .right = true},
+                      {.name = "epoch", .right = true, .optional = true},
                       {.name = "bytes", .right = true},
                       {.name = "metric", .right = true},
-                      {.name = "time"}},
+                      {.name = "time", .optional = true}},
           .json =
               [&store](const CheckpointRow& row) {
                 return CheckpointJson(row, store.PathOf(row).string());

@@ -11,6 +11,7 @@ namespace dtrain {
 namespace {
 
 using nlohmann::json;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::EndsWith;
 using testing::HasSubstr;
@@ -497,6 +498,19 @@ TEST_F(TableCommandsTest, ShowsCheckpoints) {
   EXPECT_THAT(dtrain_.Run({"checkpoints", "1.2"}).out, HasSubstr("12.3 MB"));
   EXPECT_THAT(dtrain_.Run({"checkpoints", "1.1"}).out,
               Not(HasSubstr("12.3 MB")));
+}
+
+TEST_F(TableCommandsTest, KeepsTheMetricOfCheckpointsOnNarrowTerminals) {
+  const auto shown = [this](const std::string& size) {
+    return dtrain_
+        .RunProgram({"python3", DTRAIN_SOURCE_DIR "/tests/support/terminal.py",
+                     size, "dtrain checkpoints 1"})
+        .out;
+  };
+  EXPECT_THAT(shown("80x24"),
+              AllOf(HasSubstr("METRIC"), HasSubstr("omitted: EPOCH, TIME")));
+  EXPECT_THAT(shown("60x24"), AllOf(HasSubstr("METRIC"), HasSubstr("..."),
+                                    HasSubstr("omitted: EPOCH, TIME")));
 }
 
 TEST_F(TableCommandsTest, ShowsModelsAndSlots) {
