@@ -123,7 +123,12 @@ Chart ImportanceChart(const PlotSearch& search, const PlotData& data,
   }
   auto importances = HparamImportances(search.axes, outcomes,
                                        metric.smaller_is_better, quantile);
-  shown = CountText(outcomes.size(), "trial");
+  // All that equal the last of the best count: there may be many more than the
+  // quantile says.
+  shown =
+      "best " +
+      std::to_string(CountBest(outcomes, metric.smaller_is_better, quantile)) +
+      " of " + CountText(outcomes.size(), "trial");
   if (importances.size() > kMaxBars) {
     shown += ", " + std::to_string(kMaxBars) + " of " +
              CountText(importances.size(), "hyperparameter");
@@ -138,9 +143,9 @@ Chart ImportanceChart(const PlotSearch& search, const PlotData& data,
 
 Figure ImportanceFigure(const PlotData& data, double quantile) {
   Figure figure;
-  std::vector<std::string> title = {
-      "importance for the best " + FormatFixed(100 * quantile, 0) + " % in " +
-      ShortName(data.metrics.at(0).name) + " " + data.place};
+  std::vector<std::string> title = {"importance for being among the best in " +
+                                    ShortName(data.metrics.at(0).name) + " " +
+                                    data.place};
   for (const PlotSearch& search : data.searches) {
     std::string shown;
     Chart chart = ImportanceChart(search, data, quantile, shown);

@@ -334,9 +334,10 @@ TEST(ImportanceFigureTest, DrawsABarForEachHyperparameter) {
   EXPECT_EQ(chart.bars[0].text, "81.0 %, correlation 1.00");
   EXPECT_NEAR(chart.bars[1].to, 18.97, 0.01);
   EXPECT_EQ(chart.bars[1].text, "19.0 %");
-  EXPECT_EQ(figure.title,
-            "experiment 3, asha: importance for the best 25 % in loss at the "
-            "best validation, 12 trials");
+  EXPECT_EQ(
+      figure.title,
+      "experiment 3, asha: importance for being among the best in loss at "
+      "the best validation, best 3 of 12 trials");
 }
 
 TEST(ImportanceFigureTest, SaysThatThereAreTooFewTrials) {
