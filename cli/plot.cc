@@ -426,9 +426,15 @@ void Print(const Figure& figure, const PlotOptions& options,
   for (const std::string& note : figure.notes) Say(globals, "note: " + note);
   if (options.out.empty()) {
     const TerminalMode mode = ModeOf(STDOUT_FILENO, globals.color);
+    // The notes stand above, the prompt below.
+    std::size_t used = 1;
+    for (const std::string& note : figure.notes) {
+      used += 1 + (note.size() + 14) / std::max<std::size_t>(mode.width, 20);
+    }
     std::cout << DrawText(
         figure,
         {.width = mode.width == 0 ? kWidth : std::min(mode.width, kMaxWidth),
+         .max_lines = mode.height > used ? mode.height - used : 0,
          .utf8 = mode.utf8,
          .color = mode.color});
     return;

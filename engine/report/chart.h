@@ -133,13 +133,16 @@ Drawing DrawSvg(const Figure& figure, std::size_t max_bytes = kMaxSvgBytes);
 struct TextCanvas {
   std::size_t width = 96;   // columns of the whole
   std::size_t height = 18;  // lines of a panel without rows
-  bool utf8 = false;        // Braille dots and blocks; else ASCII
-  bool color = false;       // colours, by ANSI sequences
+  // Lines of the terminal, 0: none. A panel that does not fit with its title
+  // and legend is made lower, to 8 lines at least; the legend has columns.
+  std::size_t max_lines = 0;
+  bool utf8 = false;   // Braille dots and blocks; else ASCII
+  bool color = false;  // colours, by ANSI sequences
 };
 
 /// Returns the figure in characters, with axes, the tags of curves at their
-/// ends, and the legend. In ASCII a solid curve is A, its dashed one a; faint
-/// marks are dots.
+/// ends, and the legend. In ASCII a solid curve is A,
+/// its dashed one a; faint marks are dots.
 std::string DrawText(const Figure& figure, const TextCanvas& canvas);
 
 }  // namespace dtrain

@@ -371,7 +371,7 @@ double LeftMargin(const Chart& chart, double width, double height) {
     longest = std::max(longest, DisplayWidth(ToValidUtf8(tick.text)));
   }
   const double texts =
-      (chart.y.label.empty() ? 15 : 30) + 7.5 * static_cast<double>(longest);
+      (chart.y.label.empty() ? 15 : 34) + 8.3 * static_cast<double>(longest);
   return std::clamp(texts, 80.0, width / 3);
 }
 

@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::size_t kMaxTag = 12;
 constexpr std::size_t kMinColumns = 10;
+constexpr std::size_t kMinHeight = 8;  // of a panel that is made lower
 
 // Colours of marks in a terminal: the six that show on light and dark ones.
 constexpr std::array kAnsiColors = {"\x1b[34m", "\x1b[33m", "\x1b[32m",
@@ -403,6 +404,8 @@ class PanelText {
     std::string axis(columns_, '-');
     std::string numbers;
     std::size_t used = 0;
+    const std::size_t limit =
+        canvas_.width - std::min(canvas_.width, margin_ + 2);
     const int wanted = static_cast<int>(columns_ / 12);
     const auto ticks = TicksOf(scales_.x, std::max(2, wanted));
     const std::size_t longest =
@@ -415,10 +418,12 @@ class PanelText {
       const auto at = static_cast<std::size_t>(
           std::round(share * static_cast<double>(columns_ - 1)));
       const std::size_t width = DisplayWidth(text);
-      const std::size_t begin = at - std::min(at, width / 2);
       axis[at] = '+';
+      // Below the tick, or left of it at the edge of the terminal.
+      const std::size_t begin = std::min(at - std::min(at, width / 2),
+                                         limit - std::min(limit, width));
       const std::size_t free = used == 0 ? 0 : used + 1;
-      if (begin < free || begin + width > columns_ + 6) continue;
+      if (begin < free || begin + width > limit) continue;
       numbers += std::string(begin - used, ' ') + text;
       used = begin + width;
     }
@@ -495,32 +500,72 @@ std::string LegendText(const Figure& figure, const TextCanvas& canvas) {
     text += std::string(kIndent, ' ') + figure.light + " " + shades + " " +
             figure.dark + "\n";
   }
+  // In columns on a terminal, the first entries below each other.
+  std::vector<std::string> entries;
+  std::vector<std::size_t> widths;
+  std::size_t widest = 0;
   for (const LegendEntry& entry : figure.legend) {
     const std::string sample = SampleOf(entry, canvas);
     const std::size_t used = kIndent + DisplayWidth(sample) + 2;
-    text += std::string(kIndent, ' ') +
-            Colored(canvas.color, entry.style, sample) + "  " +
-            Plain(entry.name, canvas.width - std::min(canvas.width - 8, used),
-                  canvas.utf8) +
-            "\n";
+    const std::string name =
+        Plain(entry.name, canvas.width - std::min(canvas.width - 8, used),
+              canvas.utf8);
+    entries.push_back(std::string(kIndent, ' ') +
+                      Colored(canvas.color, entry.style, sample) + "  " + name);
+    widths.push_back(used + DisplayWidth(name));
+    widest = std::max(widest, widths.back());
+  }
+  const std::size_t columns =
+      canvas.max_lines == 0
+          ? 1
+          : std::max<std::size_t>(
+                canvas.width / std::max<std::size_t>(widest, 1), 1);
+  const std::size_t rows = (entries.size() + columns - 1) / columns;
+  for (std::size_t row = 0; row < rows; ++row) {
+    for (std::size_t i = row; i < entries.size(); i += rows) {
+      text += entries[i];
+      if (i + rows < entries.size())
+        text += std::string(widest - widths[i], ' ');
+    }
+    text += "\n";
   }
   return text;
+}
+
+// The title and the panels.
+std::string PanelsText(const Figure& figure, const TextCanvas& canvas) {
+  std::string text;
+  for (const std::string& line : Wrap(figure.title, canvas)) {
+    text += line + "\n";
+  }
+  for (std::size_t i = 0; i < figure.panels.size(); ++i) {
+    if (i > 0) text += "\n";
+    text += PanelText(figure.panels[i], canvas).Draw();
+  }
+  return text;
+}
+
+std::size_t CountLines(const std::string& text) {
+  return static_cast<std::size_t>(std::ranges::count(text, '\n'));
 }
 
 }  // namespace
 
 std::string DrawText(const Figure& figure, const TextCanvas& canvas) {
-  TextCanvas wide = canvas;
-  wide.width = std::max<std::size_t>(canvas.width, 20);
-  std::string text;
-  for (const std::string& line : Wrap(figure.title, wide)) {
-    text += line + "\n";
+  TextCanvas fitted = canvas;
+  fitted.width = std::max<std::size_t>(canvas.width, 20);
+  const std::string legend = LegendText(figure, fitted);
+  const std::string panels = PanelsText(figure, fitted);
+  const std::size_t lines = CountLines(panels) + CountLines(legend);
+  if (canvas.max_lines == 0 || lines <= canvas.max_lines) {
+    return panels + legend;
   }
-  for (std::size_t i = 0; i < figure.panels.size(); ++i) {
-    if (i > 0) text += "\n";
-    text += PanelText(figure.panels[i], wide).Draw();
-  }
-  return text + LegendText(figure, wide);
+  const std::size_t excess = figure.panels.size() > 1
+                                 ? canvas.height / 2  // two are in view
+                                 : lines - canvas.max_lines;
+  fitted.height =
+      std::max(kMinHeight, canvas.height - std::min(canvas.height, excess));
+  return PanelsText(figure, fitted) + legend;
 }
 
 }  // namespace dtrain

@@ -1,14 +1,17 @@
+#include <algorithm>
 #include <cmath>
 #include <sstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/base/text.h"
 #include "engine/report/chart.h"
 
 namespace dtrain {
 namespace {
 
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -132,6 +135,41 @@ TEST(DrawTextTest, ListsParallelAxes) {
             "           1                  2\n"
             "  1  lr: 0.1, 1 (from the bottom)\n"
             "  2  opt: sgd\n");
+}
+
+TEST(DrawTextTest, WritesTheLegendInColumns) {
+  Figure figure = TextFigure({});
+  for (const char* name : {"first", "2", "third", "4", "5"}) {
+    figure.legend.push_back({{}, LegendEntry::Sample::kCross, name});
+  }
+  EXPECT_THAT(DrawText(figure, {.width = 40, .max_lines = 50}),
+              EndsWith("    x  first    x  third    x  5\n"
+                       "    x  2        x  4\n"));
+  EXPECT_THAT(DrawText(figure, {.width = 20}),
+              EndsWith("    x  4\n    x  5\n"));
+}
+
+TEST(DrawTextTest, LowersThePanelToFitTheLines) {
+  const Figure figure = TextFigure({{{}, {{0, 0}, {1, 1}}}});
+  const auto lines = [&](std::size_t max) {
+    return std::ranges::count(DrawText(figure, {.max_lines = max}), '\n');
+  };
+  const auto all = lines(0);
+  EXPECT_EQ(lines(100), all);
+  EXPECT_EQ(lines(15), 15);
+  EXPECT_EQ(lines(3), all - 10);
+}
+
+TEST(DrawTextTest, KeepsTheLastNumberOfAnAxisWithinTheWidth) {
+  Figure figure = TextFigure({{{}, {{0, 0}, {100'000, 1}}}});
+  figure.panels[0].x.range = {0, 100'000};
+  std::istringstream lines(DrawText(figure, {.width = 40}));
+  bool found = false;
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_LE(DisplayWidth(line), 40) << line;
+    if (line.find("100000") != std::string::npos) found = true;
+  }
+  EXPECT_TRUE(found);
 }
 
 TEST(DrawTextTest, KeepsToTheWidth) {
