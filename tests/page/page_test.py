@@ -270,6 +270,22 @@ class PageTest(BrowserTest):
             self.browser.switch_to.active_element.send_keys(Keys.ESCAPE)
             self.wait("!document.querySelector('dialog.trial').open")
 
+    def test_a_trial_that_is_pointed_at_is_marked_in_the_plots_in_sight(self):
+        self.open()
+        marked = """[...document.querySelectorAll('.plot')].filter((plot) => {
+            const canvas = plot.querySelectorAll('canvas')[1];
+            return canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data
+              .some((byte) => byte);
+          }).map((plot) => plot.parentNode.id)"""
+        for chart in ("history", "curves", "parallel", "contour", "pareto", "timeline", "slice-x"):
+            self.js(f"document.getElementById('{chart}').scrollIntoView({{block: 'center'}})")
+            self.wait(f"dtrain.{'slices' if 'slice' in chart else 'charts'}"
+                      f".find((c) => c.card.id === '{chart}').inSight")
+            self.js("dtrain.state.hover(dtrain.data.trialOf('1.1'))")
+            self.wait(f"({marked}).includes('{chart}')")
+            self.js("dtrain.state.hover(-1)")
+            self.wait(f"!({marked}).includes('{chart}')")
+
     def test_a_brush_selects_and_a_link_restores_it(self):
         self.open()
         overlay = self.browser.find_elements(By.CSS_SELECTOR, "#parallel .brush .overlay")[1]

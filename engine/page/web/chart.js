@@ -1,5 +1,5 @@
-// A chart: a canvas for marks and an SVG above it for axes. A kind of plot
-// derives from Chart and draws.
+// A chart: a canvas for marks, one above it for the trial that is pointed at,
+// and an SVG for axes. A kind of plot derives from Chart and draws.
 
 /* global d3 */
 
@@ -172,10 +172,11 @@ export class Chart {
     this.note = element('p', {class: 'note', role: 'status'});
     this.controls = element('div', {class: 'controls'});
     this.canvas = element('canvas');
+    this.overlay = element('canvas');
     this.svgNode = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
     this.svg = d3.select(this.svgNode);
     this.plot = element('div', {class: 'plot', tabindex: '0', role: 'img', 'aria-label': title},
-        this.canvas, this.svgNode);
+        this.canvas, this.overlay, this.svgNode);
     this.plot.style.height = height + 'px';
     this.tip = element('div', {class: 'tip', hidden: true});
     this.plot.append(this.tip);
@@ -189,10 +190,10 @@ export class Chart {
     this.plot.addEventListener('blur', () => this.leave());
     new ResizeObserver(() => this.redraw()).observe(this.plot);
     state.onChange(() => this.redraw());
-    state.onHover(() => (this.inSight ? this.redraw() : this.stale = true));
+    state.onHover(() => (this.inSight ? this.drawHovered() : this.stale = true));
     new IntersectionObserver(([entry]) => {
       this.inSight = entry.isIntersecting;
-      if (this.inSight && this.stale) this.redraw();
+      if (this.inSight && this.stale) this.drawHovered();
     }).observe(this.plot);
   }
 
@@ -201,25 +202,43 @@ export class Chart {
     this.pending = requestAnimationFrame(() => {
       this.pending = 0;
       if (this.busy) return;  // with a drag, whose elements must stay
-      this.stale = false;
       this.prepare();
       this.say('');
       this.draw();
       this.drawn = true;
+      this.drawHovered();
     });
+  }
+
+  // Draws the trial that is pointed at, and nothing else: there may be very many.
+  drawHovered() {
+    this.stale = false;
+    if (!this.drawn || this.busy) return;
+    const {hovered, visible} = this.state;
+    const {context} = this;
+    this.context = this.overlay.getContext('2d');
+    this.context.clearRect(0, 0, this.width, this.height);
+    if (hovered >= 0 && visible[hovered]) this.highlight(hovered);
+    this.context = context;
+  }
+
+  /** Marks a trial, over the drawing. */
+  highlight(trial) {
+    for (const [x, y, marked] of this.marks) if (marked === trial) this.ring(x, y);
   }
 
   prepare() {
     dark = themeColor('dark') === '1';
     this.width = this.plot.clientWidth;
     const ratio = window.devicePixelRatio || 1;
-    this.canvas.width = Math.round(this.width * ratio);
-    this.canvas.height = Math.round(this.height * ratio);
-    this.canvas.style.width = this.width + 'px';
-    this.canvas.style.height = this.height + 'px';
-    this.context = this.canvas.getContext('2d');
-    this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    this.context.clearRect(0, 0, this.width, this.height);
+    for (const canvas of [this.overlay, this.canvas]) {
+      canvas.width = Math.round(this.width * ratio);  // clears it
+      canvas.height = Math.round(this.height * ratio);
+      canvas.style.width = this.width + 'px';
+      canvas.style.height = this.height + 'px';
+      this.context = canvas.getContext('2d');
+      this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    }
     this.svg.attr('width', this.width).attr('height', this.height);
     this.svg.selectAll('.axis, .mark').remove();
     const {top, right, bottom, left} = this.margin;

@@ -108,7 +108,6 @@ export class History extends Chart {
       this.steps(line.filter(([, value]) => Number.isFinite(value) && !(log && value <= 0))
           .map(([place, value]) => [x(place / unit.seconds), y(value)]), color);
     }
-    for (const [px, py, i] of this.marks) if (i === state.hovered) this.ring(px, py);
     this.context.restore();
     return this.say(notes.join(' '));
   }
@@ -267,14 +266,15 @@ export class Curves extends Chart {
   }
 
   drawCurves(curves, x, y, log, dashed) {
-    const {context, state} = this;
+    const {context} = this;
     const faint = themeColor('faint');
+    // Draws one curve again, for highlight().
+    this.drawAgain = (one) => this.drawCurve(one.values, (i) => x(one.x(i)), y, log, -1);
+    this.curves = curves;
     for (const {trial, rank, values, x: place} of curves) {
-      const hovered = trial === state.hovered;
-      context.strokeStyle = hovered ? themeColor('text') :
-          rank >= 0 ? PALETTE[rank % PALETTE.length] : faint;
-      context.globalAlpha = rank >= 0 || hovered ? 1 : Math.max(0.08, Math.min(0.6, 150 / curves.length));
-      context.lineWidth = hovered ? 3 : rank >= 0 ? 1.8 : 1;
+      context.strokeStyle = rank >= 0 ? PALETTE[rank % PALETTE.length] : faint;
+      context.globalAlpha = rank >= 0 ? 1 : Math.max(0.08, Math.min(0.6, 150 / curves.length));
+      context.lineWidth = rank >= 0 ? 1.8 : 1;
       context.setLineDash(dashed ? [6, 3] : rank >= PALETTE.length ? [2, 3] : []);
       this.drawCurve(values, (i) => x(place(i)), y, log,
           rank >= 0 || curves.length <= 200 ? trial : -1);
@@ -282,6 +282,16 @@ export class Curves extends Chart {
     }
     context.setLineDash([]);
     context.globalAlpha = 1;
+  }
+
+  highlight(trial) {
+    const one = this.marks.length ? this.curves.find((curve) => curve.trial === trial) : null;
+    if (!one) return;
+    this.clip();
+    this.context.strokeStyle = themeColor('text');
+    this.context.lineWidth = 3;
+    this.drawAgain(one);
+    this.context.restore();
   }
 
   // Draws one curve, and a dot for a value that stands alone. Notes where it is
@@ -451,7 +461,6 @@ export class Pareto extends Chart {
       context.globalAlpha = 0.45;
       this.dot(px, py, experimentColor(data.trials.experiment[i]), trials.length > 2000 ? 1.5 : 3);
       context.globalAlpha = 1;
-      if (i === state.hovered) this.ring(px, py);
       this.marks.push([px, py, i]);
     }
     context.strokeStyle = themeColor('text');
@@ -518,7 +527,7 @@ export class Timeline extends Chart {
       const y = top + (offset[data.trials.experiment[i]] + lane[i]) * each;
       const name = data.stateOf(i);
       used.set(name, (used.get(name) || 0) + 1);
-      this.context.fillStyle = i === state.hovered ? themeColor('text') : STATE_COLORS[name];
+      this.context.fillStyle = STATE_COLORS[name];
       const [from, to] = [x(started[i]), x(end)];
       const gap = to - from > 3 ? 0.5 : 0;
       this.context.globalAlpha = 0.4;
@@ -545,6 +554,15 @@ export class Timeline extends Chart {
     const {metrics} = this.data;
     const key = metrics.find((one) => this.data.series(trial, one.key))?.key;
     return key ? this.data.series(trial, key).milliseconds : [];
+  }
+
+  highlight(trial) {
+    for (const [from, to, top, bottom, i] of this.rows || []) {
+      if (i !== trial) continue;
+      this.context.strokeStyle = themeColor('text');
+      this.context.lineWidth = 2;
+      this.context.strokeRect(from, top, to - from, bottom - top);
+    }
   }
 
   find(x, y) {

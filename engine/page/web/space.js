@@ -67,16 +67,19 @@ export class Parallel extends Chart {
       this.drawLine(axes, order[n], rankColor(shares[order[n]]), true);
     }
     this.context.globalAlpha = 1;
-    if (state.hovered >= 0 && state.visible[state.hovered]) {
-      this.context.lineWidth = 3;
-      this.drawLine(axes, state.hovered, themeColor('text'));
-    }
+    this.drawnAxes = axes;
     axes.forEach((axis, i) => this.drawParallelAxis(axes, i));
     const missing = state.shown - order.length;
     return this.say([this.omitted ? `The ${axes.length - 1} most important hyperparameters of ` +
       `${axes.length - 1 + this.omitted}; the page is too narrow for more.` : '',
       missing > 0 ? `${countOf(missing, 'trial')} without a finite value, not drawn.` : '']
         .filter(Boolean).join(' '));
+  }
+
+  highlight(trial) {
+    if (!this.marks.length) return;
+    this.context.lineWidth = 3;
+    this.drawLine(this.drawnAxes, trial, themeColor('text'));
   }
 
   drawLine(axes, trial, color, marked = false) {
@@ -234,7 +237,6 @@ export class Slice extends Chart {
       const jitter = axis.choices.length ? ((data.trials.number[i] * 0.618) % 1 - 0.5) * 0.5 : 0;
       const [px, py] = [x(axis.values[i] + jitter), y(values[i])];
       this.dot(px, py, rankColor(shares[i]), radius);
-      if (i === state.hovered) this.ring(px, py);
       this.marks.push([px, py, i]);
     }
     this.context.restore();
@@ -307,7 +309,6 @@ export class Contour extends Chart {
     for (const [sx, sy, , i] of thinned) {
       const [px, py] = [left + sx * (right - left), bottom - sy * (bottom - top)];
       this.dot(px, py, themeColor('text'), thinned.length > 500 ? 1 : 2);
-      if (i === state.hovered) this.ring(px, py);
       this.marks.push([px, py, i]);
     }
     this.axes(x, y, {x: ax.name, y: ay.name}, {x: xNames, y: yNames});
