@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/run/reporter.h"
+
 namespace dtrain {
 namespace {
 
