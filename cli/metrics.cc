@@ -7,6 +7,8 @@
 #include <iostream>
 #include <memory>
 
+#include <unistd.h>
+
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/selection.h"
@@ -259,32 +261,61 @@ void PrintMetricsCsv(const MetricRows& rows, bool superseded) {
   });
 }
 
-void PrintMetricsText(const Store& store, std::int64_t experiment,
-                      const MetricRows& rows) {
+// The columns that fit the terminal: the time is omitted first, then the epoch,
+// then names are cut. Numbers never are.
+struct MetricsLayout {
+  std::size_t name = 0;  // its width
+  bool epoch = true;
+  bool time = true;
+};
+
+MetricsLayout LayoutOf(std::size_t name, bool superseded,
+                       const TerminalMode& mode) {
+  constexpr std::size_t kOthers = 47, kEpoch = 10, kTime = 22, kNote = 12;
+  MetricsLayout layout{.name = name};
+  if (mode.width == 0) return layout;
+  const std::size_t others = kOthers + (superseded ? kNote : 0);
+  layout.epoch = others + name + kEpoch <= mode.width;
+  layout.time = others + name + kEpoch + kTime <= mode.width;
+  const std::size_t room = mode.width - std::min(mode.width, others);
+  if (!layout.epoch) layout.name = std::clamp<std::size_t>(room, 4, name);
+  return layout;
+}
+
+void PrintMetricsText(const Store& store, const MetricQuery& query,
+                      const MetricRows& rows, const TerminalMode& mode) {
   std::size_t width = 4;
-  for (const std::string& name : store.MetricNames(experiment)) {
+  for (const std::string& name : store.MetricNames(query.experiment)) {
     width = std::max(width, DisplayWidth(EscapeForTerminal(name)));
   }
+  const MetricsLayout layout = LayoutOf(width, query.superseded, mode);
   const auto print = [&](const std::string& trial, std::string_view kind,
                          const std::string& batches, const std::string& epoch,
-                         const std::string& name, const std::string& value,
-                         const std::string& time) {
-    const std::size_t used = DisplayWidth(name);
+                         const std::string& full_name, const std::string& value,
+                         const std::string& time, const std::string& note) {
+    const std::string name = Truncate(full_name, layout.name, Ellipsis(mode));
     std::cout << std::setw(8) << trial << "  " << std::left << std::setw(10)
-              << kind << std::right << "  " << std::setw(9) << batches << "  "
-              << std::setw(8) << epoch << "  " << name
-              << std::string(width - std::min(width, used), ' ') << "  "
-              << std::setw(12) << value << "  " << time << '\n';
+              << kind << std::right << "  " << std::setw(9) << batches << "  ";
+    if (layout.epoch) std::cout << std::setw(8) << epoch << "  ";
+    std::cout << name << std::string(layout.name - DisplayWidth(name), ' ')
+              << "  " << std::setw(12) << value
+              << (layout.time ? "  " + time : "") << note << '\n';
   };
-  std::string count = CountColumn(store, experiment, Format::kText);
+  std::string count = CountColumn(store, query.experiment, Format::kText);
   std::ranges::transform(count, count.begin(), ::toupper);
-  print("TRIAL", "KIND", count, "EPOCH", "NAME", "VALUE", "TIME");
+  print("TRIAL", "KIND", count, "EPOCH", "NAME", "VALUE", "TIME", "");
   rows.ForEach([&](const MetricRow& row) {
     print(ToString(row.trial), MetricKindName(row.kind),
           std::to_string(row.batches), FormatMetric(row.epoch),
           EscapeForTerminal(row.name), FormatMetric(row.value),
-          FormatTime(row.time) + (row.superseded ? "  superseded" : ""));
+          FormatTime(row.time), row.superseded ? "  superseded" : "");
   });
+  if (layout.time) return;
+  std::cout << Paint(mode, Tone::kDim,
+                     std::string("(omitted: ") +
+                         (layout.epoch ? "" : "EPOCH, ") +
+                         "TIME; use a wider terminal or --json)")
+            << '\n';
 }
 
 int ShowMetrics(const MetricsOptions& options, const GlobalOptions& globals) {
@@ -313,7 +344,8 @@ int ShowMetrics(const MetricsOptions& options, const GlobalOptions& globals) {
       break;
     case Format::kText:
       if (columns.empty()) {
-        PrintMetricsText(store, target.experiment, rows);
+        PrintMetricsText(store, query, rows,
+                         ModeOf(STDOUT_FILENO, globals.color));
       } else {
         PrintColumnsText(rows, columns, now, globals);
       }

@@ -509,8 +509,24 @@ TEST_F(TableCommandsTest, KeepsTheMetricOfCheckpointsOnNarrowTerminals) {
   };
   EXPECT_THAT(shown("80x24"),
               AllOf(HasSubstr("METRIC"), HasSubstr("omitted: EPOCH, TIME")));
-  EXPECT_THAT(shown("60x24"), AllOf(HasSubstr("METRIC"), HasSubstr("..."),
-                                    HasSubstr("omitted: EPOCH, TIME")));
+  EXPECT_THAT(shown("60x24"),
+              AllOf(HasSubstr("METRIC"), HasSubstr("0a1b2c3d-0000-4"),
+                    HasSubstr("omitted: EPOCH, TIME")));
+}
+
+TEST_F(TableCommandsTest, FitsMetricsToTheTerminal) {
+  const auto shown = [this](const std::string& size) {
+    return dtrain_
+        .RunProgram({"python3", DTRAIN_SOURCE_DIR "/tests/support/terminal.py",
+                     size, "dtrain metrics 1 --superseded"})
+        .out;
+  };
+  EXPECT_THAT(shown("120x24"),
+              AllOf(HasSubstr("TIME"), Not(HasSubstr("omitted"))));
+  EXPECT_THAT(shown("80x24"), AllOf(HasSubstr("EPOCH"), HasSubstr("VALUE"),
+                                    HasSubstr("(omitted: TIME;")));
+  EXPECT_THAT(shown("66x24"),
+              AllOf(HasSubstr("VALUE"), HasSubstr("(omitted: EPOCH, TIME;")));
 }
 
 TEST_F(TableCommandsTest, ShowsModelsAndSlots) {
