@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -75,15 +76,38 @@ std::string VerdictOf(const ComparedValue& value) {
   return !value.better ? "" : *value.better ? "better" : "worse";
 }
 
+// "log minval=-4 maxval=1 base=10": what distinguishes ranges comes before a
+// cell is cut.
+std::string RangeText(const nlohmann::json& range) {
+  std::string text = FormatValue(range.at("type"));
+  const auto add = [&](const std::string& key, const nlohmann::json& value) {
+    text += " " + (key == "vals" ? "" : key + "=") + FormatValue(value);
+  };
+  for (const char* key : {"minval", "maxval"}) {
+    if (range.contains(key)) add(key, range.at(key));
+  }
+  for (const auto& [key, value] : range.items()) {
+    if (key != "type" && key != "minval" && key != "maxval") add(key, value);
+  }
+  return text;
+}
+
+std::string NumberText(const ComparedRow& row, double value) {
+  if (row.section != "effort") return FormatMetric(value);
+  if (row.name != "seconds") return FormatBriefly(value);
+  return (value < 0 ? "-" : "") + FormatSeconds(std::abs(value));
+}
+
 // "0.951", "adam", "-".
-std::string ValueText(const nlohmann::json& value) {
+std::string ValueText(const ComparedRow& row, const nlohmann::json& value) {
   if (value.is_null()) return "-";
-  if (value.is_number_float()) return FormatMetric(value.get<double>());
+  if (value.is_number_float()) return NumberText(row, value.get<double>());
+  if (value.is_object() && value.contains("type")) return RangeText(value);
   return FormatValue(value);
 }
 
 // "+0.0139 (+1.4 %, better)", or empty.
-std::string DifferenceText(const ComparedValue& value) {
+std::string DifferenceText(const ComparedRow& row, const ComparedValue& value) {
   if (!value.difference) return "";
   if (*value.difference == 0) return "equal";
   std::vector<std::string> notes;
@@ -93,13 +117,13 @@ std::string DifferenceText(const ComparedValue& value) {
   }
   const std::string verdict = VerdictOf(value);
   if (!verdict.empty()) notes.push_back(verdict);
-  return Signed(*value.difference, FormatMetric(*value.difference)) +
+  return Signed(*value.difference, NumberText(row, *value.difference)) +
          (notes.empty() ? "" : " (" + Join(notes, ", ") + ")");
 }
 
-std::string CellText(const ComparedValue& value) {
-  const std::string difference = DifferenceText(value);
-  return Truncate(ValueText(value.value), kMaxCell) +
+std::string CellText(const ComparedRow& row, const ComparedValue& value) {
+  const std::string difference = DifferenceText(row, value);
+  return Truncate(ValueText(row, value.value), kMaxCell) +
          (difference.empty() ? "" : "  " + difference);
 }
 
@@ -130,7 +154,7 @@ void PrintColumns(const TargetComparison& comparison,
          ++i) {
       std::vector<Cell> cells = {comparison.rows[i].name};
       for (const ComparedValue& value : comparison.rows[i].values) {
-        const std::string text = CellText(value);
+        const std::string text = CellText(comparison.rows[i], value);
         cells.emplace_back(text, text, ToneOfValue(value));
       }
       table.AddRow(std::move(cells));
@@ -161,7 +185,7 @@ void PrintBlocks(const TargetComparison& comparison, const TerminalMode& mode) {
       const std::string& id = comparison.targets[t].id;
       const std::string text = "    " + id +
                                std::string(width - id.size() + 2, ' ') +
-                               EscapeForTerminal(CellText(row.values[t]));
+                               EscapeForTerminal(CellText(row, row.values[t]));
       std::cout << Paint(mode, ToneOfValue(row.values[t]),
                          Truncate(text, limit, Ellipsis(mode)))
                 << '\n';
@@ -180,7 +204,7 @@ std::size_t WidthInColumns(const TargetComparison& comparison) {
     names = std::max(names, DisplayWidth(row.name));
     for (std::size_t t = 0; t < widths.size(); ++t) {
       widths[t] =
-          std::max(widths[t], DisplayWidth(CellText(row.values[t])) + 2);
+          std::max(widths[t], DisplayWidth(CellText(row, row.values[t])) + 2);
     }
   }
   for (const std::size_t width : widths) names += width;
@@ -224,7 +248,7 @@ void PrintMarkdown(const TargetComparison& comparison) {
     }
     std::cout << "| " << MarkdownCell(row.name);
     for (const ComparedValue& value : row.values) {
-      std::cout << " | " << MarkdownCell(CellText(value));
+      std::cout << " | " << MarkdownCell(CellText(row, value));
     }
     std::cout << " |\n";
   }
@@ -377,10 +401,12 @@ Listing<TrialGroup> GroupListing(const std::string& hparam) {
               },
           .cells =
               [number](const TrialGroup& group) {
-                return std::vector<Cell>{
-                    ValueText(group.value), std::to_string(group.trials),
-                    number(group.mean),     number(group.deviation),
-                    number(group.median),   number(group.best)};
+                return std::vector<Cell>{ValueText(ComparedRow(), group.value),
+                                         std::to_string(group.trials),
+                                         number(group.mean),
+                                         number(group.deviation),
+                                         number(group.median),
+                                         number(group.best)};
               }};
 }
 

@@ -13,6 +13,7 @@ namespace dtrain {
 namespace {
 
 using nlohmann::json;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -57,6 +58,21 @@ TEST_F(CompareTest, ShowsOnlyRowsThatDiffer) {
           "loss      0.75                  0.25  -0.5 (-66.7 %, better)"));
   EXPECT_THAT(result.out, Not(HasSubstr("batch ")));  // 32 in both
   EXPECT_THAT(result.err, HasSubstr("equal rows are hidden; --all shows them"));
+}
+
+TEST_F(CompareTest, WritesRangesAndTimesForPeople) {
+  dtrain_.Write("narrow.yaml",
+                "name: narrow\nentrypoint: 'false'\nmax_restarts: 0\n"
+                "hyperparameters:\n"
+                "  x: {type: log, minval: -4, maxval: -1, base: 10}\n"
+                "  crash_at: {type: categorical, vals: [0, 900]}\n"
+                "searcher: {name: random, metric: loss, max_length: 10, "
+                "max_trials: 2}\n");
+  ASSERT_EQ(dtrain_.Run({"create", "narrow.yaml", "-q"}).code, 1);
+  const std::string text = dtrain_.Run({"compare", "5", "4"}).out;
+  EXPECT_THAT(text, HasSubstr("log minval=-4 maxval=-1 base=10"));
+  EXPECT_THAT(text, HasSubstr("categorical [0,900]"));
+  EXPECT_THAT(text, ContainsRegex("seconds +[0-9]+(\\.[0-9])?s "));
 }
 
 TEST_F(CompareTest, CountsOnlyTrialsThatMatch) {
