@@ -551,8 +551,8 @@ int RunRecorded(const StoreLayout& layout, const Recording& record,
   }
   const std::string text = std::to_string(id);
   Say(globals, "experiment " + text + " runs in the background; see " +
-                   CommandFor(globals, "logs " + text + " -f") + " or " +
-                   CommandFor(globals, "wait " + text));
+                   CommandFor(globals, "watch " + text) + " or " +
+                   CommandFor(globals, "logs " + text + " -f"));
   return kExitDone;
 }
 
