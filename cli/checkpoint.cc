@@ -209,7 +209,12 @@ CheckpointRow FindToDelete(const Store& store, const std::string& uuid) {
   try {
     return store.CheckpointByPrefix(uuid);
   } catch (const Error&) {
-    const auto target = ResolveSource(store, uuid);
+    std::optional<Target> target;
+    try {
+      target = ResolveSource(store, uuid);
+    } catch (const Error&) {
+      // Not an experiment either.
+    }
     if (!target) throw;
     throw Error(ErrorKind::kUsage,
                 "'" + uuid + "' is " +

@@ -69,10 +69,10 @@ std::vector<Target> ResolveTargets(const Store& store,
 std::vector<std::int64_t> ResolveExperiments(
     const Store& store, const std::vector<std::string>& words);
 /// Returns the experiment or trial that an argument names where a checkpoint
-/// may stand, too; nothing if the text is, or can only be, the start of a
-/// UUID. Numbers of at least 4 digits and names are experiments only if no
-/// checkpoint starts with them; a number of an existing experiment is always
-/// one.
+/// may stand, too; nothing if the text is the start of a UUID, or may be one
+/// without a checkpoint. Numbers of at least 4 digits and names are experiments
+/// only if no checkpoint starts with them; a number of an existing experiment
+/// is always one.
 std::optional<Target> ResolveSource(const Store& store,
                                     const std::string& text);
 

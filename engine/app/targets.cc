@@ -197,11 +197,14 @@ std::vector<Target> Resolve(const Store& store, const std::string& text) {
           "' is not a valid experiment ID; expected a number such as 3");
 }
 
-// True if `text` can only be, or is, the start of a checkpoint's UUID.
+// True if `text` has only characters of a UUID.
+bool MayStartUuid(const std::string& text) {
+  return text.find_first_not_of("0123456789abcdefABCDEF-") == std::string::npos;
+}
+
+// True if a checkpoint's UUID starts with `text`.
 bool StartsCheckpoint(const Store& store, const std::string& text) {
-  const bool is_hex =
-      text.find_first_not_of("0123456789abcdefABCDEF-") == std::string::npos;
-  if (!is_hex || text.size() < 4) return false;
+  if (!MayStartUuid(text) || text.size() < 4) return false;
   try {
     (void)store.CheckpointByPrefix(text);
     return true;
@@ -276,7 +279,10 @@ std::optional<Target> ResolveSource(const Store& store,
   if (StartsCheckpoint(store, text)) return std::nullopt;
   const bool has_dot = text.find('.') != std::string::npos;
   if (has_dot) return ResolveTarget(store, text);
-  return FindWord(text, ExperimentNames(store));
+  const ExperimentNames names(store);
+  const auto target = FindWord(text, names);
+  if (!target && !MayStartUuid(text)) names.FailUnknown(text);
+  return target;
 }
 
 }  // namespace dtrain

@@ -135,6 +135,9 @@ TEST_F(TargetsTest, TakesThePlaceOfACheckpoint) {
   ExpectRefused({"checkpoint", "delete", "4.1"}, 2,
                 "'4.1' is trial 4.1, but this command takes only checkpoint "
                 "IDs; 'dtrain checkpoints 4.1' lists them");
+  ExpectRefused({"checkpoint", "show", "gama"}, 3, "did you mean 'gamma'?");
+  ExpectRefused({"checkpoint", "delete", "gama"}, 3,
+                "checkpoint 'gama' is not in store");
   // The start of a UUID comes before a name.
   AddExperiment("bbbb");
   EXPECT_EQ(Run({"checkpoint", "show", "bbbb"})["uuid"], best);
