@@ -27,6 +27,8 @@ function(dtrain_link_statically program)
   endif()
 endfunction()
 
+dtrain_linked_library(dtrain_event_core Libevent::core libevent_core.a)
+dtrain_linked_library(dtrain_event_extra Libevent::extra libevent_extra.a)
 dtrain_linked_library(dtrain_re2 re2::re2 libre2.a)
 dtrain_linked_library(dtrain_sqlite SQLite::SQLite3 libsqlite3.a)
 dtrain_linked_library(dtrain_yaml yaml-cpp libyaml-cpp.a)
