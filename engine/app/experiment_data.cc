@@ -1,11 +1,13 @@
 #include "engine/app/experiment_data.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -53,8 +55,8 @@ json MillisecondsJson(const std::optional<Timestamp>& time) {
 
 json TrialColumns(const std::vector<TrialRow>& trials, Timestamp start,
                   Bundle& bundle) {
-  std::vector<std::int64_t> numbers, batches, best_batches, restarts, rungs,
-      states;
+  std::vector<std::int64_t> numbers, batches, best_batches, restarts, runs,
+      rungs, states;
   std::vector<double> best, latest, started, ended, seconds;
   std::vector<Span> spans;
   for (const TrialRow& trial : trials) {
@@ -68,6 +70,7 @@ json TrialColumns(const std::vector<TrialRow>& trials, Timestamp start,
     ended.push_back(SecondsSince(start, trial.ended));
     seconds.push_back(trial.seconds);
     restarts.push_back(trial.restarts);
+    runs.push_back(trial.runs);
     rungs.push_back(trial.rung);
     if (std::isnan(started.back())) continue;
     const double end = std::isnan(ended.back()) ? started.back() + trial.seconds
@@ -91,6 +94,7 @@ json TrialColumns(const std::vector<TrialRow>& trials, Timestamp start,
           {"ended", bundle.Doubles(ended)},
           {"seconds", bundle.Floats(seconds)},
           {"restarts", bundle.Integers(restarts)},
+          {"runs", bundle.Integers(runs)},
           {"rung", bundle.Integers(rungs)},
           {"lane", bundle.Integers(lanes)}};
 }
@@ -326,6 +330,55 @@ class SeriesCollector {
   std::size_t columns_ = 0;  // 0: nothing is thinned
 };
 
+// Rows of one query of a live page: some 20 ms, in which the store is read.
+constexpr std::int64_t kPageRows = 40'000;
+
+// Adds the rows of `query`, at most kPageRows. If there are more, returns the
+// place of the last complete report.
+std::optional<MetricPlace> AddPage(const Store& store, MetricQuery query,
+                                   SeriesCollector& metrics) {
+  query.limit = kPageRows;
+  std::vector<MetricRow> rows;
+  store.ForEachMetric(query,
+                      [&](const MetricRow& row) { rows.push_back(row); });
+  const auto place = [](const MetricRow& row) {
+    return std::tuple(row.trial.number, row.kind, row.batches);
+  };
+  std::size_t whole = rows.size();
+  if (rows.size() == static_cast<std::size_t>(kPageRows)) {
+    while (whole > 0 && place(rows[whole - 1]) == place(rows.back())) --whole;
+    if (whole == 0) whole = rows.size();  // a report of that many metrics
+  }
+  for (std::size_t i = 0; i < whole; ++i) metrics.Add(rows[i]);
+  if (rows.size() < static_cast<std::size_t>(kPageRows)) return std::nullopt;
+  const MetricRow& last = rows[whole - 1];
+  return MetricPlace{last.trial.number, last.kind, last.batches};
+}
+
+constexpr std::array kKinds = {MetricKind::kTraining, MetricKind::kValidation};
+
+// Adds the rows after `place`.
+std::optional<MetricPlace> AddFrom(const Store& store, std::int64_t experiment,
+                                   MetricPlace place,
+                                   SeriesCollector& metrics) {
+  if (place.after >= 0) {
+    for (const MetricKind kind : kKinds) {
+      if (kind < place.kind) continue;
+      const auto next =
+          AddPage(store,
+                  {.experiment = experiment,
+                   .trial = place.trial,
+                   .kind = kind,
+                   .after = kind == place.kind ? place.after : -1},
+                  metrics);
+      if (next) return next;
+    }
+    ++place.trial;
+  }
+  return AddPage(store, {.experiment = experiment, .first_trial = place.trial},
+                 metrics);
+}
+
 // ---- Analysis.
 
 json ImportanceJson(const Store& store, const ExperimentDetail& detail,
@@ -423,9 +476,11 @@ json ExperimentData(const Store& store, const ExperimentDetail& detail,
   options.selection.Keep(trials);
   const std::vector<SearchAxis> axes = AxesOf(detail);
   SeriesCollector metrics(row, trials, options.max_rows);
-  store.ForEachMetric({.experiment = row.id}, [&](const MetricRow& one) {
-    if (options.selection.Has(one.trial)) metrics.Add(one);
-  });
+  if (!options.without_metrics) {
+    store.ForEachMetric({.experiment = row.id}, [&](const MetricRow& one) {
+      if (options.selection.Has(one.trial)) metrics.Add(one);
+    });
+  }
   metrics.Flush();
   json data = RecordJson(detail);
   data["unit"] = UnitName(CountedUnit(store, row.id));
@@ -446,6 +501,65 @@ json ExperimentData(const Store& store, const ExperimentDetail& detail,
   data["rungs"] = RungsJson(trials);
   data["filter"] = options.selection.ToJson(row.id);
   if (options.redact) Redact(data);
+  return data;
+}
+
+json ExperimentMetrics(const Store& store, const ExperimentRow& row,
+                       const MetricPlace& place, Bundle& bundle) {
+  SeriesCollector metrics(row, {}, std::numeric_limits<std::size_t>::max());
+  const auto next = AddFrom(store, row.id, place, metrics);
+  metrics.Flush();
+  json data = metrics.ToJson(bundle);
+  data["next"] = next ? json{{"trial", next->trial},
+                             {"kind", static_cast<int>(next->kind)},
+                             {"after", next->after}}
+                      : json(nullptr);
+  return data;
+}
+
+json ExperimentChanges(const Store& store, const ExperimentDetail& detail,
+                       Timestamp since, const std::vector<KnownTrial>& known,
+                       Bundle& bundle) {
+  const ExperimentRow& row = detail.row;
+  std::vector<TrialRow> trials =
+      ListTrials(store, row, {.checkpoints = false, .changed_since = since});
+  std::map<std::int64_t, KnownTrial> places;
+  for (const KnownTrial& one : known) {
+    places[one.number] = one;
+    const auto same = [&](const TrialRow& t) {
+      return t.id.number == one.number;
+    };
+    if (std::ranges::none_of(trials, same)) {
+      trials.push_back(FindTrial(store, row, one.number));
+    }
+  }
+  std::ranges::sort(trials, {}, [](const TrialRow& t) { return t.id.number; });
+  SeriesCollector metrics(row, {}, std::numeric_limits<std::size_t>::max());
+  bool more = false;
+  for (const TrialRow& trial : trials) {
+    const KnownTrial& place = places[trial.id.number];
+    for (const MetricKind kind : kKinds) {
+      const bool trains = kind == MetricKind::kTraining;
+      more |= AddPage(store,
+                      {.experiment = row.id,
+                       .trial = trial.id.number,
+                       .kind = kind,
+                       .after = trains ? place.training : place.validation},
+                      metrics)
+                  .has_value();
+    }
+  }
+  metrics.Flush();
+  json data = RecordJson(detail);
+  for (const char* large : {"config", "yaml", "provenance"}) data.erase(large);
+  data["trials"] = TrialColumns(trials, row.created, bundle);
+  data["searched"] = json::array();
+  for (const SearchAxis& axis : AxesOf(detail)) {
+    data["searched"].push_back(AxisJson(axis, trials, bundle));
+  }
+  data["reasons"] = Reasons(trials);
+  data["metrics"] = metrics.ToJson(bundle);
+  data["more"] = more;
   return data;
 }
 

@@ -116,12 +116,16 @@ struct MetricQuery {
   std::optional<std::string> name;
   bool superseded = false;  // also values of earlier runs that count no more
   std::int64_t after = -1;  // only those at more batches
+  std::int64_t first_trial = 0;  // unless `trial` is given
+  std::int64_t limit = -1;       // of rows; -1: none
 };
 
-/// Parts of trials that take time to read.
+/// Trials to read, and parts of them that take time.
 struct TrialParts {
   bool hparams = true;      // else TrialRow::hparams is null
   bool checkpoints = true;  // else the UUIDs of checkpoints are empty
+  // Only those that are RUNNING, or were created, started or ended since.
+  std::optional<Timestamp> changed_since = std::nullopt;
 };
 
 /// The value of a metric that stands for a trial.

@@ -154,7 +154,7 @@ std::string MetricsSql(const MetricQuery& asked) {
   constexpr const char* kKinds = "AND m.kind BETWEEN ?4 AND ?5 ";
   constexpr const char* kRest =
       "AND m.superseded <= ?7 AND m.batches > ?8 ORDER BY t.number, m.kind, "
-      "m.batches, n.name";
+      "m.batches, n.name LIMIT ?9";
   return std::string(kColumns) + (asked.name ? kOneName : kAllNames) +
          kTrialRange + (asked.kind ? kOneKind : kKinds) + kRest;
 }
@@ -169,9 +169,9 @@ void Store::ForEachMetric(
     SQLite::Statement query(*connection_->database, MetricsSql(asked));
     const int least = asked.kind ? static_cast<int>(*asked.kind) : 0;
     const int most = asked.kind ? static_cast<int>(*asked.kind) : 1;
-    BindAll(query, asked.experiment, asked.trial.value_or(0),
+    BindAll(query, asked.experiment, asked.trial.value_or(asked.first_trial),
             asked.trial.value_or(kLastTrial), least, most, asked.name,
-            asked.superseded, asked.after);
+            asked.superseded, asked.after, asked.limit);
     while (query.executeStep()) {
       Columns columns(query);
       row({.trial = {asked.experiment, columns.Int()},

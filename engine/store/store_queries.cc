@@ -110,7 +110,8 @@ constexpr const char* kTrials =
     "END, "
     "restarts, failures, runs, pid, pid_start, boot_id, created, started, "
     "ended, seconds FROM trials t WHERE experiment = ?1 AND number BETWEEN ?2 "
-    "AND ?3 "
+    "AND ?3 AND (?6 IS NULL OR state = 'RUNNING' OR created >= ?6 OR "
+    "started >= ?6 OR ended >= ?6) "
     "ORDER BY number";
 
 constexpr const char* kExperiments =
@@ -227,7 +228,8 @@ std::vector<TrialRow> Store::Trials(std::int64_t experiment,
                                     TrialParts parts) const {
   return connection_->Guard([&] {
     SQLite::Statement query(*connection_->database, kTrials);
-    BindAll(query, experiment, 0, kMax, parts.hparams, parts.checkpoints);
+    BindAll(query, experiment, 0, kMax, parts.hparams, parts.checkpoints,
+            parts.changed_since);
     return ReadTrials(query);
   });
 }
@@ -236,7 +238,7 @@ std::optional<TrialRow> Store::Trial(TrialId id) const {
   return connection_->Guard([&]() -> std::optional<TrialRow> {
     SQLite::Statement query(*connection_->database, kTrials);
     BindAll(query, id.experiment, id.number, id.number, /*hparams=*/true,
-            /*checkpoints=*/true);
+            /*checkpoints=*/true, std::nullopt);
     auto trials = ReadTrials(query);
     if (trials.empty()) return std::nullopt;
     return std::move(trials.front());
