@@ -13,8 +13,8 @@ CommandSetUp SetUpArchive, SetUpBackup, SetUpBest, SetUpCancel,
     SetUpDoctor, SetUpEvaluate, SetUpGc, SetUpImportance, SetUpInit, SetUpKill,
     SetUpLabel, SetUpList, SetUpLogs, SetUpMetrics, SetUpModels, SetUpNote,
     SetUpPause, SetUpPlot, SetUpPredict, SetUpPreviewSearch, SetUpReport,
-    SetUpReproduce, SetUpResume, SetUpSlots, SetUpTrials, SetUpUnarchive,
-    SetUpValidate, SetUpVersion, SetUpWait, SetUpWatch;
+    SetUpReproduce, SetUpResume, SetUpServe, SetUpSlots, SetUpTrials,
+    SetUpUnarchive, SetUpValidate, SetUpVersion, SetUpWait, SetUpWatch;
 
 namespace {
 
@@ -83,6 +83,8 @@ constexpr std::array kCommands = {
             "Plot trials and searches in the terminal or as SVG", SetUpPlot},
     Command{CommandGroup::kInspect, "report", "",
             "Write experiments to one HTML file, or as Markdown", SetUpReport},
+    Command{CommandGroup::kInspect, "serve", "",
+            "Show all experiments live in a browser", SetUpServe},
     Command{CommandGroup::kInspect, "slots", "",
             "Show GPU and CPU slots and the trials using them", SetUpSlots},
     Command{CommandGroup::kSearch, "preview-search", "",

@@ -83,14 +83,15 @@ std::string EscapeHtml(std::string_view text) {
 }
 
 std::string ReportHtml(const ReportText& text, std::string_view bundle) {
+  const std::string script = std::string(kPage_libraries) + kPage_script;
   const std::string policy = "default-src 'none'; script-src " +
-                             HashSource(kPage_script) + "; style-src " +
+                             HashSource(script) + "; style-src " +
                              HashSource(kPage_style) +
                              "; base-uri 'none'; form-action 'none'";
   return Fill(kPage_html, {{"csp", policy},
                            {"title", EscapeHtml(text.title)},
                            {"style", kPage_style},
-                           {"script", kPage_script},
+                           {"script", script},
                            {"noscript", text.noscript},
                            {"footer", EscapeHtml(text.footer)},
                            {"data", Base64(Gzip(bundle))}});

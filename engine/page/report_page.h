@@ -1,14 +1,25 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
 namespace dtrain {
 
 // The parts of the page, embedded when dtrain was built.
+extern const char kPage_libraries[];
 extern const char kPage_script[];
 extern const char kPage_style[];
 extern const char kPage_html[];
+
+/// A file of the live page, by its path in the address.
+struct PageFile {
+  std::string_view path;  // "/app.js"; "/" is the page itself
+  std::string_view type;
+  std::string_view text;
+};
+
+std::span<const PageFile> PageFiles();
 
 /// False in a build without d3, which the page needs.
 bool HasPage();

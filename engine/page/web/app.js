@@ -21,7 +21,7 @@ function factTable(facts) {
     element('tr', {}, element('th', {scope: 'row'}, name), element('td', {}, value))));
 }
 
-function summary(data) {
+export function summary(data) {
   const section = element('section', {class: 'card wide', id: 'summary'}, element('h2', {}, 'Summary'));
   const parts = element('div', {class: 'summaries'});
   for (const one of data.experiments) {
@@ -139,7 +139,7 @@ function themeButton(state) {
 
 // Draws everything for paper: in the light theme, as wide as a page. Printing
 // waits for no frame, so that it is drawn at once.
-function preparePrinting(charts) {
+function preparePrinting(charts, signal) {
   const root = document.documentElement.dataset;
   let theme = '';
   const draw = () => {
@@ -153,15 +153,15 @@ function preparePrinting(charts) {
     root.theme = 'light';
     root.printing = '';
     draw();
-  });
+  }, {signal});
   window.addEventListener('afterprint', () => {
     root.theme = theme;
     delete root.printing;
     draw();
-  });
+  }, {signal});
 }
 
-function build(data) {
+export function build(data) {
   const state = new State(data);
   const [one] = data.experiments;
   if (!location.hash.includes('sort=')) state.values.sort = one?.smaller_is_better ? 'best' : '-best';
@@ -179,10 +179,11 @@ function build(data) {
       rankLegend(), element('div', {class: 'slices'}, ...slices.map((chart) => chart.card)));
   const table = new Table(state);
   const view = new TrialView(state);
+  document.querySelector('header .toolbar')?.remove();
   document.querySelector('header').append(toolbar(state));
   main.replaceChildren(summary(data), ...charts.map((chart) => chart.card),
       ...(slices.length ? [sliceCard] : []), table.card, records(data), view.dialog);
-  preparePrinting([...charts, ...slices]);
+  preparePrinting([...charts, ...slices], state.ended.signal);
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => state.changed());
   state.changed();
   return {state, data, charts, slices, table};
@@ -204,4 +205,5 @@ async function start() {
   }
 }
 
-start();
+// A live page (live.js) has no data of its own.
+if (document.getElementById('data')) start();

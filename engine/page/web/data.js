@@ -95,7 +95,10 @@ function indexSeries(experiment, column) {
  * experiments; a trial is its index there.
  */
 export class Data {
-  constructor({document, column}) {
+  constructor(bundle) { this.load(bundle); }
+
+  /** Replaces everything; axes of the same name remain the same objects. */
+  load({document, column}) {
     this.about = document;
     this.experiments = document.experiments;
     this.trials = {count: 0};
@@ -118,7 +121,11 @@ export class Data {
     for (const one of this.experiments) {
       this.trials.experiment.fill(one.index, one.first, one.first + one.count);
     }
-    this.axes = this.joinAxes();
+    const old = this.axes || [];
+    this.axes = this.joinAxes().map((axis) => {
+      const kept = old.find((one) => one.name === axis.name);
+      return kept ? Object.assign(kept, axis) : axis;
+    });
     this.metrics = this.listMetrics();
     this.atBest = new Map();
   }

@@ -22,8 +22,20 @@ export class State {
     this.version = 0;  // of what is visible
     this.readFragment();
     this.update();
-    window.addEventListener('hashchange', () => { this.readFragment(); this.changed(); });
+    this.ended = new AbortController();
+    window.addEventListener('hashchange', () => { this.readFragment(); this.changed(); },
+        {signal: this.ended.signal});
   }
+
+  /** After the data was replaced. */
+  refresh() {
+    this.visible = new Uint8Array(this.data.trials.count);
+    this.hovered = -1;
+    this.changed();
+  }
+
+  /** Ignores the address from now on: another state has taken its place. */
+  stop() { this.ended.abort(); }
 
   get(name) { return this.values[name]; }
 

@@ -1,0 +1,538 @@
+// The page of `dtrain serve`: loads the chosen experiments, follows the events of
+// the server, and fetches only what has changed.
+
+import {FilterError, matches, parseFilter} from './query.js';
+import {Data, formatDuration, formatNumber, readBundle} from './data.js';
+import {element} from './chart.js';
+import {build, summary} from './app.js';
+
+const MAX_ROWS = 2_000_000;  // of metrics in memory
+const MAX_KNOWN = 256;
+const WHOLE_MS = 10_000;     // between two loads of a whole experiment that changes
+const STEP_MS = 250;         // between two loads of changes
+const SILENCE_MS = 40_000;   // the server sends something every 15 s
+const FINAL = ['COMPLETED', 'CANCELED', 'ERROR', 'STOPPED'];
+
+const sleep = (ms) => new Promise((done) => { setTimeout(done, ms); });
+
+class Refused extends Error {
+  constructor(status, text) {
+    super(text);
+    this.status = status;
+  }
+}
+
+/** The server. The token comes in the fragment of the address, once. */
+class Server {
+  constructor() {
+    const given = new URLSearchParams(location.hash.slice(1)).get('token');
+    if (given) {
+      sessionStorage.setItem('dtrain-token', given);
+      history.replaceState(null, '', location.pathname + location.search);
+    }
+    this.token = given || sessionStorage.getItem('dtrain-token') || '';
+  }
+
+  async request(path, options = {}) {
+    const reply = await fetch(path, {...options, cache: 'no-store', credentials: 'omit',
+      headers: {...options.headers, Authorization: 'Bearer ' + this.token}});
+    if (reply.ok) return reply;
+    const text = await reply.text();
+    let error = text.trim();
+    try { error = JSON.parse(text).error ?? error; } catch { /* plain text */ }
+    throw new Refused(reply.status, error);
+  }
+
+  async bundle(path) {
+    const reply = await this.request(path);
+    return readBundle(new Uint8Array(await reply.arrayBuffer()));
+  }
+
+  async control(order) {
+    await this.request('/api/control', {method: 'POST', body: JSON.stringify(order),
+      headers: {'Content-Type': 'application/json'}});
+  }
+
+  /** Calls onEvent for each event until the stream ends. */
+  async follow(onEvent) {
+    const ended = new AbortController();
+    const reply = await this.request('/api/events', {signal: ended.signal});
+    const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
+    let text = '';
+    let timer = 0;
+    const watch = () => {
+      clearTimeout(timer);
+      timer = setTimeout(() => ended.abort(), SILENCE_MS);
+    };
+    try {
+      for (;;) {
+        watch();
+        const {value, done} = await reader.read();
+        if (done) return;
+        const events = (text + value).split('\n\n');
+        text = events.pop();
+        for (const event of events) {
+          if (event.startsWith('data: ')) onEvent(JSON.parse(event.slice(6)));
+        }
+      }
+    } finally {
+      clearTimeout(timer);
+      ended.abort();
+    }
+  }
+}
+
+/** One experiment: its record, and what has arrived of its trials and metrics. */
+class Experiment {
+  constructor(server, id, onChange) {
+    Object.assign(this, {server, id, onChange});
+    this.record = null;
+    this.series = new Map();  // by trial, then by kind/name: {batches, milliseconds, value}
+    this.rows = 0;
+    this.recent = new Set();  // trials of the last changes
+    this.rewound = new Set();  // trials whose metrics may have been replaced
+    this.loading = true;
+    this.dirty = false;
+    this.whole = 0;  // time of the last load of everything but metrics
+  }
+
+  /** Loads everything, and shows it part by part. */
+  async load() {
+    await this.loadRecord();
+    this.onChange();
+    let place = '0:0:-1';
+    let shown = performance.now();
+    while (place && !this.closed && this.rows < MAX_ROWS) {
+      const {document, column} =
+          await this.server.bundle(`/api/experiment/${this.id}/metrics?from=${place}`);
+      this.addMetrics(document.metrics, column);
+      const {next} = document.metrics;
+      place = next && `${next.trial}:${next.kind}:${next.after}`;
+      if (performance.now() - shown > 1000) {
+        this.onChange();
+        shown = performance.now();
+      }
+    }
+    this.cut = Boolean(place);
+    this.loading = false;
+    this.onChange();
+    this.changed();  // since the record was read
+  }
+
+  async loadRecord() {
+    const {document, column} = await this.server.bundle(`/api/experiment/${this.id}`);
+    const [record] = document.experiments;
+    this.whole = performance.now();
+    this.read = document.read;
+    for (const [name, ref] of Object.entries(record.trials)) {
+      record.trials[name] = Array.from(column(ref));
+    }
+    for (const axis of record.searched) axis.values = Array.from(column(axis.values));
+    for (const name of ['trial', 'batches', 'bytes']) {
+      record.checkpoints[name] = column(record.checkpoints[name]);
+    }
+    this.record = record;
+    this.places = new Map(record.trials.number.map((number, i) => [number, i]));
+  }
+
+  /** Fetches changes now, or again after those that are on their way. */
+  async changed() {
+    this.dirty = true;
+    if (this.busy || this.loading || document.hidden) return;
+    this.busy = true;
+    try {
+      while (this.dirty && !this.closed) {
+        this.dirty = false;
+        const start = performance.now();
+        await this.update(start);
+        this.onChange();
+        await sleep(Math.max(STEP_MS, 3 * (performance.now() - start)) -
+            (performance.now() - start));
+      }
+    } catch (error) {
+      this.onChange(error);
+    } finally {
+      this.busy = false;
+    }
+  }
+
+  async update(start) {
+    const {document, column} = await this.server.bundle(
+        `/api/experiment/${this.id}/changes?since=${this.read}${this.known()}`);
+    const [change] = document.experiments;
+    this.read = document.read;
+    this.mergeTrials(change, column);
+    this.addMetrics(change.metrics, column);
+    if (change.more) this.dirty = true;
+    const ended = FINAL.includes(change.state) !== FINAL.includes(this.record.state);
+    for (const name of ['trials', 'searched', 'metrics', 'reasons', 'more']) delete change[name];
+    Object.assign(this.record, change);
+    if (ended || start - this.whole > WHOLE_MS) await this.loadRecord();
+    else this.scheduleWhole();
+  }
+
+  // What changes only with a whole load (importance, rungs, checkpoints) follows.
+  scheduleWhole() {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(async () => {
+      if (this.busy || this.closed || document.hidden) return;
+      try {
+        await this.loadRecord();
+        this.onChange();
+      } catch (error) {
+        this.onChange(error);
+      }
+    }, WHOLE_MS);
+  }
+
+  // Trials that may get new rows, with the last batches that are here.
+  known() {
+    const running = this.record.states.indexOf('RUNNING');
+    const numbers = new Set(this.recent);
+    this.record.trials.state.forEach((state, i) => {
+      if (state === running) numbers.add(this.record.trials.number[i]);
+    });
+    const parts = [...numbers].slice(0, MAX_KNOWN).map((number) => {
+      const last = {training: -1, validation: -1};
+      if (!this.rewound.delete(number)) {
+        for (const [key, {batches}] of this.series.get(number) || []) {
+          const kind = key.slice(0, key.indexOf('/'));
+          last[kind] = Math.max(last[kind], batches[batches.length - 1] ?? -1);
+        }
+      }
+      return `${number}:${last.training}:${last.validation}`;
+    });
+    return parts.length ? '&known=' + parts.join(',') : '';
+  }
+
+  mergeTrials(change, column) {
+    const all = this.record.trials;
+    const columns = Object.fromEntries(
+        Object.entries(change.trials).map(([name, ref]) => [name, column(ref)]));
+    const axes = change.searched.map((axis) => column(axis.values));
+    this.recent = new Set();
+    columns.number.forEach((number, from) => {
+      this.recent.add(number);
+      let to = this.places.get(number);
+      const isNew = to === undefined;
+      if (isNew) {
+        to = all.number.length;
+        this.places.set(number, to);
+      } else if (all.runs[to] !== columns.runs[from] && all.runs[to] > 0) {
+        this.rewound.add(number);  // it may have gone back to a checkpoint
+        this.dirty = true;
+      }
+      for (const name of Object.keys(all)) {
+        if (name !== 'lane') all[name][to] = columns[name][from];
+      }
+      if (isNew) all.lane[to] = this.freeLane();
+      this.record.searched.forEach((axis, i) => { axis.values[to] = axes[i][from]; });
+    });
+    Object.assign(this.record.reasons, change.reasons);
+  }
+
+  // The lowest lane of the timeline that no running trial has.
+  freeLane() {
+    const {state, lane} = this.record.trials;
+    const running = this.record.states.indexOf('RUNNING');
+    const used = new Set(lane.filter((_, i) => state[i] === running));
+    let free = 0;
+    while (used.has(free)) ++free;
+    return free;
+  }
+
+  addMetrics(metrics, column) {
+    const [trial, metric, count, batches, milliseconds, value] =
+        ['trial', 'metric', 'count', 'batches', 'milliseconds', 'value']
+            .map((name) => column(metrics[name]));
+    if (metrics.batches_per_epoch) this.perEpoch = metrics.batches_per_epoch;
+    let begin = 0;
+    for (let i = 0; i < trial.length; ++i) {
+      const {kind, name} = metrics.names[metric[i]];
+      const key = kind + '/' + name;
+      if (!this.series.has(trial[i])) this.series.set(trial[i], new Map());
+      const own = this.series.get(trial[i]);
+      if (!own.has(key)) own.set(key, {batches: [], milliseconds: [], value: []});
+      const rows = own.get(key);
+      let keep = rows.batches.length;  // rows that the new ones do not replace
+      while (keep > 0 && rows.batches[keep - 1] >= batches[begin]) --keep;
+      this.rows += count[i] - (rows.batches.length - keep);
+      for (const [name, from] of Object.entries({batches, milliseconds, value})) {
+        rows[name].length = keep;
+        for (let n = begin; n < begin + count[i]; ++n) rows[name].push(from[n]);
+      }
+      begin += count[i];
+    }
+  }
+
+  /** The experiment as Data expects it, its columns in place of references. */
+  assembled() {
+    const names = [];
+    const places = new Map();
+    const placeOf = (key) => {
+      if (!places.has(key)) {
+        places.set(key, names.length);
+        const at = key.indexOf('/');
+        names.push({kind: key.slice(0, at), name: key.slice(at + 1)});
+      }
+      return places.get(key);
+    };
+    placeOf('validation/' + this.record.metric);
+    const metrics = {names, rows: this.rows, thinned: false,
+      batches_per_epoch: this.perEpoch ?? null, trial: [], metric: [], count: [],
+      batches: new Float64Array(this.rows), milliseconds: new Float64Array(this.rows),
+      value: new Float64Array(this.rows)};
+    let at = 0;
+    for (const [trial, series] of this.series) {
+      for (const [key, rows] of series) {
+        metrics.trial.push(trial);
+        metrics.metric.push(placeOf(key));
+        metrics.count.push(rows.batches.length);
+        for (const name of ['batches', 'milliseconds', 'value']) metrics[name].set(rows[name], at);
+        at += rows.batches.length;
+      }
+    }
+    return {...this.record, metrics, searched: this.record.searched.map((axis) => ({...axis})),
+      checkpoints: {...this.record.checkpoints}, trials: this.record.trials};
+  }
+}
+
+/** The list of experiments, the chosen ones, and buttons for them. */
+class Live {
+  constructor() {
+    this.server = new Server();
+    this.list = new Map();   // rows by id
+    this.chosen = new Map();  // Experiment by id, in the order of choice
+    this.message = document.getElementById('message');
+    this.problem = element('p', {class: 'error', role: 'alert', id: 'problem'});
+    this.body = element('tbody');
+    this.search = element('input', {type: 'search', placeholder: 'find experiments',
+      'aria-label': 'find experiments', oninput: () => this.drawList()});
+    this.connection = element('span', {class: 'fact', id: 'connection', role: 'status'});
+    this.controls = element('div', {class: 'controls', id: 'controls'});
+    document.getElementById('live').append(element('section', {class: 'card', id: 'experiments'},
+        element('div', {class: 'toolbar'}, element('h2', {}, 'Experiments'), this.search,
+            this.connection),
+        this.problem, element('div', {class: 'experiments'}, element('table', {},
+            element('thead', {}, element('tr', {}, ...['', 'id', 'name', 'state', 'best', 'trials',
+              'time', 'labels'].map((name) => element('th', {scope: 'col'}, name)))), this.body)),
+        this.controls));
+    window.addEventListener('popstate', () => this.choose(this.idsOfAddress(), false));
+    document.addEventListener('visibilitychange', () => {
+      if (!document.hidden) for (const one of this.chosen.values()) if (one.dirty) one.changed();
+    });
+  }
+
+  idsOfAddress() {
+    const text = new URLSearchParams(location.search).get('exp') || '';
+    return text.split(',').map(Number).filter((id) => this.list.has(id));
+  }
+
+  async run() {
+    let wait = 500;
+    for (;;) {
+      try {
+        this.connection.textContent = 'connecting …';
+        await this.server.follow((event) => {
+          wait = 500;
+          this.receive(event);
+        });
+      } catch (error) {
+        if (error instanceof Refused && error.status === 401) return this.refused();
+        console.warn(error.message);
+      }
+      wait = Math.min(2 * wait, 10_000);
+      this.connection.textContent = `not connected; next try in ${wait / 1000} s`;
+      this.connection.classList.add('error');
+      await sleep(wait);
+    }
+  }
+
+  refused() {
+    this.connection.textContent = 'not connected';
+    this.message.textContent = 'This page has no valid token. Open the address that ' +
+        'dtrain serve printed; a server that was started again has a new one.';
+  }
+
+  receive(event) {
+    this.connection.textContent = 'live';
+    this.connection.classList.remove('error');
+    this.control = event.control ?? this.control;
+    if (event.problem !== undefined) this.problem.textContent = event.problem;
+    if (event.all) this.list.clear();
+    for (const row of event.experiments || []) this.list.set(row.id, row);
+    for (const id of event.removed || []) this.list.delete(id);
+    this.drawList();
+    if (event.all) {
+      document.querySelector('footer').textContent = 'dtrain ' + event.dtrain +
+          (event.control ? '' : ' · read-only');
+      const newest = [...this.list.keys()].slice(-1);
+      const asked = this.idsOfAddress();
+      for (const one of this.chosen.values()) one.closed = true;
+      this.chosen.clear();
+      this.choose(asked.length ? asked : newest, false);
+      return;
+    }
+    const gone = [...this.chosen.keys()].filter((id) => !this.list.has(id));
+    if (gone.length) {
+      this.choose([...this.chosen.keys()].filter((id) => this.list.has(id)), false);
+      this.message.textContent = `Experiment ${gone.join(', ')} was deleted or archived.`;
+    }
+    if (!this.chosen.size && this.list.size) this.choose([...this.list.keys()].slice(-1), false);
+    for (const id of event.changed || []) this.chosen.get(id)?.changed();
+    this.drawControls();
+  }
+
+  choose(ids, remember = true) {
+    for (const [id, one] of this.chosen) {
+      if (ids.includes(id)) continue;
+      one.closed = true;
+      this.chosen.delete(id);
+    }
+    if (remember) history.pushState(null, '', '?exp=' + ids.join(',') + location.hash);
+    for (const id of ids) {
+      if (!this.chosen.has(id)) this.open(id);
+    }
+    this.drawList();
+    this.drawControls();
+    this.show();
+  }
+
+  async open(id) {
+    const one = new Experiment(this.server, id, (error) => {
+      if (one.closed) return;
+      if (error) this.message.textContent = error.message;
+      else this.show();
+    });
+    this.chosen.set(id, one);
+    try {
+      await one.load();
+    } catch (error) {
+      if (!one.closed) this.message.textContent = error.message;
+    }
+  }
+
+  // Shows what has arrived: in the same plots if their axes remain.
+  show() {
+    const ready = [...this.chosen.values()].filter((one) => one.record);
+    const names = ready.map((one) => `${one.id} ${one.record.name}`).join(', ');
+    document.title = names ? `${names} · dtrain` : 'dtrain';
+    document.querySelector('h1').textContent = names || 'dtrain';
+    this.message.textContent = this.status(ready);
+    if (!ready.length) {
+      this.view?.state.stop();
+      this.view = null;
+      document.querySelector('main').replaceChildren();
+      document.querySelector('header .toolbar')?.remove();
+      return;
+    }
+    const bundle = {document: {experiments: ready.map((one) => one.assembled())},
+      column: (values) => values};
+    const shape = JSON.stringify(bundle.document.experiments.map((one) =>
+      [one.id, one.metrics.names, one.searched.map((axis) => axis.name)]));
+    if (this.view && this.shape === shape) {
+      const {data, state} = this.view;
+      data.load(bundle);
+      document.getElementById('summary').replaceWith(summary(data));
+      state.refresh();
+    } else {
+      this.view?.state.stop();
+      this.shape = shape;
+      this.view = build(new Data(bundle));
+    }
+    window.dtrain = {...this.view, live: this, FilterError, matches, parseFilter};
+  }
+
+  status(ready) {
+    const loading = [...this.chosen.values()].filter((one) => one.loading && !one.closed);
+    if (loading.length) {
+      return `Loading experiment ${loading.map((one) => one.id).join(', ')} …`;
+    }
+    const cut = ready.filter((one) => one.cut).map((one) => one.id);
+    if (cut.length) {
+      return `Experiment ${cut.join(', ')} has more than ${MAX_ROWS} metric values; the curves of ` +
+          'its later trials are not loaded.';
+    }
+    if (ready.length) return '';
+    return this.list.size ? '' : 'There is no experiment yet; dtrain create makes one.';
+  }
+
+  drawList() {
+    const wanted = this.search.value.toLowerCase();
+    const rows = [...this.list.values()].reverse().filter((row) =>
+      `${row.id} ${row.name} ${row.state} ${(row.labels || []).join(' ')}`.toLowerCase()
+          .includes(wanted));
+    this.body.replaceChildren(...rows.slice(0, 500).map((row) => this.rowOf(row)));
+  }
+
+  rowOf(row) {
+    const box = element('input', {type: 'checkbox', checked: this.chosen.has(row.id),
+      'aria-label': `show experiment ${row.id}`, onchange: () => this.toggle(row.id)});
+    const name = element('button', {type: 'button', class: 'key',
+      onclick: () => this.choose([row.id])}, row.name);
+    const best = row.best ? formatNumber(Number(row.best.value)) : '–';
+    const cells = [box, String(row.id), name, row.state, best,
+      `${row.trials_ended} of ${row.trials}`, formatDuration(row.duration),
+      (row.labels || []).join(', ')];
+    return element('tr', {'data-id': row.id, class: this.chosen.has(row.id) ? 'chosen' : ''},
+        ...cells.map((cell) => element('td', {}, cell)));
+  }
+
+  toggle(id) {
+    const ids = [...this.chosen.keys()];
+    this.choose(ids.includes(id) ? ids.filter((one) => one !== id) : [...ids, id]);
+  }
+
+  // Buttons for the chosen experiments, drawn again only when they change.
+  drawControls() {
+    if (!this.control) return;
+    const rows = [...this.chosen.keys()].map((id) => this.list.get(id)).filter(Boolean);
+    const drawn = JSON.stringify(rows.map((row) => [row.id, row.state, row.labels]));
+    if (drawn === this.drawn) return;
+    this.drawn = drawn;
+    this.controls.replaceChildren(...rows.map((row) => this.controlsOf(row)));
+  }
+
+  controlsOf(row) {
+    const open = !FINAL.includes(row.state);
+    const runs = row.state === 'RUNNING' || row.state === 'PENDING';
+    const button = (action, text, question) => element('button', {type: 'button',
+      'data-action': action, onclick: () => this.order({action, experiment: row.id}, question)}, text);
+    const buttons = [];
+    if (runs) buttons.push(button('pause', 'Pause'));
+    if (open && !runs) buttons.push(button('resume', 'Resume'));
+    if (open) {
+      buttons.push(button('cancel', 'Cancel',
+          `Cancel experiment ${row.id}? It cannot be resumed.`));
+    }
+    if (runs) {
+      buttons.push(button('kill', 'Kill',
+          `Kill experiment ${row.id}? Its trials end without a checkpoint.`));
+    }
+    const label = element('input', {placeholder: 'add a label', 'aria-label': 'add a label',
+      onchange: () => this.order({action: 'label', experiment: row.id, add: label.value})});
+    const labels = (row.labels || []).map((one) => element('button', {type: 'button',
+      title: 'remove the label', onclick: () =>
+        this.order({action: 'label', experiment: row.id, remove: one})}, one + ' ×'));
+    const note = element('input', {placeholder: 'note', 'aria-label': 'note', size: 40,
+      onchange: () => this.order({action: 'note', experiment: row.id, text: note.value})});
+    note.value = this.chosen.get(row.id)?.record?.note ?? '';
+    return element('div', {class: 'controls', 'data-experiment': row.id},
+        element('strong', {}, String(row.id)), ...buttons, ...labels, label, note);
+  }
+
+  async order(order, question) {
+    if (question && !confirm(question)) return;
+    try {
+      this.message.textContent = '';
+      await this.server.control(order);
+      this.message.textContent = `Requested: ${order.action} ${order.experiment}.`;
+    } catch (error) {
+      this.message.textContent = error.message;
+    }
+    this.drawn = '';
+    this.drawControls();
+  }
+}
+
+new Live().run();

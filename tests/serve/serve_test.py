@@ -1,0 +1,513 @@
+#!/usr/bin/env python3
+"""The rules of `dtrain serve`, over raw sockets.
+
+    serve_test.py DTRAIN [TEST…]
+"""
+
+import gzip
+import json
+import os
+import pathlib
+import re
+import resource
+import shutil
+import signal
+import socket
+import stat
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+DTRAIN = ""
+PROGRAM = """#!/usr/bin/env python3
+import json, os, select, time
+reports, orders = open(3, "w", buffering=1), open(4, "rb", buffering=0)
+say = lambda **report: print(json.dumps(report), file=reports)
+state = os.environ["DTRAIN_DIRECTORY"] + "/state"
+batch, until = int(os.environ["DTRAIN_DONE"]), int(os.environ["DTRAIN_UNTIL"])
+while batch < until and not select.select([orders], [], [], 0)[0]:
+    batch += 1
+    say(type="training", batches=batch, metrics={"loss": batch + 0.5})
+    time.sleep(float(os.environ["DTRAIN_HPARAM_pause"]))
+if batch == until:
+    say(type="validation", batches=batch, metrics={"loss": 1})
+open(state, "w").write("state")
+say(type="checkpoint", batches=batch, path=state)
+"""
+
+
+def config(name, batches=20, pause=0):
+    return json.dumps({
+        "name": name, "entrypoint": "./train.sh", "hyperparameters": {"pause": pause},
+        "min_validation_period": {"batches": batches},
+        "searcher": {"name": "single", "metric": "loss", "max_length": {"batches": batches}},
+        "resources": {"slots": "cpu"}})
+
+
+def run(*arguments, check=True):
+    done = subprocess.run([DTRAIN, *arguments], capture_output=True, text=True, check=False)
+    if check and done.returncode != 0:
+        raise AssertionError(f"dtrain {' '.join(arguments)}: {done.returncode}\n{done.stderr}")
+    return done
+
+
+class Server:
+    def __init__(self, *arguments, port=("--port", "0")):
+        self.process = subprocess.Popen([DTRAIN, "serve", *port, *arguments],
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.address = self.process.stdout.readline().strip()
+        found = re.fullmatch(r"http://127\.0\.0\.1:(\d+)/#token=([0-9a-f]{32})", self.address)
+        if not found:
+            raise AssertionError(self.address + self.process.stderr.read())
+        self.port, self.token = int(found[1]), found[2]
+
+    def stop(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+        _, errors = self.process.communicate(timeout=10)
+        return self.process.returncode, errors
+
+    def connect(self):
+        return socket.create_connection(("127.0.0.1", self.port), timeout=20)
+
+    def raw(self, data):
+        """Sends bytes and returns the whole answer."""
+        with self.connect() as connection:
+            connection.sendall(data)
+            return read_all(connection)
+
+    def head(self, method, path, headers):
+        lines = {"Host": f"127.0.0.1:{self.port}", "Authorization": "Bearer " + self.token,
+                 "Connection": "close", **headers}
+        text = f"{method} {path} HTTP/1.1\r\n"
+        return text + "".join(f"{k}: {v}\r\n" for k, v in lines.items() if v is not None) + "\r\n"
+
+    def request(self, method="GET", path="/api/experiments", body="", **headers):
+        headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        if body:
+            headers.setdefault("Content-Type", "application/json")
+            headers["Content-Length"] = str(len(body.encode()))
+        return split(self.raw((self.head(method, path, headers) + body).encode()))
+
+    def json(self, path="/api/experiments"):
+        status, _, body = self.request(path=path)
+        assert status == 200, body
+        return json.loads(body)
+
+    def bundle(self, path):
+        status, headers, body = self.request(path=path)
+        assert status == 200 and headers["content-encoding"] == "gzip", (status, body)
+        raw = gzip.decompress(body)
+        length = struct.unpack("<I", raw[4:8])[0]
+        return json.loads(raw[8:8 + length])
+
+    def control(self, **order):
+        status, _, body = self.request("POST", "/api/control", json.dumps(order))
+        return status, json.loads(body)
+
+
+def read_all(connection):
+    data = b""
+    try:
+        while part := connection.recv(65536):
+            data += part
+    except ConnectionResetError:
+        pass
+    return data
+
+
+def split(answer):
+    head, _, body = answer.partition(b"\r\n\r\n")
+    lines = head.decode("latin-1").split("\r\n")
+    headers = dict(line.lower().split(": ", 1) for line in lines[1:])
+    return int(lines[0].split()[1]) if lines[0] else 0, headers, body
+
+
+def rss_kb(pid):
+    text = pathlib.Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    return int(re.search(r"VmHWM:\s+(\d+)", text)[1])
+
+
+class ServeTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = tempfile.TemporaryDirectory(prefix="dtrain-serve-")
+        os.chdir(cls.directory.name)
+        os.environ["DTRAIN_STORE"] = cls.directory.name + "/store"
+        program = pathlib.Path("train.sh")
+        program.write_text(PROGRAM, encoding="utf-8")
+        program.chmod(0o755)
+        pathlib.Path("short.json").write_text(config("short"), encoding="utf-8")
+        pathlib.Path("long.json").write_text(config("long", 3000, 0.02), encoding="utf-8")
+        run("create", "short.json")
+        cls.server = Server("--control")
+        cls.reader = Server()
+
+    @classmethod
+    def tearDownClass(cls):
+        for server in (cls.server, cls.reader):
+            code, errors = server.stop()
+            assert code == 143, (code, errors)
+            assert errors.count("\n") == 1, errors
+        cls.directory.cleanup()
+
+    # ---- Rules.
+
+    def test_pages_need_no_token_and_have_all_headers(self):
+        for path in ("/", "/style.css", "/live.js", "/app.js", "/d3.js", "/icon.svg"):
+            status, headers, body = self.server.request(path=path, Authorization=None)
+            self.assertEqual(status, 200, path)
+            self.assertGreater(len(body), 100)
+            policy = headers["content-security-policy"]
+            self.assertTrue(policy.startswith("default-src 'none'; script-src 'self'"))
+            self.assertIn("frame-ancestors 'none'", policy)
+            self.assertNotIn("unsafe", policy)
+            self.assertEqual(headers["x-content-type-options"], "nosniff")
+            self.assertEqual(headers["referrer-policy"], "no-referrer")
+            self.assertNotIn("access-control-allow-origin", headers)
+            self.assertNotIn("set-cookie", headers)
+
+    def test_data_needs_the_token(self):
+        for token in (None, "", "Bearer", "Bearer ", "Bearer " + "0" * 32, "Basic " + self.server.token,
+                      "Bearer " + self.server.token[:-1], "Bearer " + self.server.token + "0",
+                      self.server.token):
+            status, headers, body = self.server.request(Authorization=token)
+            self.assertEqual(status, 401, token)
+            self.assertEqual(headers["www-authenticate"], "bearer")
+            self.assertNotIn(b"short", body)
+        for path in ("/api/events", "/api/experiment/1", "/api/experiment/1/metrics"):
+            self.assertEqual(self.server.request(path=path, Authorization=None)[0], 401)
+        self.assertEqual(
+            self.server.request(path="/api/experiments?token=" + self.server.token,
+                                Authorization=None)[0], 401)
+
+    def test_a_foreign_host_is_misdirected(self):
+        for host in ("evil.example", f"evil.example:{self.server.port}", "127.0.0.1.evil.example",
+                     "localhost.evil.example", "127.0.0.1:80:80", "localhost:", "", "0.0.0.0", None,
+                     "127.0.0.1@evil.example", "[::1", "192.168.0.1"):
+            for path in ("/", "/api/experiments"):
+                self.assertEqual(self.server.request(path=path, Host=host)[0], 421, host)
+        for host in (f"localhost:{self.server.port}", "127.0.0.1", "[::1]:9000", "localhost:9000"):
+            self.assertEqual(self.server.request(Host=host)[0], 200, host)
+        two = "GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nConnection: close\r\n\r\n"
+        self.assertEqual(split(self.server.raw(two.encode()))[0], 421)
+        self.assertEqual(split(self.server.raw(b"GET / HTTP/1.0\r\n\r\n"))[0], 421)
+
+    def test_foreign_sites_are_refused(self):
+        own = f"http://127.0.0.1:{self.server.port}"
+        for origin in ("http://evil.example", "null", "https" + own[4:], own + "0",
+                       f"http://localhost:{self.server.port}", "file://", ""):
+            self.assertEqual(self.server.request(Origin=origin)[0], 403, origin)
+        self.assertEqual(self.server.request(Origin=own)[0], 200)
+        for path in ("/", "/api/experiments"):
+            self.assertEqual(self.server.request(path=path, Sec_Fetch_Site="cross-site")[0], 403)
+        self.assertEqual(self.server.request(Sec_Fetch_Site="same-site")[0], 403)
+        for site in ("same-origin", "none"):
+            self.assertEqual(self.server.request(Sec_Fetch_Site=site)[0], 200)
+
+    def test_only_the_table_of_paths_exists(self):
+        for path in ("/index.html", "/../etc/passwd", "//", "/api", "/api/experiment/",
+                     "/api/experiment/0", "/api/experiment/x", "/api/experiment/1/", "/favicon.ico",
+                     "/api/experiment/1/metrics/", "/%2e%2e/etc/passwd", "/live.js/", "/d3.js%00",
+                     "/api/experiment/99999999999999999999", "http://127.0.0.1/"):
+            self.assertEqual(self.server.request(path=path)[0], 404, path)
+        status, _, body = self.server.request(path="/api/experiment/7")
+        self.assertEqual(status, 404)
+        self.assertIn("experiment 7", json.loads(body)["error"])
+
+    def test_it_is_read_only(self):
+        for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"):
+            for path in ("/", "/api/experiments", "/api/control"):
+                status, headers, _ = self.reader.request(method, path)
+                self.assertEqual(status, 405, (method, path))
+                self.assertIn("allow", headers)
+        self.assertEqual(self.reader.request("BREW", "/")[0], 501)
+        status, _, body = self.reader.request(
+            "POST", "/api/control", '{"action":"label","experiment":1,"add":"x"}')
+        self.assertEqual(status, 405)
+        self.assertIn(b"--control", body)
+        for method in ("PUT", "DELETE", "GET"):
+            self.assertEqual(self.server.request(method, "/api/control")[0], 405)
+
+    def test_head_has_no_body(self):
+        answer = self.server.raw(self.server.head("HEAD", "/", {}).encode())
+        status, headers, body = split(answer)
+        self.assertEqual((status, body), (200, b""))
+
+    def test_bad_queries_are_refused(self):
+        for query in ("from=1", "from=1:2", "from=a:0:0", "from=1:0:0:0", "from=:::"):
+            self.assertEqual(
+                self.server.request(path="/api/experiment/1/metrics?" + query)[0], 400, query)
+        many = ",".join(f"{i}:0:0" for i in range(1, 300))
+        for query in ("", "since=", "since=x", "since=1&known=1", "since=1&known=1:2:x",
+                      "since=1&known=" + many):
+            self.assertEqual(
+                self.server.request(path="/api/experiment/1/changes?" + query)[0], 400, query)
+        self.assertEqual(
+            self.server.request(path="/api/experiment/1/changes?since=0&known=99:0:0")[0], 404)
+
+    # ---- Limits.
+
+    def test_large_requests_are_refused(self):
+        # 0: closed before all of it was read, which may lose the answer
+        large = "GET / HTTP/1.1\r\nHost: localhost\r\nX: " + "a" * 20_000 + "\r\n\r\n"
+        self.assertIn(split(self.server.raw(large.encode()))[0], (0, 400, 413))
+        many = "GET / HTTP/1.1\r\nHost: localhost\r\n" + "X: a\r\n" * 5000 + "\r\n"
+        self.assertIn(split(self.server.raw(many.encode()))[0], (0, 400, 413))
+        line = "GET /" + "a" * 20_000 + " HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        self.assertIn(split(self.server.raw(line.encode()))[0], (0, 400, 413))
+        status, _, _ = self.server.request("POST", "/api/control", "x" * 70_000)
+        self.assertEqual(status, 413)
+
+    def test_endless_requests_take_no_memory(self):
+        before = rss_kb(self.server.process.pid)
+        for start in (b"GET / HTTP/1.1\r\nX: ", b"", b"\r\n" * 10, b"POST / HTTP/1.1\r\nHost: localhost\r\n"
+                      b"Transfer-Encoding: chunked\r\n\r\nFFFFFFFF\r\n"):
+            with self.server.connect() as connection:
+                try:
+                    connection.sendall(start)
+                    for _ in range(2000):
+                        connection.sendall(b"a" * 65536)
+                except OSError:
+                    pass
+                else:
+                    self.fail("128 MB were read")
+        self.assertLess(rss_kb(self.server.process.pid) - before, 8000)
+        self.assertEqual(self.server.request()[0], 200)
+
+    def test_garbage_and_partial_requests_do_no_harm(self):
+        for data in (b"\0" * 100, b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\r\n\r\n\r\n",
+                     b"GET / HTTP/1.1\r\nHost localhost\r\n\r\n", b"GET / HTTP/1.1\nHost: localhost\n\n",
+                     b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+                     b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999\r\n\r\n",
+                     b"GET /\xff\xfe HTTP/1.1\r\nHost: localhost\r\n\r\n"):
+            with self.server.connect() as connection:
+                connection.sendall(data)
+                connection.shutdown(socket.SHUT_WR)
+                read_all(connection)
+        for _ in range(50):
+            with self.server.connect() as connection:
+                connection.sendall(b"GET / HTTP/1.1\r\nHos")
+        self.assertEqual(self.server.request()[0], 200)
+
+    def test_a_slow_request_ends_after_ten_seconds_in_all(self):
+        start = time.monotonic()
+        with self.server.connect() as connection:
+            for byte in b"GET / HTTP/1.1\r\nX-Slow: " + b"a" * 200:
+                try:
+                    connection.sendall(bytes([byte]))
+                except OSError:
+                    break
+                time.sleep(0.1)
+                if time.monotonic() - start > 15:
+                    break
+        self.assertGreater(time.monotonic() - start, 9)
+        self.assertLess(time.monotonic() - start, 12)
+
+    def test_64_slow_clients_do_not_block_it_for_long(self):
+        server = Server()
+        slow = [server.connect() for _ in range(80)]
+        for connection in slow:
+            connection.sendall(b"GET / HT")
+        start = time.monotonic()
+        descriptors = len(os.listdir(f"/proc/{server.process.pid}/fd"))
+        self.assertLess(descriptors, 64 + 16)
+        self.assertEqual(server.request()[0], 200)  # once the slow ones are late
+        self.assertLess(time.monotonic() - start, 14)
+        for connection in slow:
+            connection.close()
+        self.assertEqual(server.stop()[0], 143)
+
+    def test_open_pages_leave_room_for_requests(self):
+        server = Server()
+        streams = []
+        for _ in range(48):
+            connection = server.connect()
+            connection.sendall(server.head("GET", "/api/events", {}).encode())
+            self.assertIn(b" 200 ", connection.recv(100))
+            streams.append(connection)
+        self.assertEqual(server.request(path="/api/events")[0], 503)
+        start = time.monotonic()
+        self.assertEqual(server.request()[0], 200)
+        self.assertLess(time.monotonic() - start, 1)
+        for connection in streams:
+            connection.close()
+        time.sleep(0.6)
+        with server.connect() as connection:
+            connection.sendall(server.head("GET", "/api/events", {}).encode())
+            self.assertIn(b" 200 ", connection.recv(100))
+        self.assertEqual(server.stop()[0], 143)
+
+    def test_input_on_a_stream_is_bounded(self):
+        before = rss_kb(self.server.process.pid)
+        with self.server.connect() as connection:
+            connection.sendall(self.server.head("GET", "/api/events", {}).encode())
+            self.assertIn(b" 200 ", connection.recv(100))
+            try:
+                for _ in range(1000):
+                    connection.sendall(b"GET / HTTP/1.1\r\n" * 4096)
+            except OSError:
+                pass
+        self.assertLess(rss_kb(self.server.process.pid) - before, 8000)
+        self.assertEqual(self.server.request()[0], 200)
+
+    def test_requests_may_follow_on_one_connection(self):
+        head = self.server.head("GET", "/api/experiments", {"Connection": "keep-alive"})
+        last = self.server.head("GET", "/api/experiments", {})
+        answer = self.server.raw((head * 3 + last).encode())
+        self.assertEqual(answer.count(b"HTTP/1.1 200 "), 4)
+
+    # ---- Data.
+
+    def test_data_are_those_of_the_command_line(self):
+        listed = json.loads(run("list", "--json").stdout)["experiments"]
+        shown = self.reader.json()["experiments"]
+        self.assertEqual([one["id"] for one in shown], [one["id"] for one in listed])
+        self.assertEqual(shown[0]["best"], listed[0]["best"])
+        document = self.reader.bundle("/api/experiment/1")
+        self.assertEqual(document["experiments"][0]["name"], "short")
+        self.assertEqual(document["experiments"][0]["metrics"]["rows"], 0)
+        metrics = self.reader.bundle("/api/experiment/1/metrics")["metrics"]
+        self.assertEqual(metrics["rows"], 21)
+        self.assertIsNone(metrics["next"])
+        rest = self.reader.bundle("/api/experiment/1/metrics?from=1:0:15")["metrics"]
+        self.assertEqual(rest["rows"], 5 + 1)
+        change = self.reader.bundle("/api/experiment/1/changes?since=0&known=1:18:20")
+        self.assertEqual(change["experiments"][0]["metrics"]["rows"], 2)
+        self.assertNotIn("yaml", change["experiments"][0])
+
+    def events(self, server):
+        """Yields the events of a stream."""
+        connection = server.connect()
+        self.addCleanup(connection.close)
+        connection.sendall(server.head("GET", "/api/events", {}).encode())
+        text = b""
+        end = time.monotonic() + 60
+        while part := connection.recv(65536):
+            text += part
+            self.assertLess(time.monotonic(), end, "no such event")
+            while b"\n\n" in text:
+                event, text = text.split(b"\n\n", 1)
+                if b"data: " in event:
+                    yield json.loads(event.split(b"data: ", 1)[1])
+
+    def await_state(self, events, number, state):
+        for event in events:
+            for one in event["experiments"]:
+                if (one["id"], one["state"]) == (number, state):
+                    return
+
+    def test_changes_are_pushed_within_a_second_and_control_works(self):
+        events = self.events(self.server)
+        self.assertTrue(next(events)["all"])
+        run("create", "long.json", "-d")
+        start = time.monotonic()
+        for event in events:
+            row = next((one for one in event.get("experiments", []) if one["name"] == "long"), None)
+            if row and row["state"] == "RUNNING":
+                break
+        number = row["id"]
+        self.assertLess(time.monotonic() - start, 3)
+        event = next(e for e in events if number in e.get("changed", []))
+        self.assertEqual(event["removed"], [])
+        status, reply = self.server.control(action="pause", experiment=number)
+        self.assertEqual(status, 200, reply)
+        self.await_state(events, number, "PAUSED")
+        status, reply = self.server.control(action="kill", experiment=number)
+        self.assertEqual(status, 409)
+        self.assertIn("PAUSED", reply["error"])
+        status, reply = self.server.control(action="resume", experiment=number)
+        self.assertEqual(status, 200, reply)
+        self.await_state(events, number, "RUNNING")
+        self.assertEqual(self.server.control(action="cancel", experiment=number)[0], 200)
+        self.await_state(events, number, "CANCELED")
+        run("delete", str(number), "-y")
+        for event in events:
+            if number in event["removed"]:
+                break
+        self.assertEqual(self.server.request(path=f"/api/experiment/{number}")[0], 404)
+
+    def test_labels_and_notes(self):
+        hostile = "-x </script> $(id) 'a\" é"
+        self.assertEqual(self.server.control(action="label", experiment=1, add=hostile)[0], 200)
+        self.assertEqual(self.server.control(action="note", experiment=1, text="--clear")[0], 200)
+        record = json.loads(run("describe", "1", "--json").stdout)
+        self.assertEqual(record["labels"], [hostile])
+        self.assertEqual(record["note"], "--clear")
+        self.assertEqual(self.server.control(action="label", experiment=1, remove=hostile)[0], 200)
+        self.assertEqual(self.server.control(action="note", experiment=1, text="")[0], 200)
+        record = json.loads(run("describe", "1", "--json").stdout)
+        self.assertEqual((record["labels"], record["note"]), ([], ""))
+
+    def test_bad_orders_are_refused(self):
+        for order in ({}, {"action": "delete", "experiment": 1}, {"action": "pause"},
+                      {"action": "pause", "experiment": "1"}, {"action": "pause", "experiment": -1},
+                      {"action": "pause", "experiment": 1.5}, {"action": "pause", "experiment": 0},
+                      {"action": "pause", "experiment": 1, "trial": 1}, {"action": 3, "experiment": 1},
+                      {"action": "kill", "experiment": 1, "trial": "1 --help"},
+                      {"action": "note", "experiment": 1, "text": 5},
+                      {"action": "note", "experiment": 1, "text": "a\0b"}):
+            status, reply = self.server.control(**order)
+            self.assertEqual(status, 400, order)
+            self.assertTrue(reply["error"])
+        for body in ("[]", "null", "{", "\xff", "[" * 30_000):
+            self.assertEqual(self.server.request("POST", "/api/control", body)[0], 400, body[:9])
+        self.assertEqual(self.server.request(
+            "POST", "/api/control", '{"action":"note","experiment":1,"text":"x"}',
+            Content_Type="text/plain")[0], 415)
+        self.assertEqual(self.server.control(action="label", experiment=1)[0], 409)
+        self.assertEqual(self.server.control(action="pause", experiment=777)[0], 409)
+
+    # ---- Stores and sockets.
+
+    def test_a_store_that_appears_is_shown_and_one_that_goes_is_reported(self):
+        with tempfile.TemporaryDirectory(prefix="dtrain-serve-") as place:
+            server = Server("--store", place + "/later")
+            events = self.events(server)
+            self.assertIn("there is no store", next(events)["problem"])
+            run("--store", place + "/later", "create", "short.json")
+            event = next(e for e in events if e["experiments"])
+            self.assertEqual((event["problem"], event["experiments"][0]["name"]), ("", "short"))
+            shutil.rmtree(place + "/later")
+            self.assertIn("there is no store", next(e for e in events if e["problem"])["problem"])
+            self.assertEqual(server.request(path="/api/experiment/1")[0], 404)
+            self.assertEqual(server.stop(signal.SIGINT)[0], 130)
+
+    def test_a_unix_socket_is_private_and_replaced_only_if_dead(self):
+        server = Server(port=("--socket", "page.sock"))
+        self.assertEqual(stat.S_IMODE(os.stat("page.sock").st_mode), 0o600)
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect("page.sock")
+            connection.sendall(server.head("GET", "/api/experiments", {}).encode())
+            self.assertEqual(split(read_all(connection))[0], 200)
+        second = run("serve", "--socket", "page.sock", check=False)
+        self.assertEqual(second.returncode, 6, second.stderr)
+        self.assertIn("already listens", second.stderr)
+        server.stop(signal.SIGKILL)
+        self.assertTrue(os.path.exists("page.sock"))
+        third = Server(port=("--socket", "page.sock"))
+        self.assertEqual(third.stop()[0], 143)
+        self.assertFalse(os.path.exists("page.sock"))
+        self.assertEqual(run("serve", "--socket", "a" * 200, check=False).returncode, 2)
+        self.assertEqual(run("serve", "--socket", "train.sh", check=False).returncode, 2)
+        self.assertTrue(os.path.exists("train.sh"))
+
+    def test_an_unread_stream_is_dropped_and_the_log_does_not_grow(self):
+        server = Server()
+        with server.connect() as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.sendall(server.head("GET", "/api/events", {}).encode())
+            pathlib.Path("many.json").write_text(config("many", 300, 0.01), encoding="utf-8")
+            run("create", "many.json", "-q")
+        wal = pathlib.Path(os.environ["DTRAIN_STORE"], "dtrain.db-wal")
+        self.assertLess(wal.stat().st_size if wal.exists() else 0, 20_000_000)
+        self.assertLess(rss_kb(server.process.pid), 60_000)
+        self.assertEqual(server.stop()[0], 143)
+
+
+if __name__ == "__main__":
+    DTRAIN = str(pathlib.Path(sys.argv[1]).resolve())
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
