@@ -84,10 +84,9 @@ std::string EscapeHtml(std::string_view text) {
 
 std::string ReportHtml(const ReportText& text, std::string_view bundle) {
   const std::string script = std::string(kPage_libraries) + kPage_script;
-  const std::string policy = "default-src 'none'; script-src " +
-                             HashSource(script) + "; style-src " +
-                             HashSource(kPage_style) +
-                             "; base-uri 'none'; form-action 'none'";
+  const std::string policy =
+      "default-src 'none'; script-src " + HashSource(script) + "; style-src " +
+      HashSource(kPage_style) + "; base-uri 'none'; form-action 'none'";
   return Fill(kPage_html, {{"csp", policy},
                            {"title", EscapeHtml(text.title)},
                            {"style", kPage_style},

@@ -69,6 +69,7 @@ TEST_F(ServeTest, SaysIfThePageMayControl) {
 }
 
 TEST_F(ServeTest, OpensTheAddressInABrowser) {
+  std::filesystem::create_directory(dtrain_.directory() / "bin");
   dtrain_.Write("bin/xdg-open", "#!/bin/sh\necho \"$1\" > opened\n");
   const CliResult result = dtrain_.RunProgram(
       {"bash", "-c",
