@@ -278,7 +278,7 @@ class Experiment {
       return places.get(key);
     };
     placeOf('validation/' + this.record.metric);
-    const metrics = {names, rows: this.rows, thinned: false,
+    const metrics = {names, rows: this.rows, kept: this.rows, thinned: false,
       batches_per_epoch: this.perEpoch ?? null, trial: [], metric: [], count: [],
       batches: new Float64Array(this.rows), milliseconds: new Float64Array(this.rows),
       value: new Float64Array(this.rows)};
