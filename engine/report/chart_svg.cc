@@ -29,6 +29,7 @@ namespace {
 constexpr double kWidth = 900;
 constexpr double kTitle = 30;
 constexpr double kLegendLine = 18;
+constexpr std::size_t kMaxInOneColumn = 5;  // entries of the legend
 constexpr double kPanelHeight = 510;
 constexpr double kRowHeight = 20;
 constexpr std::size_t kMaxLine = 110;
@@ -384,20 +385,46 @@ double RightMargin(const Chart& chart) {
   return 20 + 7.2 * static_cast<double>(longest);
 }
 
-std::string LegendSample(const LegendEntry& entry, double y) {
+std::string LegendSample(const LegendEntry& entry, double left, double y) {
   switch (entry.sample) {
     case LegendEntry::Sample::kCurve:
-      return SvgLine(80, y, 120, y, SvgStroke(entry.style));
+      return SvgLine(left, y, left + 40, y, SvgStroke(entry.style));
     case LegendEntry::Sample::kDot:
-      return SvgDots(entry.style, false, SvgDotPath(100, y, false));
+      return SvgDots(entry.style, false, SvgDotPath(left + 20, y, false));
     case LegendEntry::Sample::kCross:
-      return SvgDots(entry.style, true, SvgDotPath(100, y, true));
+      return SvgDots(entry.style, true, SvgDotPath(left + 20, y, true));
     case LegendEntry::Sample::kBar:
       break;
   }
-  return SvgLine(85, y, 115, y,
+  return SvgLine(left + 5, y, left + 35, y,
                  std::string("stroke=\"") + SvgColor(entry.style) +
                      "\" stroke-width=\"11\"");
+}
+
+// Draws the legend below `at` and moves it to its last line. Many entries stand
+// in columns, the first ones below each other.
+std::string SvgLegend(const std::vector<LegendEntry>& legend, double& at) {
+  constexpr double kLeft = 80, kSample = 48, kGap = 24;
+  std::size_t longest = 0;
+  for (const LegendEntry& entry : legend) {
+    longest = std::max(longest, DisplayWidth(ToValidUtf8(entry.name)));
+  }
+  const double column = kSample + kGap + 8.3 * static_cast<double>(longest);
+  const double fit = std::floor((kWidth - kLeft) / column);
+  const auto columns =
+      legend.size() <= kMaxInOneColumn
+          ? std::size_t{1}
+          : static_cast<std::size_t>(std::clamp(fit, 1.0, 4.0));
+  const std::size_t rows = (legend.size() + columns - 1) / columns;
+  std::string svg;
+  for (std::size_t i = 0; i < legend.size(); ++i) {
+    const double left = kLeft + column * static_cast<double>(i / rows);
+    const double y = at + kLegendLine * static_cast<double>(i % rows + 1);
+    svg += LegendSample(legend[i], left, y - 4) +
+           SvgText(left + kSample, y, "start", legend[i].name);
+  }
+  at += kLegendLine * static_cast<double>(rows);
+  return svg;
 }
 
 std::string ShadeLegend(const Figure& figure, double y) {
@@ -474,10 +501,7 @@ std::string SvgDocument(const Figure& figure, const Detail& detail,
     at += kLegendLine;
     body += ShadeLegend(figure, at);
   }
-  for (const LegendEntry& entry : figure.legend) {
-    at += kLegendLine;
-    body += LegendSample(entry, at - 4) + SvgText(128, at, "start", entry.name);
-  }
+  body += SvgLegend(figure.legend, at);
   for (const std::string& note : notes) {
     for (const std::string& line : LinesOf(note)) {
       at += kLegendLine;

@@ -259,5 +259,27 @@ TEST(DrawSvgTest, PutsPanelsBesideEachOther) {
                              "text-anchor=\"middle\">right</text>"));
 }
 
+TEST(DrawSvgTest, WritesManyEntriesOfTheLegendInColumns) {
+  const auto in_first_column = [](const Figure& figure) {
+    const std::string svg = DrawSvg(figure).text;
+    std::size_t count = 0;
+    for (std::size_t at = svg.find("x=\"128.0\""); at != std::string::npos;
+         at = svg.find("x=\"128.0\"", at + 1)) {
+      ++count;
+    }
+    return count;
+  };
+  Figure figure{.title = "T", .panels = {Chart{}}};
+  for (int i = 0; i < 5; ++i) {
+    figure.legend.push_back(
+        {{}, LegendEntry::Sample::kDot, "3." + std::to_string(i)});
+  }
+  EXPECT_EQ(in_first_column(figure), 5);
+  figure.legend.push_back({{}, LegendEntry::Sample::kDot, "3.5"});
+  EXPECT_EQ(in_first_column(figure), 2);
+  figure.legend.back().name = std::string(200, 'n');
+  EXPECT_EQ(in_first_column(figure), 6);
+}
+
 }  // namespace
 }  // namespace dtrain
