@@ -236,6 +236,23 @@ std::vector<ParetoTrial> ParetoTrials(const Store& store,
   return front;
 }
 
+nlohmann::json ParetoJson(const ParetoTrial& trial,
+                          const std::vector<MetricGoal>& goals) {
+  nlohmann::json metrics = nlohmann::json::object();
+  for (std::size_t i = 0; i < goals.size(); ++i) {
+    metrics[goals[i].metric] = JsonNumber(trial.values[i]);
+  }
+  const std::string& checkpoint = trial.row.best->checkpoint;
+  return nlohmann::json{
+      {"trial", ToString(trial.row.id)},
+      {"metrics", std::move(metrics)},
+      {"hparams", trial.row.hparams},
+      {"state", StateName(trial.row.state)},
+      {"batches", trial.row.best->batches},
+      {"checkpoint", checkpoint.empty() ? nlohmann::json(nullptr)
+                                        : nlohmann::json(checkpoint)}};
+}
+
 Listing<ParetoTrial> ParetoListing(const ExperimentDetail& detail,
                                    const std::vector<MetricGoal>& goals) {
   std::vector<Column> columns = {{.name = "trial", .right = true}};
@@ -251,20 +268,7 @@ Listing<ParetoTrial> ParetoListing(const ExperimentDetail& detail,
           .columns = std::move(columns),
           .json =
               [&goals](const ParetoTrial& trial) {
-                nlohmann::json metrics = nlohmann::json::object();
-                for (std::size_t i = 0; i < goals.size(); ++i) {
-                  metrics[goals[i].metric] = JsonNumber(trial.values[i]);
-                }
-                const std::string& checkpoint = trial.row.best->checkpoint;
-                return nlohmann::json{
-                    {"trial", ToString(trial.row.id)},
-                    {"metrics", std::move(metrics)},
-                    {"hparams", trial.row.hparams},
-                    {"state", StateName(trial.row.state)},
-                    {"batches", trial.row.best->batches},
-                    {"checkpoint", checkpoint.empty()
-                                       ? nlohmann::json(nullptr)
-                                       : nlohmann::json(checkpoint)}};
+                return ParetoJson(trial, goals);
               },
           .cells =
               [space](const ParetoTrial& trial) {
