@@ -434,8 +434,9 @@ class PanelText {
   // The line of numbers with the name of the axis, below it where it is narrow.
   std::string WithLabel(const std::string& numbers) const {
     const std::string label = OneLine(chart_.x.label, canvas_.utf8);
+    if (label.empty()) return numbers + "\n";
     if (DisplayWidth(numbers) + 2 + DisplayWidth(label) <= canvas_.width) {
-      return numbers + (label.empty() ? "" : "  " + label) + "\n";
+      return numbers + "  " + label + "\n";
     }
     const std::string cut = Plain(chart_.x.label, canvas_.width, canvas_.utf8);
     return numbers + "\n" +

@@ -307,6 +307,7 @@ Figure SliceFigure(const PlotData& data, const PlotLook& look) {
       Chart chart;
       chart.title = ShortName(search.axes[i].name);
       chart.x = ChartAxisOf(search.axes[i]);
+      if (chart.x.label == chart.title) chart.x.label.clear();
       chart.y = {.label = ShortName(metric.name),
                  .log = look.log_y,
                  .range = look.y_range};

@@ -491,6 +491,8 @@ TEST(FiguresTest, GiveEachSearchAPanelOrACurve) {
   EXPECT_EQ(ImportanceFigure(data, 0.1).panels.at(1).title,
             "experiment 4, tpe");
   EXPECT_EQ(ParallelFigure(data, {}).panels.size(), 2);
+  // The title names the axis.
+  EXPECT_EQ(SliceFigure(data, {}).panels.at(2).x.label, "");
   EXPECT_EQ(SliceFigure(data, {}).panels.at(2).title, "experiment 4, tpe, x");
   EXPECT_EQ(RungsFigure(data).panels.size(), 2);
   EXPECT_THAT(LegendOf(DistributionFigure(data, {})),
