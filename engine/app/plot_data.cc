@@ -131,6 +131,13 @@ void AddNoValues(const std::string& metric, PlotSearch& search,
   for (PlotTrial& trial : search.trials) trial.values.push_back(kNone);
 }
 
+void RequireValues(const PlotData& data) {
+  if (!data.place.empty()) return;
+  throw Error(ErrorKind::kNotFound,
+              "none of these experiments has a validation metric '" +
+                  data.metrics.front().name + "'");
+}
+
 std::vector<PlotMetric> MetricsOf(const PlotQuery& query,
                                   const ExperimentRow& first) {
   if (query.metrics.empty()) return {{first.metric, first.smaller_is_better}};
@@ -191,11 +198,7 @@ PlotData ReadPlotData(const Store& store, const PlotQuery& query,
     }
     data.searches.push_back(std::move(search));
   }
-  if (data.place.empty()) {
-    throw Error(ErrorKind::kNotFound,
-                "none of these experiments has a validation metric '" +
-                    data.metrics.front().name + "'");
-  }
+  RequireValues(data);
   return data;
 }
 

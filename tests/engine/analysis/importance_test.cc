@@ -105,6 +105,14 @@ TEST(ImportanceTest, GivesTheRankCorrelation) {
   EXPECT_EQ(found.at("optimizer"), std::nullopt);
 }
 
+TEST(ImportanceTest, CorrelatesTheTrialsThatHaveTheHparam) {
+  const std::vector<TrialOutcome> trials = {
+      {{1}, 1}, {{kNan}, 2}, {{2}, 3}, {{3}, 4}};
+  const auto importances =
+      HparamImportances({Numbers("up")}, trials, true, 0.5);
+  EXPECT_EQ(importances.at(0).correlation, 1);
+}
+
 TEST(ImportanceTest, IsZeroWithoutTrials) {
   const auto importances =
       HparamImportances({Numbers("a"), Numbers("b")}, {}, true, 0.1);

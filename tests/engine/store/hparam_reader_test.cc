@@ -35,7 +35,8 @@ class HparamReaderTest : public testing::TestWithParam<const char*> {
     return shown;
   }
 
-  const std::vector<std::string> names_ = {"a", "b", "b.c", "b.c.d", "z", ""};
+  const std::vector<std::string> names_ = {"a", "b",   "b.c", "b.c.d",
+                                           "z", "p.q", ""};
   HparamReader reader_{names_};
 };
 
@@ -61,7 +62,7 @@ INSTANTIATE_TEST_SUITE_P(
         R"({"a":"quo\"te","b":"back\\slash","z":"\u00e4"})",
         R"({"a":"größe","größe":1})", R"({"b":{"c":1}})",
         R"({"b":{"c":{"d":1}},"z":2})", R"({"x":{"b":1,"c":{"d":2}},"z":3})",
-        R"({"b":{"c":1},"b.c":2})", R"({"b.c":2,"b":{"c":1}})", R"({"b.c":2})",
+        R"({"b":{"c":1},"b.c":2})", R"({"p.q":2,"p":{"q":1}})", R"({"b.c":2})",
         R"({"b":{"c.d":7}})", R"({"b":{}})", R"({"x":{},"a":1})",
         R"({"a":[1,2],"z":3})", R"({"x":[{"a":1}],"z":3})", R"({"":4,"a":5})",
         R"({"a":1,"a":2})", R"( { "a" : 1 , "z" : 2 } )", R"(null)", R"([1])",
