@@ -15,6 +15,7 @@
 #include "engine/report/format.h"
 #include "engine/slots/slots.h"
 #include "engine/store/file_system.h"
+#include "engine/store/store.h"
 #include "engine/store/write_lock.h"
 
 namespace dtrain {
