@@ -137,6 +137,8 @@ class ServeTest(unittest.TestCase):
         cls.directory = tempfile.TemporaryDirectory(prefix="dtrain-serve-")
         os.chdir(cls.directory.name)
         os.environ["DTRAIN_STORE"] = cls.directory.name + "/store"
+        os.environ["DTRAIN_RUNTIME_DIR"] = cls.directory.name + "/run"  # slots of its own
+        os.mkdir(os.environ["DTRAIN_RUNTIME_DIR"], 0o700)
         program = pathlib.Path("train.sh")
         program.write_text(PROGRAM, encoding="utf-8")
         program.chmod(0o755)
@@ -460,6 +462,47 @@ class ServeTest(unittest.TestCase):
             Content_Type="text/plain")[0], 415)
         self.assertEqual(self.server.control(action="label", experiment=1)[0], 409)
         self.assertEqual(self.server.control(action="pause", experiment=777)[0], 409)
+
+    def test_ten_runners_lose_no_row_while_twenty_pages_read(self):
+        server = Server()
+        stop = threading.Event()
+        errors = []
+
+        def page():
+            try:
+                since = 0
+                while not stop.is_set():
+                    for one in server.json()["experiments"]:
+                        path = f"/api/experiment/{one['id']}/changes?since={since}"
+                        status, _, body = server.request(path=path)
+                        if status not in (200, 404):  # 404: another test deleted it
+                            errors.append((status, body))
+                    time.sleep(0.25)
+            except (AssertionError, OSError) as error:
+                errors.append(error)
+
+        pages = [threading.Thread(target=page) for _ in range(20)]
+        for one in pages:
+            one.start()
+        os.mkdir("ten")
+        shutil.copy("train.sh", "ten")
+        pathlib.Path("ten/runner.json").write_text(config("runner", 100, 0.01), encoding="utf-8")
+        runners = [subprocess.Popen([DTRAIN, "create", "runner.json", "-q"], cwd="ten",
+                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                   for _ in range(10)]
+        outputs = [one.communicate(timeout=60)[1] for one in runners]
+        stop.set()
+        for one in pages:
+            one.join()
+        self.assertEqual(errors, [])
+        self.assertEqual([one.returncode for one in runners], [0] * 10, outputs)
+        for one in server.json()["experiments"]:
+            if one["name"] == "runner":
+                metrics = server.bundle(f"/api/experiment/{one['id']}/metrics")["metrics"]
+                self.assertEqual(metrics["rows"], 101)
+        wal = pathlib.Path(os.environ["DTRAIN_STORE"], "dtrain.db-wal")
+        self.assertLess(wal.stat().st_size if wal.exists() else 0, 20_000_000)
+        self.assertEqual(server.stop()[0], 143)
 
     # ---- Stores and sockets.
 

@@ -9,6 +9,7 @@ import {build, summary} from './app.js';
 const MAX_ROWS = 2_000_000;  // of metrics in memory
 const MAX_KNOWN = 256;
 const WHOLE_MS = 10_000;     // between two loads of a whole experiment that changes
+const SHOW_MS = 5_000;       // between two drawings while metrics arrive
 const STEP_MS = 250;         // between two loads of changes
 const SILENCE_MS = 40_000;   // the server sends something every 15 s
 const FINAL = ['COMPLETED', 'CANCELED', 'ERROR', 'STOPPED'];
@@ -108,7 +109,7 @@ class Experiment {
       this.addMetrics(document.metrics, column);
       const {next} = document.metrics;
       place = next && `${next.trial}:${next.kind}:${next.after}`;
-      if (performance.now() - shown > 1000) {
+      if (performance.now() - shown > SHOW_MS) {
         this.onChange();
         shown = performance.now();
       }

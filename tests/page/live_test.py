@@ -1,0 +1,186 @@
+#!/usr/bin/python3
+"""The page of `dtrain serve` in a headless Chromium.
+
+    live_test.py DTRAIN
+
+Follows a run, looks at a trial and controls an experiment as a reader does.
+Needs Debian's chromium, chromium-driver and python3-selenium, which only
+Debian's own python3 sees; exits with 77 without them.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+DRIVER = shutil.which("chromedriver")
+try:
+    from selenium import webdriver
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+    from selenium.webdriver.chrome.options import Options
+    from selenium.webdriver.chrome.service import Service
+except ImportError:
+    DRIVER = None
+
+DTRAIN = ""
+HOSTILE = "</script><img src=x onerror=document.title='hacked'>"
+# Trains until it is told to stop, a batch every 20 ms.
+PROGRAM = """#!/usr/bin/env python3
+import json, os, select, time
+reports, orders = open(3, "w", buffering=1), open(4, "rb", buffering=0)
+say = lambda **report: print(json.dumps(report), file=reports)
+state = os.environ["DTRAIN_DIRECTORY"] + "/state"
+batch, until = int(os.environ["DTRAIN_DONE"]), int(os.environ["DTRAIN_UNTIL"])
+while batch < until and not select.select([orders], [], [], 0)[0]:
+    batch += 1
+    say(type="training", batches=batch, metrics={"loss": batch + 0.5})
+    if until > 100: time.sleep(0.02)
+    if batch % 10 == 0 or batch == until:
+        say(type="validation", batches=batch, metrics={"loss": 1 / batch})
+open(state, "w").write("state")
+say(type="checkpoint", batches=batch, path=state)
+"""
+
+
+def config(name, batches, trials=1):
+    return json.dumps({
+        "name": name, "entrypoint": "./train.py",
+        "hyperparameters": {"x": {"type": "double", "minval": 0, "maxval": 1}},
+        "min_validation_period": {"batches": 10},
+        "searcher": {"name": "random", "metric": "loss", "max_trials": trials,
+                     "max_length": {"batches": batches}},
+        "resources": {"slots": "cpu"}})
+
+
+def run(*arguments):
+    done = subprocess.run([DTRAIN, *arguments], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise AssertionError(f"dtrain {' '.join(arguments)}: {done.returncode}\n{done.stderr}")
+    return done.stdout
+
+
+class LiveTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = tempfile.TemporaryDirectory(prefix="dtrain-live-")
+        os.chdir(cls.directory.name)
+        os.environ["DTRAIN_STORE"] = cls.directory.name + "/store"
+        os.environ["DTRAIN_RUNTIME_DIR"] = cls.directory.name + "/run"
+        os.mkdir("run", 0o700)
+        program = pathlib.Path("train.py")
+        program.write_text(PROGRAM, encoding="utf-8")
+        program.chmod(0o755)
+        pathlib.Path("short.json").write_text(config(HOSTILE, 20, 12), encoding="utf-8")
+        pathlib.Path("long.json").write_text(config("long", 5000), encoding="utf-8")
+        run("create", "short.json")
+        cls.server = subprocess.Popen([DTRAIN, "serve", "--port", "0", "--control"],
+                                      stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        cls.address = cls.server.stdout.readline().strip()
+        options = Options()
+        for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                         "--window-size=1200,900"):
+            options.add_argument(argument)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        cls.browser = webdriver.Chrome(service=Service(DRIVER), options=options)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.browser.quit()
+        cls.server.terminate()
+        cls.server.wait()
+        cls.directory.cleanup()
+
+    def tearDown(self):
+        errors = [line["message"] for line in self.browser.get_log("browser")
+                  if line["level"] == "SEVERE"
+                  # A request of a page for an experiment that is just deleted.
+                  and not ("/api/experiment/" in line["message"] and "404" in line["message"])]
+        self.assertEqual(errors, [])
+
+    def js(self, script, *arguments):
+        return self.browser.execute_script(script, *arguments)
+
+    def wait(self, condition, seconds=20):
+        end = time.monotonic() + seconds
+        while not self.js(f"return Boolean({condition})"):
+            self.assertLess(time.monotonic(), end, condition)
+            time.sleep(0.02)
+        return seconds - (end - time.monotonic())
+
+    def open(self, experiment=1):
+        self.browser.get("about:blank")
+        base, token = self.address.split("#")
+        self.browser.get(f"{base}?exp={experiment}#{token}")
+        self.wait("window.dtrain && dtrain.charts.every((c) => c.drawn) && "
+                  "[...dtrain.live.chosen.values()].every((one) => !one.loading)")
+
+    def test_1_shows_an_experiment_and_hides_the_token(self):
+        self.open()
+        self.assertNotIn("token", self.browser.current_url)
+        self.assertEqual(self.js("return document.images.length"), 0)
+        self.assertIn("<img", self.browser.find_element(By.TAG_NAME, "h1").text)
+        trials = json.loads(run("trials", "1", "--json"))["trials"]
+        shown = self.js("const {data} = dtrain; return Array.from({length: data.trials.count}, "
+                        "(_, i) => [data.idOf(i), data.stateOf(i), data.trials.best[i]])")
+        self.assertEqual(shown, [[t["id"], t["state"], t["best"]["value"]] for t in trials])
+        rows = json.loads(run("metrics", "1", "--json"))["metrics"]
+        self.assertEqual(self.js("return dtrain.data.experiments[0].rows.value.length"), len(rows))
+        self.js("document.querySelector('.rows .row').click()")
+        self.wait("document.querySelector('dialog.trial').open")
+        self.assertIn("Trial 1.", self.browser.find_element(By.CSS_SELECTOR, "dialog.trial").text)
+        self.browser.find_element(By.CSS_SELECTOR, "dialog .close").click()
+
+    def test_2_follows_a_run_and_controls_it(self):
+        self.open()
+        self.js("dtrain.state.set({filter: 'hp.x >= 0'})")
+        number = int(run("create", "long.json", "-d").split()[0])
+        self.wait(f"document.querySelector('tr[data-id=\"{number}\"]')", 3)
+        self.js(f"document.querySelector('tr[data-id=\"{number}\"] button').click()")
+        last = "(dtrain.data.experiments[0].rows.batches.at(-1) ?? 0)"
+        self.wait(f"dtrain.data.experiments[0].id === {number} && {last} > 5")
+        before = self.js(f"return {last}")
+        self.wait(f"{last} > {before}", 1.5)
+        recorded = json.loads(run("metrics", str(number), "--json"))["metrics"]
+        self.wait(f"dtrain.data.experiments[0].rows.value.length >= {len(recorded)}", 1.5)
+        self.assertEqual(self.js("return dtrain.state.get('filter')"), "hp.x >= 0")
+        state = f"document.querySelector('tr[data-id=\"{number}\"]').textContent"
+        self.browser.find_element(By.CSS_SELECTOR, '[data-action="pause"]').click()
+        self.wait(f"{state}.includes('PAUSED')")
+        self.browser.find_element(By.CSS_SELECTOR, '[data-action="resume"]').click()
+        self.wait(f"{state}.includes('RUNNING')")
+        label = self.browser.find_element(By.CSS_SELECTOR, '[aria-label="add a label"]')
+        label.send_keys("<b>new</b>", Keys.ENTER)
+        self.wait(f"{state}.includes('<b>new</b>')")
+        self.js("window.confirm = () => true")
+        self.browser.find_element(By.CSS_SELECTOR, '[data-action="cancel"]').click()
+        self.wait(f"{state}.includes('CANCELED')")
+        run("delete", str(number), "-y")
+        self.wait("document.getElementById('message').textContent.includes('deleted') || "
+                  "dtrain.data.experiments[0].id === 1")
+
+    def test_3_overlays_experiments(self):
+        run("create", "short.json")
+        self.open()
+        self.js("document.querySelector('tbody tr input').click()")
+        self.wait("dtrain.data.experiments.length === 2 && dtrain.data.trials.count === 24")
+        self.assertIn("exp=1,", self.browser.current_url)
+
+    def test_4_a_page_without_the_token_says_so(self):
+        self.browser.get("about:blank")
+        self.browser.get(self.address.split("#")[0] + "#token=" + "0" * 32)
+        self.wait("document.getElementById('message').textContent.includes('no valid token')")
+        self.browser.get_log("browser")  # the refusal is in the console, too
+
+
+if __name__ == "__main__":
+    if DRIVER is None:
+        print("live_test: skipped: needs chromium, chromium-driver and python3-selenium")
+        sys.exit(77)
+    DTRAIN = str(pathlib.Path(sys.argv[1]).resolve())
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
