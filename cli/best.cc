@@ -359,7 +359,7 @@ int Best(const BestOptions& options, const GlobalOptions& globals) {
   const ExperimentDetail detail =
       FindExperimentDetail(store, ResolveExperiment(store, options.experiment));
   TrialFields fields(store, detail, now, DrawsUtf8(options, globals));
-  const FieldNames names = NamesOf(fields);
+  const RowNames names = NamesOf(fields);
   const Filter filter = ParseFilter(options, names);
   const auto columns = ParseColumns(options, names);
   const ShownOrder order{

@@ -29,7 +29,7 @@ struct ListOptions : SelectionOptions {
 constexpr std::size_t kTerminalRows = 20;  // without --limit
 
 // Keeps the experiments that --state, --label and --filter select.
-void Select(const ListOptions& options, const FieldNames& names,
+void Select(const ListOptions& options, const RowNames& names,
             ExperimentFields& fields, std::vector<ExperimentRow>& rows) {
   std::optional<State> state;
   if (!options.state.empty()) state = StateFromName(options.state);
@@ -50,7 +50,7 @@ void Select(const ListOptions& options, const FieldNames& names,
   });
 }
 
-void Sort(const ListOptions& options, const FieldNames& names,
+void Sort(const ListOptions& options, const RowNames& names,
           ExperimentFields& fields, std::vector<ExperimentRow>& rows) {
   if (options.reverse) std::ranges::reverse(rows);  // equal ones too
   SortRows(
@@ -123,7 +123,7 @@ int List(const ListOptions& options, const GlobalOptions& globals) {
   const Store store = OpenStore(globals);
   const auto all = ListExperiments(store, options.all);
   ExperimentFields fields(store, all, now, DrawsUtf8(options, globals));
-  const FieldNames names = NamesOf(fields);
+  const RowNames names = NamesOf(fields);
   const auto columns = ParseColumns(options, names);
   auto rows = all;
   Select(options, names, fields, rows);

@@ -112,8 +112,7 @@ ResolvedField ResolveColumn(const Store& store, const MetricQuery& query,
                   "; 'dtrain trials' filters by hyperparameters");
 }
 
-FieldNames NamesOf(const Store& store, const MetricQuery& query,
-                   Timestamp now) {
+RowNames NamesOf(const Store& store, const MetricQuery& query, Timestamp now) {
   const auto resolve = [&store, &query](const FieldName& field) {
     return ResolveColumn(store, query, field);
   };
@@ -131,7 +130,7 @@ FieldNames NamesOf(const Store& store, const MetricQuery& query,
 
 // Trials are ordered by their numbers, not by their texts.
 std::vector<SortKey> KeysOf(const MetricsOptions& options,
-                            const FieldNames& names) {
+                            const RowNames& names) {
   if (options.sort.empty()) return {};
   auto keys = ParseSortKeys(options.sort, names.context("--sort"));
   for (SortKey& key : keys) {
@@ -144,7 +143,7 @@ std::vector<SortKey> KeysOf(const MetricsOptions& options,
 class MetricRows {
  public:
   MetricRows(const Store& store, const MetricQuery& query,
-             const MetricsOptions& options, const FieldNames& names)
+             const MetricsOptions& options, const RowNames& names)
       : store_(store),
         query_(query),
         options_(options),
@@ -328,7 +327,7 @@ int ShowMetrics(const MetricsOptions& options, const GlobalOptions& globals) {
   if (!options.name.empty()) query.name = options.name;
   query.superseded = options.superseded;
   const Timestamp now = Clock::System().now();
-  const FieldNames names = NamesOf(store, query, now);
+  const RowNames names = NamesOf(store, query, now);
   const SelectedColumns columns = ParseColumns(options, names);
   const MetricRows rows(store, query, options, names);
   switch (options.format()) {

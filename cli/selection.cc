@@ -61,7 +61,7 @@ bool DrawsUtf8(const TableOptions& options, const GlobalOptions& globals) {
 namespace {
 
 template <typename Fields>
-FieldNames NamesIn(Fields& fields) {
+RowNames NamesIn(Fields& fields) {
   return {.context =
               [&fields](const std::string& option) {
                 return fields.Context(option);
@@ -74,11 +74,11 @@ FieldNames NamesIn(Fields& fields) {
 
 }  // namespace
 
-FieldNames NamesOf(TrialFields& fields) { return NamesIn(fields); }
+RowNames NamesOf(TrialFields& fields) { return NamesIn(fields); }
 
-FieldNames NamesOf(ExperimentFields& fields) { return NamesIn(fields); }
+RowNames NamesOf(ExperimentFields& fields) { return NamesIn(fields); }
 
-Filter ParseFilter(const SelectionOptions& options, const FieldNames& names) {
+Filter ParseFilter(const SelectionOptions& options, const RowNames& names) {
   if (options.filter.empty()) return {};
   return Filter::Parse(options.filter, names.context("--filter"));
 }
@@ -119,7 +119,7 @@ void NoteOrder(const SortKey& key, const ExperimentRow& experiment,
 }  // namespace
 
 std::vector<SortKey> ParseTrialKeys(const std::string& sort, bool reverse,
-                                    const FieldNames& names,
+                                    const RowNames& names,
                                     const ExperimentRow& experiment,
                                     TrialFields& fields,
                                     const GlobalOptions& globals) {
@@ -136,7 +136,7 @@ std::vector<SortKey> ParseTrialKeys(const std::string& sort, bool reverse,
 }
 
 std::vector<SelectedColumn> ParseColumns(const SelectionOptions& options,
-                                         const FieldNames& names) {
+                                         const RowNames& names) {
   if (options.columns.empty()) return {};
   const QueryContext context = names.context("--columns");
   std::vector<SelectedColumn> columns;

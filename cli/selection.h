@@ -39,7 +39,7 @@ void AddTrialFilter(CLI::App& app, std::string& filter);
 bool DrawsUtf8(const TableOptions& options, const GlobalOptions& globals);
 
 /// The names of the rows that --filter, --sort and --columns may use.
-struct FieldNames {
+struct RowNames {
   std::function<QueryContext(const std::string& option)> context;
   // The fields that a pattern such as hp.* stands for.
   std::function<std::vector<FieldName>(const std::string& pattern)> expand;
@@ -47,11 +47,11 @@ struct FieldNames {
 
 /// The names of an experiment's trials, or of experiments. `fields` must
 /// outlive the result.
-FieldNames NamesOf(TrialFields& fields);
-FieldNames NamesOf(ExperimentFields& fields);
+RowNames NamesOf(TrialFields& fields);
+RowNames NamesOf(ExperimentFields& fields);
 
 /// Returns the condition of --filter; without one it is true for every row.
-Filter ParseFilter(const SelectionOptions& options, const FieldNames& names);
+Filter ParseFilter(const SelectionOptions& options, const RowNames& names);
 
 /// Returns the keys of --sort for trials, with the parts of rows that they need
 /// resolved. Without a minus sign `best` and the searcher's metric put the best
@@ -59,7 +59,7 @@ Filter ParseFilter(const SelectionOptions& options, const FieldNames& names);
 /// end of another metric comes first: whether that is the better one is
 /// unknown.
 std::vector<SortKey> ParseTrialKeys(const std::string& sort, bool reverse,
-                                    const FieldNames& names,
+                                    const RowNames& names,
                                     const ExperimentRow& experiment,
                                     TrialFields& fields,
                                     const GlobalOptions& globals);
@@ -72,7 +72,7 @@ struct SelectedColumn {
 
 /// Returns the columns of --columns; none without it.
 std::vector<SelectedColumn> ParseColumns(const SelectionOptions& options,
-                                         const FieldNames& names);
+                                         const RowNames& names);
 
 /// Replaces the columns of a listing by those of --columns, if there are any.
 /// JSON keeps its fields and gets them as `columns` of each row. `value_of`

@@ -28,7 +28,7 @@ struct TrialsOptions : SelectionOptions {
 std::vector<TrialRow> SelectTrials(const TrialsOptions& options,
                                    const Store& store,
                                    const ExperimentDetail& detail,
-                                   const FieldNames& names, TrialFields& fields,
+                                   const RowNames& names, TrialFields& fields,
                                    const GlobalOptions& globals) {
   const Filter filter = ParseFilter(options, names);
   const auto keys = ParseTrialKeys(options.sort, options.reverse, names,
@@ -113,7 +113,7 @@ int Trials(const TrialsOptions& options, const GlobalOptions& globals) {
       FindExperimentDetail(store, ResolveExperiment(store, options.experiment));
   const Format format = options.format();
   TrialFields fields(store, detail, now, DrawsUtf8(options, globals));
-  const FieldNames names = NamesOf(fields);
+  const RowNames names = NamesOf(fields);
   const auto columns = ParseColumns(options, names);
   const auto rows =
       SelectTrials(options, store, detail, names, fields, globals);
