@@ -14,6 +14,7 @@
 #include "engine/analysis/importance.h"
 #include "engine/analysis/search_axes.h"
 #include "engine/analysis/statistics.h"
+#include "engine/app/plot_data.h"
 #include "engine/app/stores.h"
 #include "engine/app/trial_values.h"
 #include "engine/base/error.h"
@@ -96,6 +97,21 @@ json TrialColumns(const std::vector<TrialRow>& trials, Timestamp start,
           {"restarts", bundle.Integers(restarts)},
           {"runs", bundle.Integers(runs)},
           {"rung", bundle.Integers(rungs)},
+          {"lane", bundle.Integers(lanes)}};
+}
+
+json RunColumns(const std::vector<TrialRun>& runs, Bundle& bundle) {
+  std::vector<std::int64_t> trials, lanes;
+  std::vector<double> from, to;
+  for (const TrialRun& run : runs) {
+    trials.push_back(run.trial);
+    lanes.push_back(static_cast<std::int64_t>(run.lane));
+    from.push_back(run.span.begin);
+    to.push_back(run.span.end);
+  }
+  return {{"trial", bundle.Deltas(trials)},
+          {"from", bundle.Floats(from)},
+          {"to", bundle.Floats(to)},
           {"lane", bundle.Integers(lanes)}};
 }
 
@@ -476,16 +492,28 @@ json ExperimentData(const Store& store, const ExperimentDetail& detail,
   options.selection.Keep(trials);
   const std::vector<SearchAxis> axes = AxesOf(detail);
   SeriesCollector metrics(row, trials, options.max_rows);
+  const Timestamp start = row.started.value_or(row.created);
+  std::map<std::int64_t, std::vector<double>> reports;
+  const auto add = [&](const MetricRow& one) {
+    if (!options.selection.Has(one.trial)) return;
+    const auto time = static_cast<double>((one.time - start).count()) / 1e6;
+    std::vector<double>& times = reports[one.trial.number];
+    // The metrics of a report have one time.
+    if (times.empty() || times.back() != time) times.push_back(time);
+    if (!one.superseded) metrics.Add(one);
+  };
   if (!options.without_metrics) {
-    store.ForEachMetric({.experiment = row.id}, [&](const MetricRow& one) {
-      if (options.selection.Has(one.trial)) metrics.Add(one);
-    });
+    store.ForEachMetric({.experiment = row.id, .superseded = true}, add);
   }
   metrics.Flush();
   json data = RecordJson(detail);
   data["unit"] = UnitName(CountedUnit(store, row.id));
   data["states"] = StateNamesJson();
   data["trials"] = TrialColumns(trials, row.created, bundle);
+  if (!options.without_metrics) {
+    data["runs"] =
+        RunColumns(PackRuns(trials, std::move(reports), start), bundle);
+  }
   data["searched"] = json::array();
   for (const SearchAxis& axis : axes) {
     data["searched"].push_back(AxisJson(axis, trials, bundle));

@@ -266,6 +266,38 @@ PlotData ReadRungs(const Store& store,
   return data;
 }
 
+std::vector<Span> RunsOf(const TrialRow& trial, std::vector<double> reports,
+                         Timestamp start) {
+  if (!trial.started) return {};
+  const auto seconds = [&](Timestamp time) {
+    return static_cast<double>((time - start).count()) / 1e6;
+  };
+  reports.push_back(seconds(*trial.started));
+  // A failure ends the last run.
+  const bool failed = trial.state == State::kError && trial.ended.has_value();
+  if (failed) reports.push_back(seconds(*trial.ended));
+  const auto runs =
+      static_cast<std::size_t>(std::max<std::int64_t>(trial.runs, 1));
+  return SplitAtGaps(std::move(reports), runs);
+}
+
+std::vector<TrialRun> PackRuns(
+    const std::vector<TrialRow>& trials,
+    std::map<std::int64_t, std::vector<double>> reports, Timestamp start) {
+  std::vector<TrialRun> runs;
+  std::vector<Span> spans;
+  for (const TrialRow& trial : trials) {
+    for (const Span& span :
+         RunsOf(trial, std::move(reports[trial.id.number]), start)) {
+      runs.push_back({.trial = trial.id.number, .span = span});
+      spans.push_back(span);
+    }
+  }
+  const auto lanes = PackLanes(spans);
+  for (std::size_t i = 0; i < runs.size(); ++i) runs[i].lane = lanes[i];
+  return runs;
+}
+
 PlotData ReadRuns(const Store& store,
                   const std::vector<std::int64_t>& experiments,
                   const TrialSelection& selection) {
@@ -284,16 +316,8 @@ PlotData ReadRuns(const Store& store,
         store.Trials(search.id, {.hparams = false, .checkpoints = false});
     selection.Keep(rows);
     for (std::size_t i = 0; i < search.trials.size(); ++i) {
-      const TrialRow& row = rows[i];
-      if (!row.started) continue;
-      std::vector<double>& own = times[row.id.number];
-      own.push_back(seconds(*row.started));
-      // A failure ends the last run.
-      const bool failed = row.state == State::kError && row.ended.has_value();
-      if (failed) own.push_back(seconds(*row.ended));
-      const auto runs =
-          static_cast<std::size_t>(std::max<std::int64_t>(row.runs, 1));
-      search.trials[i].runs = SplitAtGaps(std::move(own), runs);
+      search.trials[i].runs =
+          RunsOf(rows[i], std::move(times[rows[i].id.number]), search.start);
     }
   }
   return data;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -56,9 +57,26 @@ PlotData ReadRungs(const Store& store,
                    const std::vector<std::int64_t>& experiments,
                    const TrialSelection& selection);
 
-/// Like ReadRanks, with the runs of the trials' processes: from the first start
-/// or a run's first report to its last report. The store does not record when
-/// runs ended: the longest gaps between reports are taken for pauses.
+/// Returns the runs of a trial's process, in seconds since `start`: each from
+/// the first start or its first report to its last report. The store does not
+/// record when runs ended: the longest gaps between `reports`, also in seconds,
+/// are taken for pauses. Empty if the trial has not started.
+std::vector<Span> RunsOf(const TrialRow& trial, std::vector<double> reports,
+                         Timestamp start);
+
+/// A run of a trial's process.
+struct TrialRun {
+  std::int64_t trial = 0;  // its number
+  Span span;               // in seconds
+  std::size_t lane = 0;    // runs in one lane do not overlap
+};
+
+/// Returns the runs of all trials. `reports`: of each trial, by number.
+std::vector<TrialRun> PackRuns(
+    const std::vector<TrialRow>& trials,
+    std::map<std::int64_t, std::vector<double>> reports, Timestamp start);
+
+/// Like ReadRanks, with the runs of the trials' processes (RunsOf).
 PlotData ReadRuns(const Store& store,
                   const std::vector<std::int64_t>& experiments,
                   const TrialSelection& selection);

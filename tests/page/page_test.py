@@ -421,6 +421,21 @@ class PageTest(BrowserTest):
                 'validation/loss', arguments[0]).line""", effort)
             self.assert_near(line, engine["best"], effort, 1e-6)  # single precision
 
+    def test_the_timeline_has_a_row_for_each_slot(self):
+        self.open()
+        runs = self.js("const {trial, from, to, lane} = dtrain.data.experiments[0].runs;"
+                       "return [trial, from, to, lane].map((one) => [...one])")
+        runs = list(zip(*runs))
+        self.assertLessEqual({lane for *_, lane in runs}, {0, 1})  # max_concurrent_trials: 2
+        for trial in self.trials():
+            own = [run for run in runs if f"1.{run[0]}" == trial["id"]]
+            self.assertGreaterEqual(len(own), 1)
+            self.assertLessEqual(len(own), trial["runs"])
+        for number, begin, end, lane in runs:
+            self.assertLessEqual(begin, end)
+            self.assertEqual([other for other in runs if other[3] == lane and
+                              other[1] < begin < other[2] and other[0] != number], [])
+
     def test_ranks_best_trial_and_importance_are_those_of_the_command_line(self):
         self.open()
         best = [t["trial"] for t in json.loads(run("best", "1", "-n", "5", "--json"))["best"]]

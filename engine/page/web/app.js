@@ -6,7 +6,8 @@ import {FilterError, matches, parseFilter} from './query.js';
 import {Data, decodeBase64, formatDuration, formatNumber, inflate, readBundle} from './data.js';
 import {State} from './state.js';
 import {choice, directionButton, element, experimentColor, rankLegend} from './chart.js';
-import {Curves, Distribution, History, Pareto, Rungs, Timeline} from './plots.js';
+import {Curves, Distribution, History, Pareto} from './plots.js';
+import {Rungs, Timeline} from './progress.js';
 import {Contour, Importance, Parallel, Slice} from './space.js';
 import {flatten, Table, TrialView} from './table.js';
 

@@ -313,7 +313,7 @@ export class Chart {
     const box = this.plot.getBoundingClientRect();
     const [x, y] = [event.clientX - box.left, event.clientY - box.top];
     const trial = this.find(x, y);
-    this.state.hover(trial);
+    this.pointAt(trial);
     const text = trial >= 0 ? this.textOf(trial) : this.describe(x, y);
     this.tip.hidden = !text;
     if (!text) return;
@@ -342,13 +342,20 @@ export class Chart {
     const at = order.findIndex(([, , trial]) => trial === this.state.hovered);
     const [x, y, trial] = order[(at < 0 && step < 0 ? order.length - 1 :
       at + step + order.length) % order.length];
-    this.state.hover(trial);
+    this.pointAt(trial);
     this.showTip(this.textOf(trial), x, y);
   }
 
   leave() {
     this.tip.hidden = true;
-    this.state.hover(-1);
+    this.pointAt(-1);
+  }
+
+  // Forgets only a trial that was chosen here: a plot that scrolls under a still
+  // mouse must not end what the keyboard does elsewhere.
+  pointAt(trial) {
+    if (trial >= 0 || this.pointed === this.state.hovered) this.state.hover(trial);
+    this.pointed = trial;
   }
 
   click(event) {

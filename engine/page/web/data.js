@@ -112,6 +112,8 @@ export class Data {
       experiment.count = parts[0][e].length;
       this.trials.count += experiment.count;
       for (const axis of experiment.searched) axis.values = column(axis.values);
+      const {runs} = experiment;  // only with all metrics
+      for (const name of runs ? ['trial', 'from', 'to', 'lane'] : []) runs[name] = column(runs[name]);
       const saved = experiment.checkpoints;
       for (const name of ['trial', 'batches', 'bytes']) saved[name] = column(saved[name]);
       indexSeries(experiment, column);

@@ -1,13 +1,13 @@
-// Plots of trials: history, curves, distribution, Pareto front, timeline, rungs.
+// Plots of trials' values: history, curves, distribution, Pareto front.
 // Each one draws the visible trials of the state.
 
 /* global d3 */
 
-import {bestSoFar, countRungs, decimatedPoints, distributionOf, effortsOf, paretoFront, smoothed}
+import {bestSoFar, decimatedPoints, distributionOf, effortsOf, paretoFront, smoothed}
   from './analysis.js';
-import {Chart, PALETTE, choice, countOf, directionButton, drawAxis, element, experimentColor,
+import {Chart, PALETTE, choice, countOf, directionButton, element, experimentColor,
   metricLabel, nameOf, rangeOf, rankShares, scaleOf, themeColor, timeUnit} from './chart.js';
-import {formatDuration, formatNumber} from './data.js';
+import {formatNumber} from './data.js';
 
 const TOP = 10;  // curves in color
 const THINNED = 'Curves are thinned: this page has at most a million values.';
@@ -472,178 +472,5 @@ export class Pareto extends Chart {
     const others = state.shown - trials.length;
     return this.say(`${front.length} of ${trials.length} trials are on the front.` +
       (others ? ` ${countOf(others, 'trial')} without finite values of both, not drawn.` : ''));
-  }
-}
-
-export const STATE_COLORS = {COMPLETED: '#009e73', STOPPED: '#56b4e9', ERROR: '#d55e00',
-  CANCELED: '#7f7f7f', RUNNING: '#e69f00', PAUSED: '#cc79a7', INTERRUPTED: '#8c6bb1',
-  PENDING: '#bbbbbb'};
-
-// States in which a trial stays.
-const ENDED = new Set(['COMPLETED', 'STOPPED', 'CANCELED', 'ERROR']);
-
-const MAX_ROWS = 40;  // rungs
-const MAX_TICKED = 1000;  // trials whose reports are marked
-
-/** When trials ran. */
-export class Timeline extends Chart {
-  constructor(state) {
-    super(state, {id: 'timeline', title: 'Timeline', wide: true, about:
-      'A light bar for each trial from its start to its end, pauses included, in as few rows as ' +
-      'possible; dark where it reported a validation.'});
-    this.legend = element('div', {class: 'legend'});
-    this.card.insertBefore(this.legend, this.note);
-  }
-
-  draw() {
-    const {data, state} = this;
-    const {started, ended, seconds, lane} = data.trials;
-    this.marks.length = 0;
-    this.rows = [];
-    const offset = data.experiments.map(() => 0);
-    let lanes = 0;
-    let last = 0;
-    for (const one of data.experiments) {
-      offset[one.index] = lanes;
-      let most = -1;
-      for (let i = one.first; i < one.first + one.count; ++i) {
-        if (Number.isNaN(started[i])) continue;
-        most = Math.max(most, lane[i]);
-        last = Math.max(last, Number.isNaN(ended[i]) ? started[i] + seconds[i] : ended[i]);
-      }
-      lanes += most + 1;
-    }
-    if (!lanes) return this.say('No trial has started.');
-    const {left, top, right, bottom} = this.box;
-    const unit = timeUnit(last);
-    const x = scaleOf({low: 0, high: last || 1}, left, right);
-    const each = (bottom - top) / lanes;
-    drawAxis(this.svg, scaleOf({low: 0, high: (last || 1) / unit.seconds}, left, right), 'bottom',
-        {at: bottom, length: right - left, label: `${unit.name} since the experiment was created`});
-    const used = new Map();
-    for (let i = 0; i < data.trials.count; ++i) {
-      if (!state.visible[i] || Number.isNaN(started[i])) continue;
-      const end = Number.isNaN(ended[i]) ? started[i] + seconds[i] : ended[i];
-      const y = top + (offset[data.trials.experiment[i]] + lane[i]) * each;
-      const name = data.stateOf(i);
-      used.set(name, (used.get(name) || 0) + 1);
-      this.context.fillStyle = STATE_COLORS[name];
-      const [from, to] = [x(started[i]), x(end)];
-      const gap = to - from > 3 ? 0.5 : 0;
-      this.context.globalAlpha = 0.4;
-      this.context.fillRect(from, y + each * 0.08, Math.max(to - from - gap, 0.7), each * 0.84);
-      this.context.globalAlpha = 1;
-      for (const time of data.trials.count <= MAX_TICKED ? this.reportTimes(i) : []) {
-        this.context.fillRect(Math.min(x(time / 1000), to - 1.5), y + each * 0.08, 1.5, each * 0.84);
-      }
-      this.rows.push([from, Math.max(to, from + 2), y, y + each, i]);
-    }
-    this.legend.replaceChildren(...[...used].map(([name, count]) => {
-      const key = element('span', {class: 'key'}, element('span', {class: 'swatch'}),
-          `${name} ${count}`);
-      key.firstChild.style.borderColor = STATE_COLORS[name];
-      return key;
-    }));
-    this.say(data.trials.count > MAX_TICKED ?
-        `Reports are marked for up to ${MAX_TICKED} trials.` : '');
-    return undefined;
-  }
-
-  // Milliseconds at which the trial reported a validation, or else training.
-  reportTimes(trial) {
-    const {metrics} = this.data;
-    const key = metrics.find((one) => this.data.series(trial, one.key))?.key;
-    return key ? this.data.series(trial, key).milliseconds : [];
-  }
-
-  highlight(trial) {
-    for (const [from, to, top, bottom, i] of this.rows || []) {
-      if (i !== trial) continue;
-      this.context.strokeStyle = themeColor('text');
-      this.context.lineWidth = 2;
-      this.context.strokeRect(from, top, to - from, bottom - top);
-    }
-  }
-
-  find(x, y) {
-    const hit = (this.rows || []).find(([from, to, low, high]) =>
-      x >= from && x <= to && y >= low && y < high);
-    return hit ? hit[4] : -1;
-  }
-
-  textOf(trial) {
-    return super.textOf(trial) + '\n' + formatDuration(this.data.trials.seconds[trial]);
-  }
-}
-
-// What became of trials after a rung, with the opacity of its bars.
-const AFTER_RUNG = [['went_on', 1, 'completed the next rung, too'],
-  ['open', 0.6, 'may still complete it'], ['ended', 0.25, 'ended before that']];
-
-/** How many trials reached each rung of the search. */
-export class Rungs extends Chart {
-  constructor(state) {
-    super(state, {id: 'rungs', title: 'Rungs', about:
-      'How many trials completed each rung, a length at which the search decides which trials ' +
-      'train on.'});
-    this.margin.left = 90;
-    this.legend = element('div', {class: 'legend'}, ...AFTER_RUNG.map(([, alpha, name]) => {
-      const key = element('span', {class: 'key'}, element('span', {class: 'swatch block'}), name);
-      key.firstChild.style.background = experimentColor(0);
-      key.firstChild.style.opacity = alpha;
-      return key;
-    }));
-    this.card.insertBefore(this.legend, this.note);
-  }
-
-  rowsOf(experiment) {
-    const trials = d3.range(experiment.first, experiment.first + experiment.count)
-        .filter((i) => this.state.visible[i]);
-    if (!trials.length) return [];
-    const ended = trials.map((i) => ENDED.has(this.data.stateOf(i)));
-    return countRungs(trials.map((i) => this.data.trials.rung[i]), ended)
-        .map((rung, i) => ({...rung, i, experiment}));
-  }
-
-  draw() {
-    const rows = this.data.experiments.flatMap((experiment) => this.rowsOf(experiment));
-    this.rows = rows.slice(0, MAX_ROWS);
-    if (!rows.length) return this.say('No trial is selected.');
-    const most = Math.max(1, ...rows.map((row) => row.reached));
-    const {left, top, right, bottom} = this.box;
-    const x = scaleOf({low: 0, high: most}, left, right - 40);
-    const each = (bottom - top) / this.rows.length;
-    drawAxis(this.svg, x, 'bottom', {at: bottom, length: right - left, label: 'trials'});
-    this.rows.forEach((row, n) => {
-      let from = left;
-      const y = top + n * each;
-      for (const [part, alpha] of AFTER_RUNG) {
-        this.context.globalAlpha = alpha;
-        this.context.fillStyle = experimentColor(row.experiment.index);
-        const width = x(row[part]) - left;
-        this.context.fillRect(from, y + each * 0.12, width, each * 0.76);
-        from += width;
-      }
-      this.context.globalAlpha = 1;
-      const text = this.svg.append('text').attr('class', 'mark').attr('y', y + each * 0.5 + 4);
-      text.clone().attr('x', left - 6).attr('text-anchor', 'end').text(this.nameOf(row));
-      text.attr('x', from + 5).text(row.reached);
-    });
-    return this.say(rows.length > MAX_ROWS ? `${MAX_ROWS} of ${rows.length} rungs are shown.` : '');
-  }
-
-  nameOf(row) {
-    const several = this.data.experiments.length > 1;
-    return (several ? row.experiment.id + ' · ' : '') + (row.i ? `rung ${row.i}` : 'created');
-  }
-
-  find() { return -1; }
-
-  describe(px, py) {
-    const {top, bottom} = this.box;
-    const row = py >= top && py < bottom &&
-        this.rows[Math.floor((py - top) / (bottom - top) * this.rows.length)];
-    return row ? `${this.nameOf(row)}: ${countOf(row.reached, 'trial')}\n` +
-        AFTER_RUNG.map(([part, , name]) => `${row[part]} ${name}`).join('\n') : '';
   }
 }

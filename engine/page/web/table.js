@@ -3,7 +3,7 @@
 
 import {element, nameOf, shorten, themeColor} from './chart.js';
 import {formatDuration, formatNumber, textOf} from './data.js';
-import {STATE_COLORS} from './plots.js';
+import {STATE_COLORS} from './progress.js';
 
 const ROW_HEIGHT = 26;
 
