@@ -34,6 +34,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/text.h"
 #include "engine/os/spawn.h"
+#include "engine/serve/web_server.h"
 #include "engine/store/store.h"
 
 namespace dtrain {
@@ -260,6 +261,7 @@ std::vector<std::pair<std::string, std::string>> LibraryVersions() {
       {"cli11", CLI11_VERSION},
       {"libarchive", ARCHIVE_VERSION_ONLY_STRING},
       {"libcurl", LIBCURL_VERSION},
+      {"libevent", LibeventVersion()},
       {"nlohmann_json",
        Dotted(NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR,
               NLOHMANN_JSON_VERSION_PATCH)},

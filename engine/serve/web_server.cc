@@ -407,6 +407,8 @@ void WebServer::WhenReadable(int fd, std::function<void()> ready) {
   event_add(watch->readable, nullptr);
 }
 
+std::string LibeventVersion() { return event_get_version(); }
+
 UniqueFd ListenOnSocket(const std::filesystem::path& path) {
   sockaddr_un address{.sun_family = AF_UNIX};
   const std::string name = path.string();

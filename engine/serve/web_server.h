@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "engine/os/unique_fd.h"
@@ -56,6 +57,9 @@ class WebServer {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+/// Version of the libevent library that this program is linked with.
+std::string LibeventVersion();
 
 /// Listens on a Unix socket of mode 0600. Replaces the socket of a server that
 /// has ended. Throws Error(kUsage) if the path is too long or another file is
