@@ -13,8 +13,9 @@ CommandSetUp SetUpArchive, SetUpBackup, SetUpBest, SetUpCancel,
     SetUpDoctor, SetUpEvaluate, SetUpGc, SetUpImportance, SetUpInit, SetUpKill,
     SetUpLabel, SetUpList, SetUpLogs, SetUpMetrics, SetUpModels, SetUpNote,
     SetUpPause, SetUpPlot, SetUpPredict, SetUpPreviewSearch, SetUpReport,
-    SetUpReproduce, SetUpResume, SetUpServe, SetUpSlots, SetUpTrials,
-    SetUpUnarchive, SetUpValidate, SetUpVersion, SetUpWait, SetUpWatch;
+    SetUpReproduce, SetUpResume, SetUpServe, SetUpSlots, SetUpTensorboard,
+    SetUpTrials, SetUpUnarchive, SetUpValidate, SetUpVersion, SetUpWait,
+    SetUpWatch;
 
 namespace {
 
@@ -87,6 +88,9 @@ constexpr std::array kCommands = {
             "Show all experiments live in a browser", SetUpServe},
     Command{CommandGroup::kInspect, "slots", "",
             "Show GPU and CPU slots and the trials using them", SetUpSlots},
+    Command{CommandGroup::kInspect, "tensorboard", "",
+            "Write experiments as event files of TensorBoard",
+            SetUpTensorboard},
     Command{CommandGroup::kSearch, "preview-search", "",
             "Show the trials that a search would run", SetUpPreviewSearch},
     Command{CommandGroup::kSearch, "trials", "",

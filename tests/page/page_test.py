@@ -133,6 +133,7 @@ class BrowserTest(unittest.TestCase):
         cls.directory = tempfile.TemporaryDirectory(prefix="dtrain-page-")
         os.chdir(cls.directory.name)
         os.environ["DTRAIN_STORE"] = cls.directory.name + "/store"
+        os.environ["DTRAIN_RUNTIME_DIR"] = cls.directory.name + "/slots"
         cls.browser = webdriver.Chrome(service=Service(DRIVER), options=browser_options())
 
     @classmethod

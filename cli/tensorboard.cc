@@ -1,0 +1,108 @@
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cli/command_line.h"
+#include "cli/commands.h"
+#include "cli/selection.h"
+#include "engine/app/followed_run.h"
+#include "engine/app/stores.h"
+#include "engine/app/tensorboard_export.h"
+#include "engine/app/trial_selection.h"
+#include "engine/store/store.h"
+
+namespace dtrain {
+namespace {
+
+constexpr Duration kPoll = std::chrono::seconds(1);
+
+struct TensorboardOptions {
+  std::vector<std::string> experiments;
+  std::string out = "tensorboard";
+  std::string filter;
+  bool follow = false;
+};
+
+ExportedCounts Export(const Store& store, const std::vector<std::int64_t>& ids,
+                      const TensorboardOptions& options,
+                      TensorboardExport& directory, bool notes,
+                      const GlobalOptions& globals) {
+  std::vector<Target> targets;
+  for (const std::int64_t id : ids) targets.push_back({.experiment = id});
+  const TrialSelection selection(store, targets, options.filter,
+                                 Clock::System().now());
+  if (notes) {
+    for (const std::string& note : selection.notes()) {
+      Say(globals, "note: " + note);
+    }
+  }
+  ExportedCounts counts;
+  for (const std::int64_t id : ids) {
+    const ExportedCounts one = directory.Update(store, id, selection);
+    counts.trials += one.trials;
+    counts.values += one.values;
+  }
+  return counts;
+}
+
+// Exports until the experiments are over.
+void Follow(const Store& store, const std::vector<std::int64_t>& ids,
+            const TensorboardOptions& options, TensorboardExport& directory,
+            const GlobalOptions& globals) {
+  const Clock clock = Clock::System();
+  FollowedRuns runs(store, ids);
+  while (true) {
+    // What comes before the end of a run is exported after it.
+    runs.Poll(clock.monotonic());
+    const bool are_over = runs.AllSettled();
+    const ExportedCounts counts =
+        Export(store, ids, options, directory, /*notes=*/false, globals);
+    if (counts.values > 0 && globals.verbose) {
+      Say(globals, "added " + std::to_string(counts.values) + " values");
+    }
+    if (are_over) return;
+    std::this_thread::sleep_for(kPoll);
+  }
+}
+
+int Tensorboard(const TensorboardOptions& options,
+                const GlobalOptions& globals) {
+  const Store store = OpenStore(globals);
+  const auto ids = ResolveExperiments(store, options.experiments);
+  TensorboardExport directory(options.out);
+  const ExportedCounts counts =
+      Export(store, ids, options, directory, /*notes=*/true, globals);
+  Say(globals, "wrote " + std::to_string(counts.values) + " values of " +
+                   std::to_string(counts.trials) + " trials to " + options.out +
+                   "; look at them with: tensorboard --logdir " + options.out);
+  if (options.follow) Follow(store, ids, options, directory, globals);
+  return kExitDone;
+}
+
+}  // namespace
+
+CommandRun SetUpTensorboard(CLI::App& app) {
+  auto options = std::make_shared<TensorboardOptions>();
+  AddOption(app, "EXP", options->experiments, "Experiments").Required();
+  AddOption(app, "--out", options->out,
+            "Directory; that of an earlier export gets what is new")
+      .TypeName("DIR")
+      .IsPath();
+  AddFlag(app, "--follow", options->follow,
+          "Add new values every second until the experiments are over");
+  AddTrialFilter(app, options->filter);
+  SetHelp(
+      app,
+      {.notes = "Each trial is a run of its own, named as dtrain names it; "
+                "the tab HPARAMS has a row for each.",
+       .exits = ReaderExits(),
+       .examples = {{"Write event files for tensorboard --logdir tensorboard",
+                     "dtrain tensorboard 3"},
+                    {"Keep a directory up to date while an experiment runs",
+                     "dtrain tensorboard 3 --out runs --follow"}}});
+  return RunWith(Tensorboard, options);
+}
+
+}  // namespace dtrain

@@ -1,0 +1,43 @@
+// `dtrain tensorboard` through the binary. tests/tensorboard/read_back.py reads
+// its files with the real package.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/cli_runner.h"
+
+namespace dtrain {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(TensorboardTest, FollowsAnExperimentUntilItsEnd) {
+  CliRunner dtrain;
+  dtrain.Write("train.sh",
+               "report() { echo '{\"type\": \"validation\", \"batches\": '$1', "
+               "\"metrics\": {\"loss\": 1}}' >&3; }\n"
+               "report 1\n"
+               "until [ -e \"$GO\" ]; do sleep 0.02; done\n"
+               "report 2\n");
+  dtrain.Write("program.yaml",
+               "name: program\nentrypoint: [sh, train.sh]\n"
+               "searcher: {name: single, metric: loss, max_length: 2}\n"
+               "min_validation_period: 1\nmax_restarts: 0\n"
+               "resources: {slots: cpu}\n");
+  const CliResult result = dtrain.RunProgram({"sh", "-c", R"sh(
+set=environment.environment_variables.GO=$PWD/go
+dtrain create program.yaml -d -q --set $set >/dev/null
+until [ "$(dtrain metrics 1 --csv | wc -l)" = 2 ]; do sleep 0.02; done
+dtrain tensorboard 1 --follow & follower=$!
+until [ -e tensorboard/dtrain-export.json ]; do sleep 0.02; done
+touch go
+wait $follower; echo "follower $?"
+dtrain tensorboard 1
+)sh"});
+  EXPECT_EQ(result.out, "follower 0\n") << result.err;
+  EXPECT_THAT(result.err, HasSubstr("wrote 1 values of 1 trials"));
+  EXPECT_THAT(result.err, HasSubstr("wrote 0 values of 0 trials"));
+}
+
+}  // namespace
+}  // namespace dtrain

@@ -1,0 +1,41 @@
+#include "engine/report/event_file.h"
+
+#include <span>
+
+#include <gtest/gtest.h>
+
+#include "engine/base/hex.h"
+
+namespace dtrain {
+namespace {
+
+// RFC 3720, appendix B.4.
+TEST(EventFileTest, ChecksumIsCrc32c) {
+  EXPECT_EQ(Crc32c(std::string(32, '\0')), 0x8A9136AAU);
+  EXPECT_EQ(Crc32c(std::string(32, '\xFF')), 0x62A8AB43U);
+  EXPECT_EQ(Crc32c("123456789"), 0xE3069283U);
+  EXPECT_EQ(Crc32c(""), 0U);
+}
+
+// Recorded from the RecordWriter of tensorboard 2.21.
+TEST(EventFileTest, RecordsEqualThoseOfTensorboard) {
+  std::string version;
+  AppendFileVersion(version, 1'700'000'000.25);
+  EXPECT_EQ(ToHex(std::as_bytes(std::span(version))),
+            "1800000000000000a37f4b220900001040fc54d9411a0d627261696e2e4576656e"
+            "743a32338d2fe9");
+  std::string scalar;
+  AppendScalar(scalar, "validation/loss", 300, 1'700'000'000.25, 0.125);
+  EXPECT_EQ(ToHex(std::as_bytes(std::span(scalar))),
+            "2600000000000000734fe3000900001040fc54d94110ac022a180a160a0f76616c"
+            "69646174696f6e2f6c6f7373150000003e9486bc9c");
+}
+
+TEST(EventFileTest, InvalidTextIsMadeValid) {
+  std::string record;
+  AppendScalar(record, "a\xFF", 1, 0, 0);
+  EXPECT_NE(record.find("a\xEF\xBF\xBD"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace dtrain
