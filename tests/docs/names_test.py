@@ -269,7 +269,7 @@ _WRONG = {
     "see [that](cli.md#nothing-of-this)": "no heading",
     "in `engine/store/nothing.cc`": "no file 'engine/store/nothing.cc'",
     "in `engine/store/{store,nothing}.h`": "no file 'engine/store/nothing.h'",
-    "call `dtrain tensorboard 1`": "no command 'tensorboard'",
+    "call `dtrain telescope 1`": "no command 'telescope'",
     "call `dtrain checkpoint burn`": "no command 'checkpoint burn'",
     "call `dtrain list --sideways`": "'dtrain list' has no option '--sideways'",
     "with\n`dtrain\nlist --sideways`": "'dtrain list' has no option '--sideways'",
