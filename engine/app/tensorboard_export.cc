@@ -77,10 +77,12 @@ void RemoveFiles(const fs::path& directory) {
   for (const fs::path& file : old) fs::remove(file);
 }
 
-void MakeDirectory(const fs::path& directory) {
+// Returns false if the directory was there.
+bool MakeDirectory(const fs::path& directory) {
   std::error_code error;
-  fs::create_directories(directory, error);
+  const bool is_new = fs::create_directories(directory, error);
   if (error) CannotWrite(directory, error.value());
+  return is_new;
 }
 
 // Reads the record of earlier exports; an empty one for a new directory.
@@ -196,10 +198,7 @@ void TensorboardExport::Write(TrialFile& file) {
   }
   const fs::path directory = directory_ / file.name();
   const fs::path path = directory / FileName(row.runs);
-  if (file.is_new) {
-    MakeDirectory(directory);
-    RemoveFiles(directory);
-  }
+  if (file.is_new && !MakeDirectory(directory)) RemoveFiles(directory);
   if (!file.added.empty()) {
     const UniqueFd fd(::open(
         path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));

@@ -17,6 +17,7 @@
 #include "engine/base/error.h"
 #include "engine/base/hex.h"
 #include "engine/base/text.h"
+#include "engine/os/sha256.h"
 
 namespace dtrain {
 namespace {
@@ -53,7 +54,7 @@ bool IsForeign(const WebRequest& request, PathClass path) {
 
 bool HasToken(const WebRequest& request, const WebRules& rules) {
   return request.authorization && request.authorization->starts_with(kScheme) &&
-         EqualInConstantTime(
+         AreEqualInConstantTime(
              std::string_view(*request.authorization).substr(kScheme.size()),
              rules.token);
 }
@@ -119,15 +120,6 @@ std::vector<std::pair<std::string, std::string>> SecurityHeaders() {
           {"Referrer-Policy", "no-referrer"},
           {"Cross-Origin-Resource-Policy", "same-origin"},
           {"Cache-Control", "no-store"}};
-}
-
-bool EqualInConstantTime(std::string_view a, std::string_view b) {
-  if (a.size() != b.size()) return false;
-  volatile unsigned char different = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    different = different | static_cast<unsigned char>(a[i] ^ b[i]);
-  }
-  return different == 0;
 }
 
 std::optional<std::string> QueryValue(std::string_view query,

@@ -51,9 +51,6 @@ std::optional<WebReply> Refusal(const WebRequest& request, PathClass path,
 /// The headers of every reply.
 std::vector<std::pair<std::string, std::string>> SecurityHeaders();
 
-/// Compares in a time that depends on the lengths only.
-bool EqualInConstantTime(std::string_view a, std::string_view b);
-
 /// Value of `name` in a query such as "from=3&after=7"; nothing if it is
 /// missing. Values are not decoded: none of ours has special characters.
 std::optional<std::string> QueryValue(std::string_view query,
