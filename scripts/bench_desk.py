@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import tempfile
+import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -145,6 +147,49 @@ def pages(bench: Bench) -> dict[str, Figure]:
         return failed(["dtrain", "optuna"], failure)
 
 
+def first_reply(bench: Bench, store: str) -> tuple[float, float]:
+    """Starts a server; returns the milliseconds until its first reply about 10,000 trials, from
+    the request on, and then its memory in MB."""
+    words = [bench.dtrain, "--store", store, "serve", "--port", "0"]
+    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, text=True) as server:
+        try:
+            address, _, token = server.stdout.readline().strip().partition("#token=")
+            request = urllib.request.Request(
+                f"{address}api/experiment/{LARGE}",
+                headers={"Authorization": f"Bearer {token}", "Accept-Encoding": "gzip"})
+            start = time.perf_counter()
+            with urllib.request.urlopen(request, timeout=60) as reply:
+                size = len(reply.read())
+            elapsed = (time.perf_counter() - start) * 1000
+            if size < 10_000:
+                raise Failed(f"the reply has {size} bytes")
+            with open(f"/proc/{server.pid}/status") as file:
+                peak = next(line for line in file if line.startswith("VmHWM:"))
+            return elapsed, int(peak.split()[1]) / 1000
+        except OSError as error:
+            raise Failed(str(error)) from None
+        finally:
+            server.terminate()
+
+
+def serve(bench: Bench) -> dict[str, Figure]:
+    """Measures the first reply of a live page of 10,000 trials, with a new server each time."""
+    peaks: list[float] = []
+
+    def run() -> tuple[float, None]:
+        elapsed, peak = first_reply(bench, store)
+        peaks.append(peak)
+        return elapsed, None
+
+    try:
+        with searches(bench) as store:
+            figures = by_turns(bench, "serve", {"dtrain": run}, runs=5)
+        return {**figures, "memory": Figure.of(peaks) if peaks else figures["dtrain"]}
+    except Failed as failure:
+        return failed(["dtrain", "memory"], failure)
+
+
 MEASUREMENTS = (
     Measurement("desk-queries", 1, queries, (
         Row("`dtrain importance`, 10,000 trials, 32 hyperparameters", "ms", 50,
@@ -161,6 +206,9 @@ MEASUREMENTS = (
         Row("`dtrain report --html`, 10,000 trials, 1,000,000 metric rows", "ms", 3000,
             figure="large"),
         Row("the size of its file", "MB", 6, figure="large size"))),
+    Measurement("desk-serve", 1, serve, (
+        Row("the first reply of `dtrain serve` about 10,000 trials", "ms", 300),
+        Row("its memory then, at most", "MB", 60, figure="memory"))),
     Measurement("desk-page", 3, pages, (
         Row("the report of 10,000 trials in Chromium: all plots drawn", "ms", 1000),
         Row("10,000 trials in Chromium: all plots drawn, of the other the first", "ms",
