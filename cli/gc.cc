@@ -49,7 +49,7 @@ Listing<Garbage> GarbageListing() {
       }};
 }
 
-// What the experiments keep, and how to keep less.
+// Describes the disk space that experiments use, and how to use less.
 struct Kept {
   DiskUse use;
   std::int64_t experiments = 0;

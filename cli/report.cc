@@ -134,7 +134,8 @@ Figure CurvesOf(const Store& store, const std::vector<Subject>& subjects,
                       {});
 }
 
-// The history and the curves of the trials; a sentence if there is no value.
+// Returns the history and the curves as SVG, or a sentence if no trial has a
+// finite value.
 std::string NoscriptFigures(const Store& store,
                             const std::vector<Subject>& subjects,
                             const TrialSelection& selection) {

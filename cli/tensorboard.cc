@@ -54,7 +54,7 @@ void Follow(const Store& store, const std::vector<std::int64_t>& ids,
   const Clock clock = Clock::System();
   FollowedRuns runs(store, ids);
   while (true) {
-    // What comes before the end of a run is exported after it.
+    // Asked first, so that the last export has everything.
     runs.Poll(clock.monotonic());
     const bool are_over = runs.AllSettled();
     const ExportedCounts counts =

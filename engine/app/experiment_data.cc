@@ -157,7 +157,7 @@ json FailureLogs(const Store& store, const std::vector<TrialRow>& trials) {
   return logs;
 }
 
-// Where the time of trials went, by number; empty unless they were profiled.
+// Seconds by phase of each profiled trial, by number.
 json Profiles(const Store& store, const ExperimentDetail& detail,
               const std::vector<TrialRow>& trials) {
   json profiles = json::object();

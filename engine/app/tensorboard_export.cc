@@ -152,7 +152,6 @@ TensorboardExport::TensorboardExport(fs::path directory)
                                        "; wait for it, or end it");
   }
   state_ = ReadState(directory_);
-  written_table_ = state_.value("table", json());
 }
 
 bool TensorboardExport::IsDone(const TrialRow& row) const {
@@ -238,7 +237,7 @@ void TensorboardExport::AddColumns(const ExperimentDetail& detail) {
 
 void TensorboardExport::WriteTable(double time) {
   json table = {{"columns", state_["columns"]}, {"metrics", state_["metrics"]}};
-  if (table == written_table_) return;
+  if (table == state_["table"]) return;
   std::vector<HparamColumn> columns;
   for (const auto& [name, column] : table["columns"].items()) {
     columns.push_back({.name = name});
@@ -257,12 +256,14 @@ void TensorboardExport::WriteTable(double time) {
   RemoveFiles(directory_);
   WriteFileDurably(directory_ / FileName(number), text, 0644);
   state_["tables"] = number;
-  state_["table"] = table;
-  written_table_ = std::move(table);
+  state_["table"] = std::move(table);
 }
 
 void TensorboardExport::Save() {
-  WriteFileDurably(directory_ / kState, state_.dump() + "\n", 0644);
+  std::string text = state_.dump() + "\n";
+  if (text == saved_) return;  // --follow comes here every second
+  WriteFileDurably(directory_ / kState, text, 0644);
+  saved_ = std::move(text);
 }
 
 void TensorboardExport::RequireSameExperiment(const ExperimentRow& row) {

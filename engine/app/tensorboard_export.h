@@ -58,7 +58,7 @@ class TensorboardExport {
   // {"version", "experiments": {"3": {"created"}}, "trials": {"3.7": {"runs",
   // "bytes", "training", "validation", "ended"}}, "columns", "metrics"}.
   nlohmann::json state_;
-  nlohmann::json written_table_;  // columns and metrics of the file
+  std::string saved_;  // the record as it was last written
 };
 
 }  // namespace dtrain
