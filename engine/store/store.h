@@ -193,7 +193,8 @@ class StoreWriter {
 
   /// Adds a row for each metric, measured by the trial's `run`-th process. An
   /// existing value (same trial, kind, batches, name) is replaced: the last
-  /// report wins.
+  /// report wins. A value of the same time is a report that a later process
+  /// sent again: it keeps its run.
   void AddMetrics(TrialId trial, MetricKind kind, std::int64_t batches,
                   double epoch, const MetricValues& values, Timestamp time,
                   std::int64_t run = 0);

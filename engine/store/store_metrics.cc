@@ -79,8 +79,12 @@ void StoreWriter::AddMetrics(TrialId trial, MetricKind kind,
                              std::int64_t run) {
   const std::int64_t key = statements_.TrialKey(trial);
   SQLite::Statement& insert = statements_(
-      "INSERT OR REPLACE INTO metrics VALUES "
-      "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 0)");
+      "INSERT INTO metrics VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 0) "
+      "ON CONFLICT (trial, kind, batches, name) DO UPDATE SET "
+      "epoch = excluded.epoch, value = excluded.value, "
+      "special = excluded.special, time = excluded.time, superseded = 0, "
+      "run = iif(time = excluded.time AND value IS excluded.value, run, "
+      "excluded.run)");
   BindAll(insert, key, kind == MetricKind::kValidation, batches,
           /*name=*/0, FiniteOrZero(epoch), std::nullopt, /*special=*/0, time,
           run);

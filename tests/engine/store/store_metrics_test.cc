@@ -267,5 +267,24 @@ TEST_F(StoreMetricsTest, CheckpointReportedAgainKeepsItsState) {
   EXPECT_EQ(store_.Checkpoints(1).at(0).state, "CORRUPT");
 }
 
+TEST_F(StoreMetricsTest, ReportsSentAgainKeepTheirRun) {
+  store_.Write([](StoreWriter& writer) {
+    writer.AddMetrics({1, 1}, MetricKind::kTraining, 200, 0, {{"acc", 4}},
+                      Timestamp(9), /*run=*/1);
+    writer.AddMetrics({1, 1}, MetricKind::kTraining, 300, 0, {{"acc", 5}},
+                      Timestamp(10), /*run=*/1);
+    writer.AddMetrics({1, 1}, MetricKind::kTraining, 200, 0, {{"acc", 4}},
+                      Timestamp(9), /*run=*/2);
+    writer.AddMetrics({1, 1}, MetricKind::kTraining, 300, 0, {{"acc", 6}},
+                      Timestamp(20), /*run=*/2);
+  });
+
+  const auto rows = Rows();
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].run, 1);
+  EXPECT_EQ(rows[1].run, 2);
+  EXPECT_EQ(rows[1].value, 6);
+}
+
 }  // namespace
 }  // namespace dtrain
