@@ -272,6 +272,26 @@ std::vector<Span> SplitAtGaps(std::vector<double> times, std::size_t parts) {
   return spans;
 }
 
+void RunTimes::Add(double time, std::int64_t run) {
+  if (run == 0) {
+    unknown_.push_back(time);
+    return;
+  }
+  Span& span = known_.try_emplace(run, Span{time, time}).first->second;
+  span.begin = std::min(span.begin, time);
+  span.end = std::max(span.end, time);
+}
+
+std::vector<Span> RunTimes::Spans(std::int64_t runs) const {
+  const auto known = static_cast<std::int64_t>(known_.size());
+  const std::int64_t others = std::max<std::int64_t>(runs - known, 1);
+  std::vector<Span> spans =
+      SplitAtGaps(unknown_, static_cast<std::size_t>(others));
+  for (const auto& [run, span] : known_) spans.push_back(span);
+  std::ranges::sort(spans, {}, &Span::begin);
+  return spans;
+}
+
 std::vector<std::size_t> PackLanes(std::span<const Span> spans) {
   std::vector<std::size_t> order(spans.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

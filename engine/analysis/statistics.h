@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <utility>
@@ -96,6 +97,27 @@ struct Span {
 /// their order: the periods of activity of something that paused. REQUIRES: no
 /// NaN.
 std::vector<Span> SplitAtGaps(std::vector<double> times, std::size_t parts);
+
+/// When each run of a trial's process was active, collected from its reports.
+class RunTimes {
+ public:
+  /// Adds the time of a report. `run`: of the trial, from 1; 0: unknown.
+  /// REQUIRES: no NaN.
+  void Add(double time, std::int64_t run);
+
+  /// True if runs of reports are unknown, or known.
+  bool has_unknown() const { return !unknown_.empty(); }
+  bool has_known() const { return !known_.empty(); }
+
+  /// Returns a span for each run that reported, in the order of time. Reports
+  /// of unknown runs are split at their longest gaps, into as many of `runs` as
+  /// remain.
+  std::vector<Span> Spans(std::int64_t runs) const;
+
+ private:
+  std::map<std::int64_t, Span> known_;
+  std::vector<double> unknown_;
+};
 
 /// Returns a lane of each span, from 0: spans in one lane do not overlap. Uses
 /// as few lanes as possible and prefers low ones. REQUIRES: begin <= end, no

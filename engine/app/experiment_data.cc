@@ -493,13 +493,11 @@ json ExperimentData(const Store& store, const ExperimentDetail& detail,
   const std::vector<SearchAxis> axes = AxesOf(detail);
   SeriesCollector metrics(row, trials, options.max_rows);
   const Timestamp start = row.started.value_or(row.created);
-  std::map<std::int64_t, std::vector<double>> reports;
+  std::map<std::int64_t, RunTimes> reports;
   const auto add = [&](const MetricRow& one) {
     if (!options.selection.Has(one.trial)) return;
     const auto time = static_cast<double>((one.time - start).count()) / 1e6;
-    std::vector<double>& times = reports[one.trial.number];
-    // The metrics of a report have one time.
-    if (times.empty() || times.back() != time) times.push_back(time);
+    reports[one.trial.number].Add(time, one.run);
     if (!one.superseded) metrics.Add(one);
   };
   if (!options.without_metrics) {

@@ -266,24 +266,25 @@ PlotData ReadRungs(const Store& store,
   return data;
 }
 
-std::vector<Span> RunsOf(const TrialRow& trial, std::vector<double> reports,
+std::vector<Span> RunsOf(const TrialRow& trial, RunTimes reports,
                          Timestamp start) {
   if (!trial.started) return {};
   const auto seconds = [&](Timestamp time) {
     return static_cast<double>((time - start).count()) / 1e6;
   };
-  reports.push_back(seconds(*trial.started));
+  const std::int64_t runs = std::max<std::int64_t>(trial.runs, 1);
+  reports.Add(seconds(*trial.started), reports.has_unknown() ? 0 : 1);
   // A failure ends the last run.
   const bool failed = trial.state == State::kError && trial.ended.has_value();
-  if (failed) reports.push_back(seconds(*trial.ended));
-  const auto runs =
-      static_cast<std::size_t>(std::max<std::int64_t>(trial.runs, 1));
-  return SplitAtGaps(std::move(reports), runs);
+  if (failed) {
+    reports.Add(seconds(*trial.ended), reports.has_known() ? runs : 0);
+  }
+  return reports.Spans(runs);
 }
 
-std::vector<TrialRun> PackRuns(
-    const std::vector<TrialRow>& trials,
-    std::map<std::int64_t, std::vector<double>> reports, Timestamp start) {
+std::vector<TrialRun> PackRuns(const std::vector<TrialRow>& trials,
+                               std::map<std::int64_t, RunTimes> reports,
+                               Timestamp start) {
   std::vector<TrialRun> runs;
   std::vector<Span> spans;
   for (const TrialRow& trial : trials) {
@@ -303,13 +304,14 @@ PlotData ReadRuns(const Store& store,
                   const TrialSelection& selection) {
   PlotData data = ReadRanks(store, experiments, "", selection);
   for (PlotSearch& search : data.searches) {
-    std::map<std::int64_t, std::vector<double>> times;  // of reports, by trial
+    std::map<std::int64_t, RunTimes> times;  // of reports, by trial
     const auto seconds = [&](Timestamp time) {
       return static_cast<double>((time - search.start).count()) / 1e6;
     };
     store.ForEachMetric({.experiment = search.id, .superseded = true},
                         [&](const MetricRow& row) {
-                          times[row.trial.number].push_back(seconds(row.time));
+                          times[row.trial.number].Add(seconds(row.time),
+                                                      row.run);
                         });
     // A running search may have created more trials since.
     auto rows =

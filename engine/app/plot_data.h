@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/analysis/statistics.h"
 #include "engine/app/trial_selection.h"
 #include "engine/app/trial_values.h"
 #include "engine/report/plot.h"
@@ -59,9 +60,9 @@ PlotData ReadRungs(const Store& store,
 
 /// Returns the runs of a trial's process, in seconds since `start`: each from
 /// the first start or its first report to its last report. The store does not
-/// record when runs ended: the longest gaps between `reports`, also in seconds,
-/// are taken for pauses. Empty if the trial has not started.
-std::vector<Span> RunsOf(const TrialRow& trial, std::vector<double> reports,
+/// record when runs ended, and older stores not to which run a report belongs
+/// (RunTimes). `reports`: also in seconds. Empty if the trial has not started.
+std::vector<Span> RunsOf(const TrialRow& trial, RunTimes reports,
                          Timestamp start);
 
 /// A run of a trial's process.
@@ -72,9 +73,9 @@ struct TrialRun {
 };
 
 /// Returns the runs of all trials. `reports`: of each trial, by number.
-std::vector<TrialRun> PackRuns(
-    const std::vector<TrialRow>& trials,
-    std::map<std::int64_t, std::vector<double>> reports, Timestamp start);
+std::vector<TrialRun> PackRuns(const std::vector<TrialRow>& trials,
+                               std::map<std::int64_t, RunTimes> reports,
+                               Timestamp start);
 
 /// Like ReadRanks, with the runs of the trials' processes (RunsOf).
 PlotData ReadRuns(const Store& store,

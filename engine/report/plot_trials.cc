@@ -265,8 +265,7 @@ void AddTimelineNotes(const TimelineCounts& counts, Figure& figure) {
   }
   figure.notes.push_back(
       "a bar lasts from a trial's start, or a later run's first report, to the "
-      "run's last report; the longest gaps between reports are taken for "
-      "pauses");
+      "run's last report");
 }
 
 }  // namespace

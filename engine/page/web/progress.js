@@ -21,8 +21,7 @@ export class Timeline extends Chart {
   constructor(state) {
     super(state, {id: 'timeline', title: 'Timeline', wide: true, about:
       (state.data.experiments.every(({runs}) => runs) ?
-        'A bar for each run of a trial, from its start or first report to its last report; the ' +
-        'longest gaps between reports are taken for pauses.' :
+        'A bar for each run of a trial, from its start or first report to its last report.' :
         'A bar for each trial from its start to its end, pauses included.') +
       ' Runs at the same time are in different rows.'});
     this.legend = element('div', {class: 'legend'});

@@ -8,8 +8,10 @@
 namespace dtrain {
 namespace {
 
+using testing::AllOf;
 using testing::DoubleEq;
 using testing::ElementsAre;
+using testing::Field;
 using testing::IsEmpty;
 using testing::Pair;
 
@@ -122,6 +124,31 @@ TEST(SplitAtGapsTest, SplitsAtTheLongestGaps) {
   EXPECT_EQ(spans[1].end, 11);
   EXPECT_EQ(spans[2].begin, 20);
   EXPECT_EQ(spans[2].end, 20);
+}
+
+TEST(RunTimesTest, AreThoseOfTheReportsOfEachRun) {
+  RunTimes times;  // the longest gap is within the first run
+  times.Add(1, 1);
+  times.Add(50, 1);
+  times.Add(52, 2);
+  times.Add(51, 2);
+  EXPECT_THAT(
+      times.Spans(2),
+      ElementsAre(AllOf(Field(&Span::begin, 1), Field(&Span::end, 50)),
+                  AllOf(Field(&Span::begin, 51), Field(&Span::end, 52))));
+}
+
+TEST(RunTimesTest, SplitUnknownRunsAtTheLongestGaps) {
+  RunTimes times;
+  times.Add(1, 0);
+  times.Add(2, 0);
+  times.Add(9, 0);
+  times.Add(20, 3);
+  EXPECT_THAT(
+      times.Spans(3),
+      ElementsAre(AllOf(Field(&Span::begin, 1), Field(&Span::end, 2)),
+                  AllOf(Field(&Span::begin, 9), Field(&Span::end, 9)),
+                  AllOf(Field(&Span::begin, 20), Field(&Span::end, 20))));
 }
 
 TEST(SplitAtGapsTest, HasNoMorePartsThanTimes) {
