@@ -271,6 +271,22 @@ class PageTest(BrowserTest):
             self.browser.switch_to.active_element.send_keys(Keys.ESCAPE)
             self.wait("!document.querySelector('dialog.trial').open")
 
+    def test_scrolling_under_a_still_mouse_keeps_what_the_keyboard_shows(self):
+        self.open()
+        plot = self.browser.find_element(By.CSS_SELECTOR, "#history .plot")
+        plot.send_keys(Keys.ARROW_RIGHT)
+        hidden = self.js("""
+            const [plot] = arguments;
+            const tip = plot.querySelector('.tip');
+            const hidden = [];
+            for (const [type, movementX] of [['pointermove', 0], ['pointerleave', 0],
+                                             ['pointermove', 9]]) {
+              plot.dispatchEvent(new PointerEvent(type, {clientX: -99, clientY: -99, movementX}));
+              hidden.push(tip.hidden);
+            }
+            return hidden;""", plot)
+        self.assertEqual(hidden, [False, False, True])
+
     def test_a_trial_that_is_pointed_at_is_marked_in_the_plots_in_sight(self):
         self.open()
         marked = """[...document.querySelectorAll('.plot')].filter((plot) => {

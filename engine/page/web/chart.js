@@ -184,10 +184,10 @@ export class Chart {
         element('h2', {}, title), element('p', {class: 'about'}, about),
         this.controls, this.plot, this.note);
     this.plot.addEventListener('pointermove', (event) => this.point(event));
-    this.plot.addEventListener('pointerleave', () => this.leave());
+    this.plot.addEventListener('pointerleave', () => this.keyed || this.leave());
     this.plot.addEventListener('click', (event) => this.click(event));
     this.plot.addEventListener('keydown', (event) => this.key(event));
-    this.plot.addEventListener('blur', () => this.leave());
+    this.plot.addEventListener('blur', () => { this.keyed = false; this.leave(); });
     new ResizeObserver(() => this.redraw()).observe(this.plot);
     state.onChange(() => this.redraw());
     state.onHover(() => (this.inSight ? this.drawHovered() : this.stale = true));
@@ -310,6 +310,9 @@ export class Chart {
   }
 
   point(event) {
+    // Scrolling under a still mouse does not end what the keyboard shows.
+    if (this.keyed && !event.movementX && !event.movementY) return;
+    this.keyed = false;
     const box = this.plot.getBoundingClientRect();
     const [x, y] = [event.clientX - box.left, event.clientY - box.top];
     const trial = this.find(x, y);
@@ -336,6 +339,7 @@ export class Chart {
     const step = {ArrowRight: 1, ArrowLeft: -1}[event.key];
     if (!step || !this.marks.length) return;
     event.preventDefault();
+    this.keyed = true;
     const first = new Map();  // mark of each trial
     for (const mark of this.marks) if (!first.has(mark[2])) first.set(mark[2], mark);
     const order = [...first.values()].sort((a, b) => a[0] - b[0] || a[1] - b[1]);
