@@ -192,8 +192,8 @@ void WritePrograms(const CliRunner& dtrain) {
                   "20 $DTRAIN_DIRECTORY/b >&3\n" + validate + "20 2 >&3\n"},
       // Waits until it is stopped, at most a second and a half.
       {"slow", "read -t 1.5 -r order <&4 && exit\n" + validate + "10 1 >&3\n"},
-      // Hears nothing for a second.
-      {"deaf", "sleep 1\n" + validate + "10 1 >&3\n"},
+      // Ignores operations for two seconds.
+      {"deaf", "echo begun\nsleep 2\n" + validate + "10 1 >&3\n"},
       // Waits until it is stopped; from then on each ends at once.
       {"pause",
        "echo \"hello $DTRAIN_HPARAM_lr\"\n"
