@@ -37,8 +37,9 @@ bool IsInside(const fs::path& path, const fs::path& directory) {
 
 }  // namespace
 
-void CommandTrial::OnLine(const ReportLine& line) {
+void CommandTrial::OnLine(const ReportLine& line, Connection* connection) {
   ++lines_;
+  if (connection != nullptr && connection->refused) return;
   if (line.too_long) {
     return Ignore(
         line.text,
@@ -47,6 +48,8 @@ void CommandTrial::OnLine(const ReportLine& line) {
   // Blank lines are ignored.
   if (line.text.find_first_not_of(" \t\r") == line.text.npos) return;
   try {
+    const auto rank = connection ? ParseHello(line.text) : std::nullopt;
+    if (rank) return Welcome(*connection, *rank);
     const ProgramReport report = ParseProgramReport(line.text, units_);
     std::visit([this](const auto& kind) { On(kind); }, report);
   } catch (const Error& error) {

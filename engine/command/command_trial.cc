@@ -44,7 +44,7 @@ namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
 constexpr Duration kTick = milliseconds(100);
-constexpr std::size_t kMaxConnections = 16;
+constexpr std::size_t kMaxConnections = 256;
 
 void Log(LogLevel level, const std::string& text) {
   LogLine(level, "dtrain: " + text);
@@ -195,15 +195,17 @@ bool CommandTrial::PollOnce(Duration longest) {
       {.fd = channel_.news(), .events = POLLIN},
       {.fd = socket_->fd(), .events = POLLIN},
       {.fd = reports_ ? reports_->fd() : -1, .events = POLLIN}};
-  for (const ReportLines& connection : connections_) {
-    entries.push_back({.fd = connection.fd(), .events = POLLIN});
+  for (const Connection& connection : connections_) {
+    entries.push_back({.fd = connection.lines.fd(), .events = POLLIN});
   }
   const auto wait = std::chrono::duration_cast<milliseconds>(longest);
   const auto timeout = static_cast<int>(wait.count());
   if (::poll(entries.data(), entries.size(), timeout) < 0) return false;
   if (entries[3].revents != 0 && !ReadFrom(*reports_)) CloseReports();
   for (std::size_t i = connections_.size(); i > 0; --i) {
-    if (entries[3 + i].revents == 0 || ReadFrom(connections_[i - 1])) continue;
+    Connection& connection = connections_[i - 1];
+    if (entries[3 + i].revents == 0) continue;
+    if (ReadFrom(connection.lines, &connection)) continue;
     connections_.erase(connections_.begin() + static_cast<int>(i - 1));
   }
   if (entries[2].revents != 0) Accept();
@@ -224,10 +226,30 @@ void CommandTrial::CloseReports() {
           " and continues to run; its reports there are not received");
 }
 
-bool CommandTrial::ReadFrom(ReportLines& lines) {
+bool CommandTrial::ReadFrom(ReportLines& lines, Connection* connection) {
   const bool more = lines.Fill();
-  while (const auto line = lines.Next()) OnLine(*line);
+  while (const auto line = lines.Next()) OnLine(*line, connection);
   return more;
+}
+
+// Answers a hello. Two programs that both count as rank 0 would mix their
+// counts, so the second is refused.
+void CommandTrial::Welcome(Connection& connection, std::int64_t rank) {
+  const auto is_first = [](const Connection& other) { return other.rank == 0; };
+  connection.refused = rank == 0 && std::ranges::any_of(connections_, is_first);
+  nlohmann::json answer = {{"type", "welcome"}};
+  if (connection.refused) {
+    const std::string why =
+        "another process of this trial already reports as rank 0; set RANK and "
+        "WORLD_SIZE, or call dtrain.init() in one process only";
+    answer = {{"type", "refused"}, {"message", why}};
+    Log(LogLevel::kWarning, "refused a connection: " + why);
+  } else {
+    connection.rank = rank;
+  }
+  const std::string line = answer.dump() + "\n";
+  (void)!::send(connection.lines.fd(), line.data(), line.size(),
+                MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 void CommandTrial::Accept() {
@@ -238,7 +260,7 @@ void CommandTrial::Accept() {
     (void)!::send(connection.get(), last_operation_.data(),
                   last_operation_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   }
-  connections_.emplace_back(std::move(connection));
+  connections_.push_back({.lines = ReportLines(std::move(connection))});
 }
 
 void CommandTrial::ReceiveOperations() {
@@ -271,8 +293,8 @@ void CommandTrial::SendOperation(const nlohmann::json& operation) {
     Log(LogLevel::kWarning,
         "the program does not read its operations; one is lost");
   }
-  for (const ReportLines& connection : connections_) {
-    (void)!::send(connection.fd(), last_operation_.data(),
+  for (const Connection& connection : connections_) {
+    (void)!::send(connection.lines.fd(), last_operation_.data(),
                   last_operation_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   }
 }

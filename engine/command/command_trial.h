@@ -51,11 +51,19 @@ class CommandTrial {
   CommandEnd Run();
 
  private:
+  // A process of the program that has connected to the socket.
+  struct Connection {
+    ReportLines lines;
+    std::optional<std::int64_t> rank = {};  // as its hello says
+    bool refused = false;                   // its reports are ignored
+  };
+
   // The program and the runner.
   void Restore();
   void Start();
   bool PollOnce(Duration longest);
-  bool ReadFrom(ReportLines& lines);
+  bool ReadFrom(ReportLines& lines, Connection* connection = nullptr);
+  void Welcome(Connection& connection, std::int64_t rank);
   void CloseReports();
   void Accept();
   void ReceiveOperations();
@@ -73,7 +81,7 @@ class CommandTrial {
   std::string IgnoredText() const;
 
   // The program's reports, in command_reports.cc.
-  void OnLine(const ReportLine& line);
+  void OnLine(const ReportLine& line, Connection* connection);
   void Ignore(const std::string& line, const std::string& why);
   static void RequireMonotonic(const ProgramPoint& point, double& last,
                                const char* what);
@@ -111,7 +119,7 @@ class CommandTrial {
   std::optional<Program> program_;
   std::optional<ReportLines> reports_;  // none: closed
   // Connections to the socket, for reports and operations.
-  std::vector<ReportLines> connections_;
+  std::vector<Connection> connections_;
   std::string last_operation_;  // line for later connections
 
   Length until_;                      // 0: the program decides

@@ -236,6 +236,20 @@ ProgramReport ParseProgramReport(std::string_view line,
   }
 }
 
+std::optional<std::int64_t> ParseHello(std::string_view line) {
+  if (line.find("hello") == line.npos) return std::nullopt;
+  const json object = json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object() || object.value("type", json()) != "hello") {
+    return std::nullopt;
+  }
+  const auto rank = object.find("rank");
+  if (rank != object.end() && rank->is_number_unsigned() &&
+      rank->get<std::uint64_t>() < 1'000'000) {
+    return rank->get<std::int64_t>();
+  }
+  Fail("'rank' must be a whole number of at least 0");
+}
+
 bool ReportRate::Take(Duration now) {
   const std::chrono::duration<double> passed = now - at_;
   at_ = now;

@@ -98,6 +98,11 @@ struct ProgramUnits {
 ProgramReport ParseProgramReport(std::string_view line,
                                  const ProgramUnits& units);
 
+/// Returns the rank in the first line of a connection to the socket,
+/// `{"type": "hello", "rank": 0}`; empty if the line is something else. Throws
+/// Error(kFailed) for an invalid rank.
+std::optional<std::int64_t> ParseHello(std::string_view line);
+
 /// Limit of the reports that are recorded of a program: `burst` at once, and
 /// `per_second` in the long run. One thread.
 class ReportRate {
