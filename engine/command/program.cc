@@ -208,6 +208,22 @@ bool MayBeInAName(char c) {
          (c >= '0' && c <= '9');
 }
 
+// Directories in which Python looks for modules: those that the user has set,
+// then that of the module `dtrain`, which is installed beside this program.
+// Empty if it is not installed.
+std::string PythonPath() {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path own = fs::read_symlink("/proc/self/exe", error);
+  // This program is PREFIX/libexec/dtrain/command-host.
+  const fs::path modules = own.parent_path().parent_path().parent_path() /
+                           "lib" / "dtrain" / "python";
+  if (error || !fs::is_directory(modules, error)) return "";
+  const char* users = std::getenv("PYTHONPATH");
+  if (users == nullptr || *users == '\0') return modules.string();
+  return std::string(users) + ":" + modules.string();
+}
+
 std::string TextOf(const json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_number_float()) return FormatNumber(value.get<double>());
@@ -281,6 +297,9 @@ Variables ProgramVariables(const TrialSpec& spec, Length until,
                                                : FormatNumber(paths.at.count)}};
   if (std::getenv("OMP_NUM_THREADS") == nullptr) {
     variables.emplace_back("OMP_NUM_THREADS", std::to_string(spec.threads));
+  }
+  if (std::string path = PythonPath(); !path.empty()) {
+    variables.emplace_back("PYTHONPATH", std::move(path));
   }
   AddHparams("DTRAIN_HPARAM", spec.hparams, variables);
   return variables;

@@ -5,6 +5,7 @@
 #   P/bin/dtrain   P/libexec/dtrain/*   P/lib/libdtrain_trial*.so
 #   P/include/dtrain, P/lib/dtrain   what a model_def.cpp is compiled with
 #                      (DtrainOwnModels.cmake)
+#   P/lib/dtrain/python                     the module `dtrain` for programs
 #   P/share/dtrain/configs
 #   P/share/man, P/share/{bash-completion,zsh,fish}
 # `program` is what a user runs: everything but the tests.
@@ -31,6 +32,12 @@ if(TARGET trial_host)
   set_target_properties(trial_host PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/libexec/dtrain)
 endif()
+
+# The Python module, which the command host puts on the path of programs.
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/lib/dtrain)
+file(CREATE_LINK ${PROJECT_SOURCE_DIR}/engine/python ${PROJECT_BINARY_DIR}/lib/dtrain/python SYMBOLIC)
+install(DIRECTORY engine/python/dtrain DESTINATION lib/dtrain/python FILES_MATCHING
+  PATTERN "*.py" PATTERN "py.typed" PATTERN "__pycache__" EXCLUDE)
 
 if(EXISTS ${PROJECT_SOURCE_DIR}/configs)
   install(DIRECTORY configs DESTINATION share/dtrain FILES_MATCHING

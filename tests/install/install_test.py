@@ -21,6 +21,10 @@ entrypoint: ./report.sh
 searcher: {name: single, metric: loss, max_length: {batches: 1}}
 resources: {slots: cpu}
 """
+SCRIPT = """\
+import dtrain
+dtrain.init().validate(loss=1.5)
+"""
 REPORT = """\
 #!/bin/sh
 echo '{"type": "validation", "batches": 1, "metrics": {"loss": 1.5}}' >&3
@@ -137,6 +141,13 @@ class Install(unittest.TestCase):
         (directory / "report.sh").write_text(REPORT)
         (directory / "report.sh").chmod(0o755)
         self.assert_completes("program/const.yaml")
+
+    def test_runs_a_script_that_imports_dtrain(self):
+        directory = self.work / "script"
+        directory.mkdir()
+        (directory / "const.yaml").write_text(PROGRAM.replace("./report.sh", "python3 train.py"))
+        (directory / "train.py").write_text(SCRIPT)
+        self.assert_completes("script/const.yaml")
 
     def test_compiles_a_user_model(self):
         self.dtrain("init", "own")

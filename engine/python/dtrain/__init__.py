@@ -1,0 +1,25 @@
+"""Connects a training script with dtrain, which runs it as a trial.
+
+    import dtrain
+
+    trial = dtrain.init()
+    for epoch in trial.epochs(10):
+        ...
+        trial.validate(accuracy=accuracy)
+
+A script that dtrain did not start works unchanged, and reports nothing. The module
+needs Python 3.8 or newer and nothing but the standard library. docs/python.md is its
+manual, docs/protocol.md describes what it sends.
+"""
+
+import sys
+
+if sys.version_info < (3, 8):
+    raise ImportError(
+        "the module 'dtrain' needs Python 3.8 or newer, but this is Python %d.%d (%s); name a "
+        "newer interpreter in the entrypoint" % (sys.version_info[0], sys.version_info[1],
+                                                 sys.executable))
+
+from dtrain._trial import HParams, Trial, init
+
+__all__ = ["HParams", "Trial", "init"]

@@ -1,0 +1,819 @@
+"""A trial as its script sees it: hyperparameters, length, reports, checkpoints.
+
+The script and dtrain exchange lines of JSON over the socket that DTRAIN_SOCKET names
+(docs/protocol.md), so that launchers such as torchrun and mpirun may be between them.
+
+Several processes of one trial (ranks). Only rank 0 reports. All ranks must agree on the
+step at which training ends, or collective operations would wait for ranks that have left.
+So rank 0 alone decides, and publishes its decisions in a file that all ranks map into
+memory: how many steps of the loop have begun, and how often `should_stop` was asked. Rank
+r begins a step, and answers its n-th question, only after rank 0 has.
+"""
+
+import argparse
+import atexit
+import difflib
+import json
+import math
+import mmap
+import os
+import select
+import shutil
+import socket
+import sys
+import tempfile
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
+
+_UNITS = ("batches", "epochs", "records")
+_FLUSH_SECONDS = 0.05
+_FLUSH_BYTES = 1 << 16
+_JOIN_SECONDS = 600.0  # for rank 0 to call init()
+
+
+class HParams(Mapping[str, Any]):
+    """The hyperparameters of a trial, by attribute and by item: `hparams.lr`,
+    `hparams["lr"]`, `hparams.model.layers`. Read-only.
+
+    Raises AttributeError or KeyError, with a similar name, for an unknown one.
+    """
+
+    def __init__(self, values: Dict[str, Any], prefix: str = "",
+                 read: Optional[set] = None) -> None:
+        self.__dict__["_values"] = values
+        self.__dict__["_prefix"] = prefix
+        self.__dict__["_read"] = set() if read is None else read
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._values:
+            raise KeyError(self._unknown(name))
+        value = self._values[name]
+        if isinstance(value, dict):
+            return HParams(value, self._prefix + name + ".", self._read)
+        self._read.add(self._prefix + name)
+        return value
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name not in self._values:
+            raise AttributeError(self._unknown(name))
+        return self[name]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"hyperparameter '{name}' cannot be set: the search chooses it")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"HParams({self._values!r})"
+
+    def to_dict(self) -> Dict[str, Any]:
+        """Returns a copy as nested dictionaries."""
+        self._read.update(self._prefix + name for name in _flatten(self._values))
+        return json.loads(json.dumps(self._values))
+
+    def unread(self) -> List[str]:
+        """Returns the names, nested ones with dots, that were never read."""
+        return [self._prefix + name for name in _flatten(self._values)
+                if self._prefix + name not in self._read]
+
+    def _unknown(self, name: str) -> str:
+        return (f"the experiment has no hyperparameter '{self._prefix}{name}'"
+                f"{_similar(name, self._values)}")
+
+
+class Trial:
+    """A trial of an experiment; `dtrain.init()` returns it. One thread uses it.
+
+    Training is counted in the unit of `searcher.max_length`: batches, epochs or records.
+    `epochs()` and `batches()` count by themselves; in scripts without them each report
+    names its count: `trial.validate(accuracy=0.9, epochs=3)`. The count of a report made
+    in an iteration of such a loop includes that iteration.
+
+    Outside dtrain, `active` is False: `hparams` is empty, loops have the given length,
+    reports are checked and dropped.
+    """
+
+    def __init__(self, description: Optional[Dict[str, Any]], rank: int = 0,
+                 world_size: int = 1) -> None:
+        """For `init()`. `description`: the contents of the file of DTRAIN_TRIAL, or None."""
+        facts = description or {}
+        self.active: bool = description is not None
+        """True if dtrain runs this script."""
+        self.id: str = f"{facts['experiment']}.{facts['trial']}" if facts else ""
+        """Experiment and number, such as "3.7"; empty outside dtrain."""
+        self.rank: int = rank
+        """Number of this process among those of the trial, from 0."""
+        self.world_size: int = world_size
+        """Number of processes of the trial."""
+        self.hparams: HParams = HParams(facts.get("hyperparameters") or {})
+        """Hyperparameters that the search chose."""
+        self.data: Dict[str, Any] = facts.get("data") or {}
+        """Section `data` of the experiment's YAML."""
+        self.seed: int = facts.get("seed", 0)
+        """Seed of the trial, from 0 to 2^32 - 1; the same in each run of it."""
+        self.devices: List[int] = facts.get("devices") or []
+        """CUDA device ordinals of the trial; empty if it trains on the CPU."""
+        self.threads: int = facts.get("threads") or os.cpu_count() or 1
+        """Number of CPU cores of the trial."""
+        self.metric: str = facts.get("metric", "")
+        """Validation metric of the searcher; empty outside dtrain."""
+        self.smaller_is_better: bool = facts.get("smaller_is_better", True)
+        """Direction of `metric`."""
+
+        until = facts.get("until") or {}
+        self._unit: Optional[str] = next(iter(until), None)
+        self._until: Optional[int] = until.get(self._unit)
+        saved = facts.get("checkpoint") or {}
+        self._restored: Optional[str] = saved.get("path") or facts.get("warm_start")
+        self._saved: Dict[str, float] = {unit: saved[unit] for unit in _UNITS if unit in saved}
+
+        self._looping = False
+        self._counted: Optional[str] = None  # unit of the loop, also after its end
+        self._count = 0  # in that unit, with the iteration that runs
+        self._fixed: Optional[int] = None  # length that the script asks for
+        self._validated = -1.0  # count of the last validation
+        self._results = 0  # validations without a count
+        self._last = {"training": -1.0, "validation": -1.0, "checkpoint": -1.0}
+        self._means: Dict[str, List[float]] = {}  # sum and number of each metric
+        self._means_at: Dict[str, float] = {}
+        self._held = ""  # a validation, to be sent after the checkpoint
+        self._stop = False
+        self._ended = False
+        self._directory: str = facts.get("directory", "")  # deleted by dtrain
+        self._checkpoints = 0
+        self._link: Optional[_Link] = None
+        self._agreement: Optional[_Agreement] = None
+
+    # ---- Hyperparameters.
+
+    def parse_args(self, parser: argparse.ArgumentParser, args: Optional[List[str]] = None, *,
+                   ignore: Iterable[str] = ()) -> argparse.Namespace:
+        """Parses the command line with the hyperparameters as defaults.
+
+        A hyperparameter belongs to the argument of its name; dots and dashes of a name
+        are underscores there (`model.layers` is `--model-layers` or `--model_layers`).
+        Its value is converted and checked as if it stood on the command line.
+
+        Exits with 2, as the parser does, if a hyperparameter has no argument and is not in
+        `ignore`, if its value is not valid there, or if the command line gives the argument
+        another value than the search chose.
+        """
+        chosen = {}
+        for name, value in _flatten(self.hparams.to_dict()).items():
+            if name in ignore:
+                continue
+            action = _action_of(parser, name)
+            converted = _convert(parser, action, name, value)
+            chosen[action] = (name, converted)
+            action.required = False
+            if not action.option_strings:
+                action.nargs = action.nargs or "?"
+            parser.set_defaults(**{action.dest: converted})
+        parsed = parser.parse_args(args)
+        for action, (name, value) in chosen.items():
+            given = getattr(parsed, action.dest)
+            if given != value and given != _text(value):
+                parser.error(f"hyperparameter '{name}' is {value!r}, but the command line has "
+                             f"{given!r}; remove it from the entrypoint, or write "
+                             f"{{{name}}} there")
+        return parsed
+
+    # ---- The length.
+
+    def epochs(self, length: Optional[int] = None) -> Iterator[int]:
+        """Returns the numbers of the epochs to train, from 0 or after the checkpoint's.
+
+        Under dtrain the epochs end at the length that the search asks for, continue if the
+        trial is promoted after a validation there, and end at once if it is stopped or
+        closed. `length` is the number of epochs outside dtrain, and without
+        `searcher.max_length`.
+
+        Raises ValueError if there is no length, RuntimeError if the search counts another
+        unit, or another loop is running.
+        """
+        return self._loop("epochs", length)
+
+    def batches(self, length: Optional[int] = None) -> Iterator[int]:
+        """As `epochs`, for a script that counts batches."""
+        return self._loop("batches", length)
+
+    @property
+    def length(self) -> Optional[int]:
+        """Length to train to, in the unit of `searcher.max_length`; None without one. It
+        grows if the trial is promoted."""
+        self._receive()
+        return self._until
+
+    @property
+    def unit(self) -> Optional[str]:
+        """Unit of `length`: "batches", "epochs" or "records"; None without one."""
+        return self._unit
+
+    @property
+    def at_end(self) -> bool:
+        """True in the last iteration of `epochs()` or `batches()` before a length is
+        reached: the script must validate in it, or after the loop."""
+        if not self._looping:
+            return False
+        follows = self._agreement is not None and self.rank > 0
+        return self._count >= (self._agreement.limit if follows else self._limit)
+
+    @property
+    def should_stop(self) -> bool:
+        """True if training must end now: the trial is paused, closed, or dtrain has ended.
+        Only needed within long iterations; `epochs()` and `batches()` end by themselves.
+        All ranks must ask equally often, since they get the answers of rank 0."""
+        if self._agreement and self.rank:
+            return self._agreement.await_answer(self._has_lost_dtrain)
+        self._receive()
+        if self._agreement:
+            self._agreement.answer(self._stop)
+        return self._stop
+
+    @property
+    def should_checkpoint(self) -> bool:
+        """True if this is the time to save a checkpoint at the latest: at the end of a
+        length, or if the trial must stop."""
+        stop = self.should_stop
+        return self.at_end or stop
+
+    # ---- Reports.
+
+    def report(self, metrics: Optional[Mapping] = None, *, batches: Optional[float] = None,
+               epochs: Optional[float] = None, records: Optional[float] = None,
+               **more: Any) -> None:
+        """Reports training metrics: `trial.report(loss=0.3)`, or a dictionary for names
+        that are no identifiers. Values are numbers, or scalar arrays and tensors.
+
+        Several reports of one count become one: their mean. Raises TypeError if a value is
+        not a number, ValueError if the count is smaller than an earlier one, RuntimeError if
+        the count is unknown.
+        """
+        values = _metrics(metrics, more)
+        where = self._where("training", batches, epochs, records)
+        if where != self._means_at:
+            self._send_means()
+            self._means_at = where
+        for name, value in values.items():
+            mean = self._means.setdefault(name, [0.0, 0])
+            mean[0] += value
+            mean[1] += 1
+
+    def validate(self, metrics: Optional[Mapping] = None, *, batches: Optional[float] = None,
+                 epochs: Optional[float] = None, records: Optional[float] = None,
+                 **more: Any) -> None:
+        """Reports validation metrics, the searcher's among them, all in one call.
+
+        Without a count and outside a loop it is the result at the length that the search
+        asked for. Raises as `report` does, and ValueError without the searcher's metric.
+        """
+        values = _metrics(metrics, more)
+        if self.metric and self.metric not in values:
+            raise ValueError(
+                f"this validation lacks '{self.metric}', the metric of the searcher; it has "
+                f"{', '.join(sorted(values)) or 'no metric'}"
+                f"{_similar(self.metric, values)}")
+        where = self._where("validation", batches, epochs, records)
+        self._validated = where[self._unit] if self._unit in where else self._validated
+        self._send_means()
+        self._send_held()
+        self._held = _line("validation", where, metrics=values)
+        if not self._looping:
+            self._send_held()
+            self._flush()
+
+    @contextmanager
+    def checkpoint(self, *, batches: Optional[float] = None, epochs: Optional[float] = None,
+                   records: Optional[float] = None) -> Iterator[Path]:
+        """Saves a checkpoint: `with trial.checkpoint() as path:` gives an empty directory
+        to write to, and reports it at the end unless there was an exception.
+
+        dtrain copies the files and deletes the directory. On ranks other than 0 and outside
+        dtrain, the directory is only deleted. Raises ValueError if it is left empty.
+        """
+        where = self._where("checkpoint", batches, epochs, records)
+        path = self._checkpoint_directory()
+        try:
+            yield path
+            if self._is_reporter and not any(path.iterdir()):
+                raise ValueError(f"the checkpoint is empty; write its files to {path}")
+        except BaseException:
+            shutil.rmtree(path, ignore_errors=True)
+            raise
+        if not self._is_reporter:
+            shutil.rmtree(path, ignore_errors=True)
+            return
+        self._send_means()
+        self._send(_line("checkpoint", where, path=str(path)))
+        self._send_held()
+        self._flush()
+
+    def restore(self) -> Optional[Path]:
+        """Returns the directory of the checkpoint to continue from, or None. It has the
+        files that were written in `checkpoint()`; do not write to it. In the first run of a
+        trial of `searcher.source_checkpoint_uuid` these are initial weights."""
+        return Path(self._restored) if self._restored else None
+
+    def invalid(self, why: str) -> None:
+        """Says that this combination of hyperparameters cannot be trained, and exits. The
+        search draws another one."""
+        if not self.active:
+            raise SystemExit(f"invalid hyperparameters: {why}")
+        self._end("invalid_hp", why)
+        raise SystemExit(0)
+
+    def finish(self, why: str = "") -> None:
+        """Says that training has ended, before the length was reached: the trial is
+        complete with its last validation. The script must exit soon."""
+        self._end("user_stop", why)
+
+    # ---- Loops.
+
+    def _loop(self, unit: str, length: Optional[int]) -> Iterator[int]:
+        if self._looping:
+            raise RuntimeError(f"a loop over {self._counted} is running; a trial counts one loop")
+        if self._unit not in (None, unit):
+            raise RuntimeError(
+                f"the search counts {self._unit} (searcher.max_length), but this loop counts "
+                f"{unit}; use trial.{self._unit}(), or max_length: {{{unit}: ...}}")
+        if self._until is None and length is None:
+            raise ValueError(f"the number of {unit} is unknown: give it here, "
+                             f"trial.{unit}(10), or as searcher.max_length")
+        if length is not None and (isinstance(length, bool) or length != int(length)):
+            raise ValueError(f"the number of {unit} must be a whole number, got {length!r}")
+        if self._counted is None:
+            self._count = int(self._saved.get(unit, 0))
+        self._counted, self._fixed, self._looping = unit, length, True
+        return self._iterate()
+
+    def _iterate(self) -> Iterator[int]:
+        try:
+            while self._begin_iteration():
+                self._count += 1
+                yield self._count - 1
+        finally:
+            self._looping = False
+            if self._agreement and self.rank == 0:
+                self._agreement.end()
+            self._send_means()
+            self._send_held()
+            self._flush()
+
+    @property
+    def _limit(self) -> float:
+        if self._until is not None:
+            return self._until
+        return math.inf if self._fixed is None else self._fixed
+
+    # Rank 0 decides for all.
+    def _begin_iteration(self) -> bool:
+        if self._agreement and self.rank:
+            return self._agreement.await_step(self._count, self._has_lost_dtrain)
+        begins = self._decide()
+        if self._agreement and begins:
+            self._agreement.begin(self._count, self._limit)
+        return begins
+
+    def _decide(self) -> bool:
+        self._send_means()
+        self._send_held()
+        self._receive()
+        while not self._stop and self._count >= self._limit:
+            # Without a validation there, dtrain asks for no further length.
+            if not self.active or self._until is None or self._validated < self._until:
+                return False
+            self._flush()
+            self._receive(wait=True)
+        return not self._stop
+
+    # ---- Counts.
+
+    # Returns the position of a report, by unit.
+    def _where(self, kind: str, batches: Optional[float], epochs: Optional[float],
+               records: Optional[float]) -> Dict[str, float]:
+        where = {unit: count for unit, count in zip(_UNITS, (batches, epochs, records))
+                 if count is not None}
+        for unit, count in where.items():
+            if isinstance(count, bool) or not isinstance(count, (int, float)) or not count >= 0:
+                raise ValueError(f"{unit} must be a number of at least 0, got {count!r}")
+        if self._counted:
+            where.setdefault(self._counted, self._count)
+        elif not where and kind == "validation":
+            where = self._result_position()
+        unit = self._unit or next(iter(where), "epochs")
+        if unit not in where:
+            raise RuntimeError(f"the count of this report is unknown: use trial.{unit}() as the "
+                               f"loop, or give the count, such as {unit}=3")
+        if where[unit] < self._last[kind]:
+            raise ValueError(f"{kind} at {where[unit]:g} {unit} after {self._last[kind]:g}: counts "
+                             "must not decrease")
+        self._last[kind] = where[unit]
+        return where
+
+    # A script without counts validates once, at the end; without a length, each
+    # validation is an epoch.
+    def _result_position(self) -> Dict[str, float]:
+        self._results += 1
+        if self._until is None:
+            return {"epochs": int(self._saved.get("epochs", 0)) + self._results}
+        return {self._unit: self._until} if self._results == 1 else {}
+
+    # ---- Messages.
+
+    @property
+    def _is_reporter(self) -> bool:
+        return self._link is not None and self.rank == 0
+
+    def _checkpoint_directory(self) -> Path:
+        if self._is_reporter:
+            self._checkpoints += 1
+            path = Path(self._directory, f"checkpoint-{self._checkpoints}")
+            path.mkdir()
+            return path
+        if not self.active and self._checkpoints == 0:
+            print("dtrain: not started by dtrain; checkpoints are deleted", file=sys.stderr)
+        self._checkpoints += 1
+        return Path(tempfile.mkdtemp(prefix="dtrain-checkpoint-"))
+
+    def _send_means(self) -> None:
+        if self._means:
+            means = {name: total / number for name, (total, number) in self._means.items()}
+            self._send(_line("training", self._means_at, metrics=means))
+            self._means = {}
+
+    def _send_held(self) -> None:
+        if self._held:
+            self._send(self._held)
+            self._held = ""
+
+    def _send(self, line: str) -> None:
+        if self._is_reporter:
+            self._link.send(line)
+
+    def _flush(self) -> None:
+        if self._is_reporter:
+            self._link.flush()
+
+    def _end(self, reason: str, message: str) -> None:
+        if self._ended:
+            return
+        self._ended = True
+        self._send_means()
+        self._send_held()
+        self._send(json.dumps({"type": "end", "reason": reason, "message": message}) + "\n")
+        self._flush()
+
+    # Applies what dtrain has sent; with `wait`, waits for the next operation.
+    def _receive(self, wait: bool = False) -> None:
+        if self._link is None:
+            return
+        for operation in self._link.receive(wait):
+            kind = operation.get("type")
+            if kind == "train":
+                self._unit, self._until = next(iter(operation["until"].items()))
+            elif kind in ("stop", "close"):
+                self._stop = True
+        self._stop = self._stop or self._link.gone
+
+    def _has_lost_dtrain(self) -> bool:
+        if self._link is None:
+            return False
+        self._link.receive(wait=False)
+        return self._link.gone
+
+    # Sends what is left, when the interpreter exits.
+    def _close(self) -> None:
+        if self._link is None or self._link.pid != os.getpid() or self._link.gone:
+            return
+        self._send_means()
+        self._send_held()
+        self._flush()
+        unread = self.hparams.unread()
+        if unread and self.rank == 0 and not self._ended:
+            print(f"dtrain: warning: the script never read the hyperparameter"
+                  f"{'s' if len(unread) > 1 else ''} {', '.join(unread)}", file=sys.stderr)
+
+
+_current: Optional[Trial] = None
+
+
+def init(*, rank: Optional[int] = None, world_size: Optional[int] = None) -> Trial:
+    """Returns the trial that this process trains; the same object in each call.
+
+    `rank` and `world_size` are taken from torchrun's, Open MPI's, PMI's or Slurm's
+    environment variables if they are not given. Only rank 0 reports.
+
+    Raises RuntimeError if dtrain cannot be reached, or if another program already
+    reports for this trial as rank 0.
+    """
+    global _current
+    if (rank is None) != (world_size is None):
+        raise ValueError("give rank and world_size, or neither")
+    if rank is None or world_size is None:
+        rank, world_size = _ranks()
+    if not 0 <= rank < world_size:
+        raise ValueError(f"rank must be from 0 to world_size - 1, got {rank} of {world_size}")
+    if _current is not None and (_current.rank, _current.world_size) == (rank, world_size):
+        return _current
+    if _current is not None:
+        raise RuntimeError(f"dtrain.init() was called before, as rank {_current.rank} of "
+                           f"{_current.world_size}")
+    path = os.environ.get("DTRAIN_TRIAL")
+    if not path:
+        _current = Trial(None, rank, world_size)
+        return _current
+    try:
+        with open(path, encoding="utf-8") as file:
+            description = json.load(file)
+    except (OSError, ValueError) as error:
+        raise RuntimeError(f"the trial's description cannot be read ({error}); is DTRAIN_TRIAL a "
+                           "variable of a trial that has ended?") from None
+    if description.get("protocol") != 1:
+        raise RuntimeError(f"dtrain speaks version {description.get('protocol')} of its protocol, "
+                           "this module version 1; use the module of that dtrain")
+    trial = Trial(description, rank, world_size)
+    trial._link = _Link(os.environ.get("DTRAIN_SOCKET", ""), rank)
+    if world_size > 1:
+        trial._agreement = _Agreement(Path(trial._directory, "ranks"), rank)
+    atexit.register(trial._close)
+    _current = trial
+    return trial
+
+
+def _ranks() -> Tuple[int, int]:
+    for rank, size in (("RANK", "WORLD_SIZE"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+                       ("PMIX_RANK", "PMIX_SIZE"), ("PMI_RANK", "PMI_SIZE"),
+                       ("SLURM_PROCID", "SLURM_NTASKS")):
+        try:
+            found = int(os.environ[rank]), int(os.environ[size])
+        except (KeyError, ValueError):
+            continue
+        if found[1] > 1:
+            return found
+    return 0, 1
+
+
+class _Link:
+    """Connection to dtrain. Lines are sent together: at `flush()`, after 50 ms, or in
+    64 KiB. A thread sends what a burst of reports left."""
+
+    def __init__(self, path: str, rank: int) -> None:
+        self.pid = os.getpid()
+        self.gone = False  # dtrain has ended
+        self._lines: List[str] = []
+        self._bytes = 0
+        self._flushed = 0.0
+        self._lock = threading.Lock()
+        self._waiting = threading.Event()
+        self._thread: Optional[threading.Thread] = None
+        self._received = b""
+        self._early: List[Dict[str, Any]] = []  # operations before the answer
+        self._socket = socket.socket(socket.AF_UNIX)
+        try:
+            self._socket.settimeout(60)
+            self._socket.connect(path)
+            hello = {"type": "hello", "rank": rank, "pid": self.pid}
+            self._socket.sendall((json.dumps(hello) + "\n").encode())
+            answer = self._await_answer()
+        except OSError as error:
+            raise RuntimeError(f"dtrain cannot be reached at DTRAIN_SOCKET '{path}' ({error}); "
+                               "has the trial ended?") from None
+        if answer.get("type") != "welcome":
+            raise RuntimeError(str(answer.get("message", "dtrain has closed the connection")))
+        self._socket.settimeout(None)
+
+    def _await_answer(self) -> Dict[str, Any]:
+        while True:
+            lines = self._read()
+            for at, line in enumerate(lines):
+                if line.get("type") in ("welcome", "refused"):
+                    self._early += lines[at + 1:]
+                    return line
+                self._early.append(line)
+            if self.gone:
+                return {}
+
+    def send(self, line: str) -> None:
+        """Sends a line, at the latest in 50 ms. Raises ConnectionError if dtrain has ended."""
+        with self._lock:
+            self._lines.append(line)
+            self._bytes += len(line)
+            if self._bytes > _FLUSH_BYTES or time.monotonic() - self._flushed > _FLUSH_SECONDS:
+                self._flush_locked()
+            elif self._thread is None:
+                self._thread = threading.Thread(target=self._flush_later, daemon=True,
+                                                name="dtrain")
+                self._thread.start()
+        self._waiting.set()
+
+    def flush(self) -> None:
+        """Sends all lines now."""
+        with self._lock:
+            self._flush_locked()
+
+    def _flush_locked(self) -> None:
+        self._flushed = time.monotonic()
+        if not self._lines:
+            return
+        data = "".join(self._lines).encode()
+        self._lines.clear()
+        self._bytes = 0
+        if self.pid != os.getpid():
+            return  # a fork: its parent sends them
+        try:
+            self._socket.sendall(data)
+        except OSError as error:
+            self.gone = True
+            raise ConnectionError(f"dtrain has ended: the report is lost ({error})") from None
+
+    def _flush_later(self) -> None:
+        while not self.gone:
+            self._waiting.wait()
+            self._waiting.clear()
+            time.sleep(_FLUSH_SECONDS)
+            try:
+                self.flush()
+            except ConnectionError:
+                return  # the next report raises it
+
+    def receive(self, wait: bool) -> List[Dict[str, Any]]:
+        """Returns the operations that have arrived; with `wait`, at least one, or none once
+        dtrain has ended."""
+        operations, self._early = self._early, []
+        while not self.gone:
+            block = wait and not operations
+            if not select.select([self._socket], [], [], None if block else 0)[0]:
+                break
+            operations += self._read()
+        return operations
+
+    def _read(self) -> List[Dict[str, Any]]:
+        try:
+            data = self._socket.recv(1 << 16)
+        except ConnectionError:
+            data = b""
+        self.gone = not data
+        *lines, self._received = (self._received + data).split(b"\n")
+        return [json.loads(line) for line in lines if line.strip()]
+
+
+class _Agreement:
+    """Decisions of rank 0 that all ranks of a trial on one machine follow, in a mapped
+    file of integers. One thread a rank."""
+
+    _BEGUN, _ENDED, _LIMIT, _ANSWERS, _STOPS, _SIZE = range(6)
+
+    def __init__(self, path: Path, rank: int) -> None:
+        self._asked = 0
+        if rank == 0:
+            new = path.with_suffix(".new")
+            new.write_bytes(bytes(8 * self._SIZE))
+            new.rename(path)
+        end = time.monotonic() + _JOIN_SECONDS
+        while not path.exists():
+            if time.monotonic() > end:
+                raise RuntimeError("rank 0 has not called dtrain.init() for 10 minutes")
+            time.sleep(0.01)
+        with open(path, "r+b") as file:
+            self._map = mmap.mmap(file.fileno(), 0)
+        self._cells = memoryview(self._map).cast("q")
+
+    def begin(self, step: int, limit: float) -> None:
+        self._cells[self._LIMIT] = -1 if limit == math.inf else int(limit)
+        self._cells[self._ENDED] = 0
+        self._cells[self._BEGUN] = step + 1
+
+    def end(self) -> None:
+        self._cells[self._ENDED] = 1
+
+    def answer(self, stops: bool) -> None:
+        number = self._cells[self._ANSWERS] + 1
+        if stops and self._cells[self._STOPS] == 0:
+            self._cells[self._STOPS] = number
+        self._cells[self._ANSWERS] = number
+
+    @property
+    def limit(self) -> float:
+        """Length that rank 0 trains to."""
+        limit = self._cells[self._LIMIT]
+        return math.inf if limit < 0 else limit
+
+    def await_step(self, step: int, is_lost: Callable[[], bool]) -> bool:
+        """Waits until rank 0 has begun the step, or ended its loop before it: False."""
+        self._await(lambda: self._cells[self._BEGUN] > step or self._cells[self._ENDED], is_lost)
+        return self._cells[self._BEGUN] > step
+
+    def await_answer(self, is_lost: Callable[[], bool]) -> bool:
+        """Returns rank 0's answer to the same question: must training stop?"""
+        self._asked += 1
+        self._await(lambda: self._cells[self._ANSWERS] >= self._asked, is_lost)
+        if self._cells[self._ANSWERS] < self._asked:
+            return True
+        return 0 < self._cells[self._STOPS] <= self._asked
+
+    @staticmethod
+    def _await(condition: Callable[[], Any], is_lost: Callable[[], bool]) -> None:
+        tries = 0
+        while not condition():
+            tries += 1
+            if tries < 100:
+                continue
+            time.sleep(min(1e-6 * tries, 0.002))
+            if tries % 100 == 0 and is_lost():
+                return
+
+
+def _line(kind: str, where: Dict[str, float], **fields: Any) -> str:
+    return json.dumps({"type": kind, **where, **fields}) + "\n"
+
+
+def _metrics(given: Optional[Mapping], more: Dict[str, Any]) -> Dict[str, float]:
+    values: Dict[str, float] = {}
+    for name, value in {**(given or {}), **more}.items():
+        if not isinstance(name, str) or not name:
+            raise TypeError(f"the name of a metric must be a non-empty string, got {name!r}")
+        if type(value) is not float:
+            value = _number(name, value)
+        values[name] = value
+    return values
+
+
+def _number(name: str, value: Any) -> float:
+    if not isinstance(value, (str, bytes, bool)) and value is not None:
+        try:
+            return float(value)
+        except (TypeError, ValueError, RuntimeError):
+            pass
+    shape = getattr(value, "shape", None)
+    what = f"{type(value).__name__} of shape {tuple(shape)}" if shape is not None else repr(value)
+    raise TypeError(f"metric '{name}' must be a number, got {what}")
+
+
+def _flatten(values: Mapping, prefix: str = "") -> Dict[str, Any]:
+    flat: Dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            flat.update(_flatten(value, prefix + name + "."))
+        else:
+            flat[prefix + name] = value
+    return flat
+
+
+def _similar(name: str, names: Iterable[str]) -> str:
+    found = difflib.get_close_matches(name, list(names), 1)
+    return f"; did you mean '{found[0]}'?" if found else ""
+
+
+def _normal(name: str) -> str:
+    return name.lstrip("-").replace("-", "_").replace(".", "_")
+
+
+# Returns the argument of a hyperparameter; exits if there is none.
+def _action_of(parser: argparse.ArgumentParser, name: str) -> argparse.Action:
+    names = {}
+    for action in parser._actions:
+        for one in (action.dest, *action.option_strings):
+            names.setdefault(_normal(one), action)
+    if _normal(name) not in names or names[_normal(name)].dest == "help":
+        parser.error(f"hyperparameter '{name}' has no argument{_similar(_normal(name), names)}; "
+                     f"add --{name}, or call parse_args(parser, ignore=['{name}'])")
+    return names[_normal(name)]
+
+
+# Returns the value that the argument would have, given on the command line.
+def _convert(parser: argparse.ArgumentParser, action: argparse.Action, name: str,
+             value: Any) -> Any:
+    if isinstance(value, list) and action.nargs not in (None, 0, "?"):
+        return [_convert_one(parser, action, name, one) for one in value]
+    if action.nargs == 0:  # a flag
+        if not isinstance(value, bool):
+            parser.error(f"hyperparameter '{name}' is {value!r}, but its argument is a flag; use "
+                         "true or false")
+        return value
+    return _convert_one(parser, action, name, value)
+
+
+def _convert_one(parser: argparse.ArgumentParser, action: argparse.Action, name: str,
+                 value: Any) -> Any:
+    converted = value
+    if action.type is not None and not (action.type is bool and isinstance(value, bool)):
+        try:
+            converted = action.type(_text(value))  # type: ignore[operator]
+        except (TypeError, ValueError, argparse.ArgumentTypeError) as error:
+            parser.error(f"hyperparameter '{name}' is {value!r}, which its argument refuses: "
+                         f"{error}")
+    if action.choices is not None and converted not in action.choices:
+        choices = ", ".join(map(repr, action.choices))
+        parser.error(f"hyperparameter '{name}' is {value!r}; its argument allows {choices}")
+    return converted
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
