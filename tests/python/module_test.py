@@ -1,0 +1,387 @@
+#!/usr/bin/env python3
+"""Tests the Python module: scripts outside dtrain, and scripts that dtrain runs.
+
+    tests/python/module_test.py DTRAIN"""
+
+import argparse
+import ast
+import contextlib
+import io
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+DTRAIN = ""
+MODULE = pathlib.Path(__file__).resolve().parents[2] / "engine" / "python"
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "configs"
+sys.path.insert(0, str(MODULE))
+sys.dont_write_bytecode = True
+
+from dtrain._trial import HParams, Trial  # noqa: E402
+
+# Writes each epoch that it trains to epochs.txt beside the store, and continues from its
+# checkpoint.
+CONTINUING = """\
+import argparse, json, os, time
+import dtrain
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float, default=0.1)
+parser.add_argument("--sleep", type=float, default=0.0)
+trial = dtrain.init()
+args = trial.parse_args(parser)
+weight = 0.0
+if trial.restore():
+    weight = json.loads((trial.restore() / "state.json").read_text())
+for epoch in trial.epochs(9):
+    time.sleep(args.sleep)
+    weight += args.lr * (1 - weight)
+    with open(os.environ["EPOCHS"], "a") as file:
+        print(trial.id, epoch, file=file)
+    trial.report(loss=1 - weight)
+    trial.report(loss=3 - weight)
+    trial.validate(accuracy=weight)
+    if trial.should_checkpoint:
+        with trial.checkpoint() as path:
+            (path / "state.json").write_text(json.dumps(weight))
+"""
+
+
+def description(**changes):
+    return {"protocol": 1, "experiment": 3, "trial": 7, "until": {"epochs": 9},
+            "hyperparameters": {"lr": 0.5, "model": {"layers": 2}}, "metric": "loss",
+            "seed": 5, "checkpoint": None, "directory": "/nowhere", **changes}
+
+
+class OutsideTest(unittest.TestCase):
+    """Without dtrain. A trial has no connection, as on its other ranks."""
+
+    def test_loops_have_the_given_length_and_reports_are_dropped(self):
+        trial = Trial(None)
+        done = []
+        for epoch in trial.epochs(3):
+            done.append((epoch, trial.at_end))
+            trial.report({"a/b": 1}, loss=2)
+            trial.validate(accuracy=0.5)
+        self.assertEqual(done, [(0, False), (1, False), (2, True)])
+        self.assertFalse(trial.should_stop)
+        self.assertIsNone(trial.restore())
+        with self.assertRaisesRegex(ValueError, "number of batches is unknown"):
+            Trial(None).batches()
+        with self.assertRaisesRegex(ValueError, "whole number, got 2.5"):
+            Trial(None).epochs(2.5)
+
+    def test_checkpoints_are_deleted_and_that_is_said(self):
+        trial = Trial(None)
+        errors = io.StringIO()
+        with contextlib.redirect_stderr(errors):
+            for _ in trial.epochs(2):
+                with trial.checkpoint() as path:
+                    (path / "x").write_text("y")
+                self.assertFalse(path.exists())
+        self.assertEqual(errors.getvalue(), "dtrain: not started by dtrain; checkpoints are deleted\n")
+
+    def test_invalid_exits_with_the_reason(self):
+        with self.assertRaisesRegex(SystemExit, "invalid hyperparameters: too wide"):
+            Trial(None).invalid("too wide")
+
+
+class MistakesTest(unittest.TestCase):
+    def test_metrics_must_be_numbers(self):
+        trial = Trial(None)
+        for value in ("0.5", None, True, [1, 2]):
+            with self.assertRaisesRegex(TypeError, "metric 'loss' must be a number, got"):
+                trial.report(loss=value, epochs=1)
+        with self.assertRaisesRegex(TypeError, "name of a metric must be a non-empty string"):
+            trial.report({1: 2}, epochs=1)
+
+    def test_a_validation_has_the_metric_of_the_searcher(self):
+        trial = Trial(description())
+        with self.assertRaisesRegex(ValueError, "lacks 'loss', .* has losss; did you mean 'losss'"):
+            trial.validate(losss=1, epochs=1)
+
+    def test_counts_must_not_decrease(self):
+        trial = Trial(description())
+        trial.report(loss=1, epochs=3)
+        with self.assertRaisesRegex(ValueError, "training at 2 epochs after 3"):
+            trial.report(loss=1, epochs=2)
+        with self.assertRaisesRegex(ValueError, "epochs must be a number of at least 0"):
+            trial.report(loss=1, epochs=-1)
+
+    def test_a_report_needs_a_count(self):
+        trial = Trial(description())
+        with self.assertRaisesRegex(RuntimeError, r"use trial.epochs\(\) as the loop, .* epochs=3"):
+            trial.report(loss=1)
+        with self.assertRaisesRegex(RuntimeError, "count of this report is unknown"):
+            trial.report(loss=1, batches=3)
+        trial.validate(loss=1)  # the result, at the length
+        with self.assertRaisesRegex(RuntimeError, "count of this report is unknown"):
+            trial.validate(loss=1)
+
+    def test_a_loop_counts_in_the_unit_of_the_search(self):
+        with self.assertRaisesRegex(RuntimeError, "the search counts epochs .* counts batches"):
+            Trial(description()).batches(10)
+        trial = Trial(description())
+        trial.epochs()
+        with self.assertRaisesRegex(RuntimeError, "a loop over epochs is running"):
+            trial.epochs()
+
+    def test_an_unknown_hyperparameter_has_a_similar_name(self):
+        hparams = HParams({"lr": 1, "model": {"layers": 2}})
+        self.assertEqual(hparams.model.layers, 2)
+        self.assertEqual(hparams["model"]["layers"], 2)
+        self.assertEqual(hparams.unread(), ["lr"])
+        with self.assertRaisesRegex(AttributeError, "'model.layer'; did you mean 'layers'"):
+            hparams.model.layer
+        with self.assertRaisesRegex(KeyError, "no hyperparameter 'lrr'; did you mean 'lr'"):
+            hparams["lrr"]
+        with self.assertRaisesRegex(AttributeError, "cannot be set"):
+            hparams.lr = 2
+
+
+class ParseArgsTest(unittest.TestCase):
+    def parse(self, hparams, *arguments, ignore=()):
+        parser = argparse.ArgumentParser(prog="train.py")
+        parser.add_argument("--lr", type=float, required=True)
+        parser.add_argument("--model-layers", type=int, default=1)
+        parser.add_argument("--optimizer", choices=["adam", "sgd"], default="sgd")
+        parser.add_argument("--nesterov", action="store_true")
+        parser.add_argument("--sizes", type=int, nargs="*", default=[])
+        trial = Trial(description(hyperparameters=hparams))
+        return vars(trial.parse_args(parser, list(arguments), ignore=ignore))
+
+    def refusal(self, hparams, *arguments):
+        errors = io.StringIO()
+        with contextlib.redirect_stderr(errors), self.assertRaises(SystemExit) as end:
+            self.parse(hparams, *arguments)
+        self.assertEqual(end.exception.code, 2)
+        return errors.getvalue().splitlines()[-1]
+
+    def test_hyperparameters_are_defaults(self):
+        parsed = self.parse({"lr": 1, "model": {"layers": 3}, "optimizer": "adam",
+                             "nesterov": True, "sizes": [1, 2], "seed": 1}, ignore=["seed"])
+        self.assertEqual(parsed, {"lr": 1.0, "model_layers": 3, "optimizer": "adam",
+                                  "nesterov": True, "sizes": [1, 2]})
+        self.assertIsInstance(parsed["lr"], float)
+        # The command line may repeat a value, as placeholders do.
+        self.assertEqual(self.parse({"lr": 0.5}, "--lr", "5e-1")["lr"], 0.5)
+
+    def test_mistakes_exit_with_2(self):
+        self.assertEqual(
+            self.refusal({"lr": 1, "optimiser": "adam"}),
+            "train.py: error: hyperparameter 'optimiser' has no argument; did you mean "
+            "'optimizer'?; add --optimiser, or call parse_args(parser, ignore=['optimiser'])")
+        self.assertIn("hyperparameter 'model.layers' is 2.5, which its argument refuses",
+                      self.refusal({"lr": 1, "model": {"layers": 2.5}}))
+        self.assertIn("'optimizer' is 'adagrad'; its argument allows 'adam', 'sgd'",
+                      self.refusal({"lr": 1, "optimizer": "adagrad"}))
+        self.assertIn("'nesterov' is 1, but its argument is a flag",
+                      self.refusal({"lr": 1, "nesterov": 1}))
+        self.assertIn("'lr' is 0.5, but the command line has 0.1; remove it",
+                      self.refusal({"lr": 0.5}, "--lr", "0.1"))
+
+
+class SourceTest(unittest.TestCase):
+    def test_parses_as_python_3_8_and_the_first_file_as_older_ones(self):
+        files = sorted((MODULE / "dtrain").glob("*.py"))
+        self.assertGreater(len(files), 1)
+        for file in files:
+            ast.parse(file.read_text(encoding="utf-8"), feature_version=(3, 8))
+        ast.parse((MODULE / "dtrain" / "__init__.py").read_text(encoding="utf-8"),
+                  feature_version=(3, 5))
+
+
+class TrialTest(unittest.TestCase):
+    """In experiments of a store of its own."""
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory(prefix="dtrain-python-")
+        self.addCleanup(scratch.cleanup)
+        self.home = pathlib.Path(scratch.name)
+        (self.home / "context").mkdir()
+        self.epochs_file = self.home / "epochs.txt"
+        self.environment = {**os.environ, "DTRAIN_STORE": str(self.home / "store"),
+                            "DTRAIN_RUNTIME_DIR": str(self.home / "slots"),
+                            "EPOCHS": str(self.epochs_file), "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def run_dtrain(self, *arguments, code=0):
+        done = subprocess.run([DTRAIN, *arguments], cwd=self.home, env=self.environment, text=True,
+                              stdin=subprocess.DEVNULL, capture_output=True, timeout=100,
+                              check=False)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout
+
+    def create(self, script, searcher, *arguments, hparams=None, entrypoint="python3 train.py",
+               code=0):
+        (self.home / "context" / "train.py").write_text(script, encoding="utf-8")
+        config = {"name": "python", "entrypoint": entrypoint, "hyperparameters": hparams or {},
+                  "searcher": {"metric": "accuracy", "smaller_is_better": False, **searcher},
+                  "max_restarts": 0, "resources": {"slots": "cpu"}}
+        path = self.home / "config.json"
+        path.write_text(json.dumps(config), encoding="utf-8")
+        return self.run_dtrain("create", str(path), "context", *arguments, code=code)
+
+    def rows(self, command, *arguments):
+        return json.loads(self.run_dtrain(command, *arguments, "--json"))[command]
+
+    def wait_for(self, condition):
+        end = time.monotonic() + 60
+        while not condition():
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.02)
+
+    def trained(self):
+        if not self.epochs_file.exists():
+            return []
+        return self.epochs_file.read_text().splitlines()
+
+    def test_promoted_trials_continue_from_their_checkpoint(self):
+        self.create(CONTINUING, {"name": "asha", "max_trials": 6, "num_rungs": 2, "divisor": 3,
+                                 "max_length": {"epochs": 9}},
+                    hparams={"lr": {"type": "double", "minval": 0.1, "maxval": 0.9}})
+        self.assertEqual(len(self.trained()), len(set(self.trained())))  # none twice
+        rungs = [trial["rung"] for trial in self.rows("trials", "1")]
+        self.assertGreaterEqual(rungs.count(2), 1)
+        for trial in self.rows("trials", "1"):
+            seen = [row for row in self.rows("metrics", trial["id"]) if row["kind"] == "validation"]
+            self.assertEqual([row["batches"] for row in seen], list(range(1, trial["batches"] + 1)))
+            weight = 0.0
+            for row in seen:  # as one that ran through
+                weight += trial["hparams"]["lr"] * (1 - weight)
+                self.assertAlmostEqual(row["value"], weight, places=12)
+
+    def test_reports_of_one_epoch_become_their_mean(self):
+        self.create(CONTINUING, {"name": "single", "max_length": {"epochs": 1}},
+                    hparams={"lr": 0.5})
+        [loss] = [row for row in self.rows("metrics", "1") if row["kind"] == "training"]
+        self.assertEqual(loss["value"], 1.5)  # of 0.5 and 2.5
+
+    def test_a_paused_trial_resumes_after_its_checkpoint(self):
+        self.create(CONTINUING, {"name": "single", "max_length": {"epochs": 9}}, "-d",
+                    hparams={"lr": 0.5, "sleep": 0.2})
+        self.wait_for(lambda: len(self.trained()) >= 2)
+        self.run_dtrain("pause", "1")
+        self.assertLess(len(self.trained()), 9)
+        self.run_dtrain("resume", "1")
+        self.assertEqual(self.trained(), [f"1.1 {epoch}" for epoch in range(9)])
+
+    def test_two_lines_are_enough_without_checkpoints(self):
+        script = ("import dtrain\ntrial = dtrain.init()\n"
+                  "trial.validate(accuracy=trial.hparams.lr)\n")
+        self.create(script, {"name": "random", "max_trials": 3, "max_length": {"epochs": 4}},
+                    hparams={"lr": {"type": "double", "minval": 0, "maxval": 1}})
+        for trial in self.rows("trials", "1"):
+            self.assertEqual(trial["state"], "COMPLETED")
+            self.assertEqual(trial["best"]["value"], trial["hparams"]["lr"])
+            self.assertEqual(trial["batches"], 4)
+
+    def test_a_hyperparameter_that_is_not_read_is_named(self):
+        script = "import dtrain\ndtrain.init().validate(accuracy=1)\n"
+        self.create(script, {"name": "single", "max_length": {"epochs": 4}}, hparams={"lrr": 1})
+        self.assertIn("dtrain: warning: the script never read the hyperparameter lrr",
+                      self.run_dtrain("logs", "1"))
+
+    def test_reports_of_a_burst_are_all_sent_before_an_exception(self):
+        script = ("import dtrain\ntrial = dtrain.init()\n"
+                  "for step in trial.batches():\n"
+                  "    trial.report(loss=step)\n"
+                  "    if step == 299:\n        raise OSError('the end')\n")
+        self.create(script, {"name": "single", "max_length": {"batches": 1000}}, code=1)
+        self.assertIn("OSError: the end", self.run_dtrain("logs", "1"))
+        self.assertEqual(len(self.rows("metrics", "1")), 300)
+
+    def test_a_loop_without_a_validation_ends_and_is_an_error(self):
+        script = "import dtrain\nfor _ in dtrain.init().epochs():\n    pass\n"
+        self.create(script, {"name": "single", "max_length": {"epochs": 2}}, code=1)
+        [trial] = self.rows("trials", "1")
+        self.assertIn("without a validation of 'accuracy' there", trial["reason"])
+
+    def test_invalid_hyperparameters_end_the_trial(self):
+        script = "import dtrain\ndtrain.init().invalid('too wide')\n"
+        self.create(script, {"name": "random", "max_trials": 2, "max_length": {"epochs": 2}}, code=1)
+        self.assertTrue(all("too wide" in trial["reason"] for trial in self.rows("trials", "1")))
+
+    def test_a_second_program_of_rank_0_is_refused(self):
+        script = ("import os, subprocess, sys, dtrain\n"
+                  "trial = dtrain.init()\n"
+                  "second = subprocess.run([sys.executable, '-c', 'import dtrain; dtrain.init()'])\n"
+                  "trial.validate(accuracy=second.returncode)\n")
+        self.create(script, {"name": "single", "max_length": {"epochs": 1}})
+        [trial] = self.rows("trials", "1")
+        self.assertEqual(trial["best"]["value"], 1)
+        logs = self.run_dtrain("logs", "1")
+        self.assertIn("RuntimeError: another process of this trial already reports as rank 0", logs)
+        self.assertIn("dtrain: refused a connection", logs)
+
+    def test_all_ranks_end_at_the_same_step(self):
+        # Each rank sleeps differently; the parent stands for torchrun.
+        script = """\
+import os, subprocess, sys, time
+if "RANK" not in os.environ:
+    ranks = [subprocess.Popen([sys.executable, *sys.argv],
+                              env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "3"})
+             for rank in range(3)]
+    sys.exit(max(rank.wait() for rank in ranks))
+import dtrain
+trial = dtrain.init()
+start = trial.restore()
+for step in trial.batches():
+    time.sleep(0.01 * (1 + trial.rank))
+    trial.report(loss=step)
+    if trial.at_end:
+        trial.validate(accuracy=1)
+    if trial.should_checkpoint:
+        with trial.checkpoint() as path:
+            (path / "x").write_text("y")
+    if step % 7 == 0 and trial.should_stop:
+        break
+with open(os.environ["EPOCHS"], "a") as file:
+    print(trial.rank, step, file=file)
+"""
+        self.create(script, {"name": "single", "max_length": {"batches": 120}}, "-d")
+        self.wait_for(lambda: self.rows("metrics", "1"))
+        self.run_dtrain("pause", "1")
+        self.wait_for(lambda: len(self.trained()) == 3)
+        ranks = dict(line.split() for line in self.trained())
+        self.assertEqual(sorted(ranks), ["0", "1", "2"])
+        self.assertEqual(len(set(ranks.values())), 1, ranks)
+        self.assertLess(int(ranks["0"]), 119)
+        self.epochs_file.unlink()
+        self.run_dtrain("resume", "1")
+        self.assertEqual(sorted(self.trained()), ["0 119", "1 119", "2 119"])
+
+    def test_a_script_ends_soon_after_its_runner_is_killed(self):
+        script = ("import os, time, dtrain\n"
+                  "with open(os.environ['EPOCHS'], 'a') as file:\n    print(os.getpid(), file=file)\n"
+                  "for _ in dtrain.init().batches():\n    time.sleep(0.01)\n"
+                  "with open(os.environ['EPOCHS'], 'a') as file:\n    print('ended', file=file)\n")
+        self.create(script, {"name": "single", "max_length": {"batches": 100000}}, "-d")
+        self.wait_for(lambda: len(self.trained()) == 1)
+        self.run_dtrain("kill", "1")
+        pid = int(self.trained()[0])
+        self.wait_for(lambda: not pathlib.Path(f"/proc/{pid}").exists())
+
+    def test_the_example_of_the_document_learns(self):
+        result = json.loads(self.run_dtrain("create", str(EXAMPLES / "command_python.yaml"),
+                                            "--json"))
+        self.assertGreaterEqual(result["best"]["value"], 0.9)
+        self.assertGreaterEqual([trial["rung"] for trial in self.rows("trials", "1")].count(3), 1)
+        self.assertNotIn("warning", self.run_dtrain("logs", "1"))
+
+    def test_the_users_own_python_path_comes_first(self):
+        script = ("import os, dtrain\nprint('path', os.environ['PYTHONPATH'])\n"
+                  "dtrain.init().validate(accuracy=1)\n")
+        self.environment["PYTHONPATH"] = "/somewhere/else"
+        self.create(script, {"name": "single", "max_length": {"epochs": 1}})
+        self.assertRegex(self.run_dtrain("logs", "1"),
+                         r"path /somewhere/else:/.*/lib/dtrain/python\n")
+
+
+if __name__ == "__main__":
+    DTRAIN = str(pathlib.Path(sys.argv[1]).resolve())
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
