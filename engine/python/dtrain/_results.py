@@ -171,8 +171,8 @@ class Best:
 
         Of a program's checkpoint: the contents of its one file named *.pt, *.pth or
         *.safetensors, as the program saved them; `file` names one of several, relative to
-        `checkpoint`. Of any other trial: a dictionary of tensors; `model` chooses one of the
-        models that the trial added, without the prefix that their names have otherwise.
+        `checkpoint`. Of any other trial: a dictionary of tensors; `model` chooses those whose
+        names begin with it and a dot, and removes that prefix, as `checkpoint export` does.
 
         Needs PyTorch, and safetensors for such a file of a program. Only tensors and plain
         values are read, never code.
@@ -336,4 +336,4 @@ def _load(file: Path) -> Any:
     except pickle.UnpicklingError as error:
         raise ValueError(
             f"{file} holds objects that are neither tensors nor plain values; if you trust the "
-            f"program that wrote it, use torch.load with weights_only=False ({error})") from None
+            "program that wrote it, use torch.load with weights_only=False") from error
