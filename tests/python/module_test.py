@@ -196,8 +196,8 @@ class SourceTest(unittest.TestCase):
                   feature_version=(3, 5))
 
 
-class TrialTest(unittest.TestCase):
-    """In experiments of a store of its own."""
+class ExperimentTest(unittest.TestCase):
+    """Base of tests that run scripts as trials, in a store of their own."""
 
     def setUp(self):
         scratch = tempfile.TemporaryDirectory(prefix="dtrain-python-")
@@ -240,6 +240,8 @@ class TrialTest(unittest.TestCase):
             return []
         return self.epochs_file.read_text().splitlines()
 
+
+class TrialTest(ExperimentTest):
     def test_promoted_trials_continue_from_their_checkpoint(self):
         self.create(CONTINUING, {"name": "asha", "max_trials": 6, "num_rungs": 2, "divisor": 3,
                                  "max_length": {"epochs": 9}},

@@ -525,10 +525,25 @@ def init(*, rank: Optional[int] = None, world_size: Optional[int] = None) -> Tri
     if _current is not None:
         raise RuntimeError(f"dtrain.init() was called before, as rank {_current.rank} of "
                            f"{_current.world_size}")
-    path = os.environ.get("DTRAIN_TRIAL")
-    if not path:
+    description = read_description()
+    if description is None:
         _current = Trial(None, rank, world_size)
         return _current
+    trial = Trial(description, rank, world_size)
+    trial._link = _Link(os.environ.get("DTRAIN_SOCKET", ""), rank)
+    if world_size > 1:
+        trial._agreement = _Agreement(Path(trial._directory, "ranks"), rank)
+    atexit.register(trial._close)
+    _current = trial
+    return trial
+
+
+def read_description() -> Optional[Dict[str, Any]]:
+    """Returns the contents of the file of DTRAIN_TRIAL, or None outside dtrain. Raises
+    RuntimeError if it cannot be read."""
+    path = os.environ.get("DTRAIN_TRIAL")
+    if not path:
+        return None
     try:
         with open(path, encoding="utf-8") as file:
             description = json.load(file)
@@ -538,13 +553,7 @@ def init(*, rank: Optional[int] = None, world_size: Optional[int] = None) -> Tri
     if description.get("protocol") != 1:
         raise RuntimeError(f"dtrain speaks version {description.get('protocol')} of its protocol, "
                            "this module version 1; use the module of that dtrain")
-    trial = Trial(description, rank, world_size)
-    trial._link = _Link(os.environ.get("DTRAIN_SOCKET", ""), rank)
-    if world_size > 1:
-        trial._agreement = _Agreement(Path(trial._directory, "ranks"), rank)
-    atexit.register(trial._close)
-    _current = trial
-    return trial
+    return description
 
 
 def _ranks() -> Tuple[int, int]:
