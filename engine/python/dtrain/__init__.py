@@ -20,6 +20,8 @@ if sys.version_info < (3, 8):
         "newer interpreter in the entrypoint" % (sys.version_info[0], sys.version_info[1],
                                                  sys.executable))
 
+from dtrain import core
 from dtrain._trial import HParams, Trial, init
+from dtrain.core import LOG_FORMAT, get_cluster_info
 
-__all__ = ["HParams", "Trial", "init"]
+__all__ = ["HParams", "LOG_FORMAT", "Trial", "core", "get_cluster_info", "init"]

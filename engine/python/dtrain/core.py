@@ -1,0 +1,590 @@
+"""Determined's Core API, for scripts that were written for it.
+
+    import dtrain as det
+
+    info = det.get_cluster_info()
+    with det.core.init() as core_context:
+        for op in core_context.searcher.operations():
+            ...
+
+What differs from Determined, and what is not supported, is in docs/python.md. A name that
+is not supported raises an error that says so. New scripts use `dtrain.init()`.
+
+The searcher of dtrain takes its metric from a validation, but Determined's from
+`op.report_completed()`. So the last validation is held until the script reports the next
+step, completes the operation, is stopped or ends.
+"""
+
+import enum
+import json
+import os
+import shutil
+import sys
+import uuid as _uuid
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple, Union
+
+from dtrain import _trial
+
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+"""For logging.basicConfig()."""
+
+_TRIALS = 1_000_000  # numbers of trials in an experiment, for trial_id
+_METADATA = "metadata.json"
+
+
+class _Unsupported:
+    """Base of the classes below: names that Determined has and dtrain lacks raise."""
+
+    _what = "this object"
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise NotImplementedError(f"dtrain.core does not support {self._what}.{name}; "
+                                  "see docs/python.md")
+
+
+class PreemptMode(enum.Enum):
+    """How ranks learn that they must stop. dtrain's ranks follow rank 0, as in the first two
+    modes; the third is not supported."""
+
+    WorkersAskChief = "WORKERS_ASK_CHIEF"
+    ChiefOnly = "CHIEF_ONLY"
+    WorkersAskMaster = "WORKERS_ASK_MASTER"
+
+
+class EarlyExitReason(enum.Enum):
+    """Reasons of `train.report_early_exit()`."""
+
+    INVALID_HP = "EXITED_REASON_INVALID_HP"
+    USER_REQUESTED_STOP = "EXITED_REASON_USER_REQUESTED_STOP"
+
+
+class Unit(enum.Enum):
+    """Unit of `searcher.max_length`."""
+
+    EPOCHS = "EPOCHS"
+    RECORDS = "RECORDS"
+    BATCHES = "BATCHES"
+
+
+class DistributedContext(_Unsupported):
+    """Rank of this process among those of a trial on one machine. Objects are exchanged
+    only in a trial of one process; several use torch.distributed for that."""
+
+    _what = "DistributedContext"
+
+    def __init__(self, *, rank: int = 0, size: int = 1, local_rank: Optional[int] = None,
+                 local_size: Optional[int] = None, cross_rank: int = 0, cross_size: int = 1,
+                 chief_ip: Optional[str] = None, port_offset: int = 0,
+                 force_tcp: bool = False) -> None:
+        """The last three are ignored. Raises ValueError if the rank is not below the size, or
+        for several machines."""
+        if not 0 <= rank < size:
+            raise ValueError(f"rank must be from 0 to size - 1, got {rank} of {size}")
+        if cross_size != 1 or cross_rank != 0:
+            raise ValueError(f"cross_size must be 1, got {cross_size}: all processes of a trial "
+                             "are on one machine")
+        self.rank = rank
+        self.size = size
+        self.local_rank = rank if local_rank is None else local_rank
+        self.local_size = size if local_size is None else local_size
+        self.cross_rank = cross_rank
+        self.cross_size = cross_size
+
+    @classmethod
+    def from_torch_distributed(cls, chief_ip: Optional[str] = None) -> "DistributedContext":
+        """Returns the ranks that torchrun has set. Raises RuntimeError without torchrun."""
+        names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+        missing = [name for name in names if name not in os.environ]
+        if missing:
+            raise RuntimeError(f"{', '.join(missing)} not set; start the script by torchrun")
+        rank, size, local_rank, local_size = (int(os.environ[name]) for name in names)
+        return cls(rank=rank, size=size, local_rank=local_rank, local_size=local_size,
+                   cross_size=size // max(local_size, 1))
+
+    def get_rank(self) -> int:
+        """Returns the number of this process, from 0."""
+        return self.rank
+
+    def get_size(self) -> int:
+        """Returns the number of processes."""
+        return self.size
+
+    def get_local_rank(self) -> int:
+        """Returns the number of this process on this machine, from 0."""
+        return self.local_rank
+
+    def get_num_agents(self) -> int:
+        """Returns the number of machines: 1."""
+        return self.cross_size
+
+    def allgather(self, stuff: Any) -> List[Any]:
+        """Returns the objects of all ranks. NotImplementedError with several."""
+        self._require_one("allgather")
+        return [stuff]
+
+    def gather(self, stuff: Any) -> Optional[List[Any]]:
+        """Returns the objects of all ranks. NotImplementedError with several."""
+        self._require_one("gather")
+        return [stuff]
+
+    def broadcast(self, stuff: Any) -> Any:
+        """Returns rank 0's object. NotImplementedError with several ranks."""
+        self._require_one("broadcast")
+        return stuff
+
+    allgather_local = allgather
+    gather_local = gather
+    broadcast_local = broadcast
+
+    def close(self) -> None:
+        """Does nothing."""
+
+    def _require_one(self, name: str) -> None:
+        if self.size > 1:
+            raise NotImplementedError(
+                f"dtrain.core does not support DistributedContext.{name} with {self.size} "
+                "processes; use torch.distributed, such as all_gather_object")
+
+
+class _Reports:
+    """Reports of one process, with the position of each in the unit of the search."""
+
+    def __init__(self, trial: _trial.Trial) -> None:
+        self.trial = trial
+        self.unit = trial.unit or "batches"
+        self.steps = int(trial._saved.get("batches", 0))  # the largest reported
+        # Where the script is in the unit of the search, as far as it has said.
+        self.done = float(trial._saved.get(self.unit, 0))
+        self.counts_operations = False
+        self._held: Optional[Tuple[int, Dict[str, float]]] = None
+        self._released: Optional[Tuple[int, Dict[str, float]]] = None  # the last one
+
+    def training(self, steps: int, metrics: Mapping) -> None:
+        self._advance(steps)
+        self.trial.report(metrics, **self._position(steps))
+
+    def validation(self, steps: int, metrics: Mapping) -> None:
+        values = _trial._metrics(metrics, {})
+        self.release()
+        self._advance(steps)
+        self._position(steps)  # raises if it is unknown
+        self._held = steps, values
+
+    def checkpoint(self, steps: int) -> Any:
+        self._advance(steps)
+        return self.trial.checkpoint(**self._position(steps))
+
+    def progress(self, length: float) -> None:
+        if isinstance(length, bool) or not isinstance(length, (int, float)) or not length >= 0:
+            raise ValueError(f"progress must be a number of at least 0, got {length!r}")
+        self.done = max(self.done, length)
+        where = {"batches": self.steps, self.unit: self.done}
+        if self.unit == "batches":
+            where = {"batches": int(length)}
+        self.trial._send(_trial._line("progress", where))
+
+    def release(self) -> None:
+        """Reports the validation that is held."""
+        if self._held:
+            self._released, self._held = self._held, None
+            steps, metrics = self._released
+            self.trial.validate(metrics, **self._position(steps))
+
+    def complete(self, length: int, value: float) -> None:
+        """Reports the result at the end of an operation."""
+        name = self.trial.metric or "metric"
+        steps, metrics = self._result(length)
+        known = metrics.get(name, value)
+        if known != value and not (known != known and value != value):
+            print(f"dtrain: report_completed() has {name} = {value:g}, the validation before it "
+                  f"{known:g}; {value:g} is recorded", file=sys.stderr)
+        result = steps, {**metrics, name: value}
+        self.steps = max(self.steps, steps)
+        self.done = max(self.done, length)
+        if result != self._released:
+            self._held = result
+            self.release()
+        self.trial._flush()
+
+    def await_length(self) -> None:
+        """Waits for the next length after a validation at one, in a script that does not
+        iterate over operations."""
+        trial = self.trial
+        last = self._held or self._released
+        if self.counts_operations or not last or trial._until is None or last[0] < trial._until:
+            return
+        self.release()
+        trial._flush()
+        while not trial._stop and trial._until <= last[0]:
+            trial._receive(wait=True)
+
+    # Returns the validation that ends an operation.
+    def _result(self, length: int) -> Tuple[int, Dict[str, float]]:
+        counts_batches = self.unit == "batches"
+        if self._held is None:
+            # One that a stop has released is completed with its other metrics.
+            if self._released and self._released[0] >= (length if counts_batches else self.steps):
+                return self._released
+            return (length if counts_batches else self.steps), {}
+        steps = self._held[0]
+        if counts_batches and steps < length:
+            raise ValueError(
+                f"report_completed() at {length} batches, but the last validation has "
+                f"steps_completed={steps}; report one at {length}, or is searcher.max_length in "
+                "epochs?")
+        return self._held
+
+    def _advance(self, steps: int) -> None:
+        if isinstance(steps, bool) or not isinstance(steps, int) or steps < 0:
+            raise ValueError("steps_completed must be a whole number of at least 0, got "
+                             f"{steps!r}")
+        if self._held and steps > self._held[0]:
+            self.release()
+        self.steps = max(self.steps, steps)
+
+    def _position(self, steps: int) -> Dict[str, float]:
+        if self.unit == "batches":
+            return {"batches": steps}
+        if not self.counts_operations:
+            raise RuntimeError(
+                f"the search counts {self.unit} (searcher.max_length), but this script reports "
+                "steps outside searcher.operations(); use max_length: {batches: ...}")
+        return {"batches": steps, self.unit: self.done}
+
+
+class SearcherOperation(_Unsupported):
+    """A length to train to, counted from the beginning of the trial."""
+
+    _what = "SearcherOperation"
+
+    def __init__(self, length: int, reports: _Reports, is_chief: bool) -> None:
+        self.length = length
+        """In the unit of `searcher.max_length`."""
+        self.completed = False
+        self._reports = reports
+        self._is_chief = is_chief
+
+    def report_progress(self, length: float) -> None:
+        """Says how far training is, in the unit of `length`. Raises RuntimeError on other
+        ranks than 0."""
+        self._require_chief("report_progress")
+        self._reports.progress(length)
+
+    def report_completed(self, searcher_metric: Any) -> None:
+        """Reports the searcher's metric at `length`. It joins the last validation.
+
+        Raises RuntimeError on other ranks than 0 and in a second call, TypeError if the
+        metric is not a number, ValueError if that validation is before `length`.
+        """
+        self._require_chief("report_completed")
+        if self.completed:
+            raise RuntimeError("op.report_completed() was called before for this operation")
+        value = _trial._number(self._reports.trial.metric or "metric", searcher_metric)
+        self._reports.complete(self.length, value)
+        self.completed = True
+
+    def _require_chief(self, name: str) -> None:
+        if not self._is_chief:
+            raise RuntimeError(f"only rank 0 may call op.{name}()")
+
+
+class SearcherContext(_Unsupported):
+    """Lengths that the search asks for."""
+
+    _what = "searcher"
+
+    def __init__(self, trial: _trial.Trial, reports: _Reports) -> None:
+        self._trial = trial
+        self._reports = reports
+
+    def operations(self, *_mode: Any, **_modes: Any) -> Iterator[SearcherOperation]:
+        """Returns the operations of the trial: one, and one more for each promotion. It ends
+        if the trial is paused or closed. Outside dtrain it has one of length 1.
+
+        All ranks must iterate. Raises RuntimeError without `searcher.max_length`, and if rank
+        0 asks for the next operation before it has completed this one.
+        """
+        trial = self._trial
+        if trial.active and trial.length is None:
+            raise RuntimeError("searcher.operations() has no length: set searcher.max_length")
+        self._reports.counts_operations = True
+        if trial.rank > 0:
+            return self._follow()
+        return self._lead()
+
+    def get_configured_units(self) -> Optional[Unit]:
+        """Returns the unit of `searcher.max_length`."""
+        return Unit[self._trial.unit.upper()] if self._trial.unit else None
+
+    def _lead(self) -> Iterator[SearcherOperation]:
+        trial = self._trial
+        agreement = trial._agreement
+        number = 0
+        try:
+            while not trial._stop:
+                length = trial.length if trial.active else 1
+                if agreement:
+                    agreement.begin(number, length)
+                operation = SearcherOperation(length, self._reports, is_chief=True)
+                number += 1
+                yield operation
+                if not operation.completed:
+                    raise RuntimeError("op.report_completed() must be called for each operation")
+                if not trial.active:
+                    return
+                while not trial._stop and trial._until <= length:
+                    trial._receive(wait=True)
+        finally:
+            if agreement:
+                agreement.end()
+
+    def _follow(self) -> Iterator[SearcherOperation]:
+        agreement = self._trial._agreement
+        number = 0
+        while agreement and agreement.await_step(number, self._trial._has_lost_dtrain):
+            number += 1
+            yield SearcherOperation(int(agreement.limit), self._reports, is_chief=False)
+
+
+class TrainContext(_Unsupported):
+    """Reports of metrics. Only rank 0 reports."""
+
+    _what = "train"
+
+    def __init__(self, trial: _trial.Trial, reports: _Reports) -> None:
+        self._trial = trial
+        self._reports = reports
+
+    def report_training_metrics(self, steps_completed: int, metrics: Mapping[str, Any],
+                                batch_metrics: Optional[List[Mapping[str, Any]]] = None) -> None:
+        """Reports training metrics after that many batches. `batch_metrics` are not recorded.
+        Raises TypeError if a metric is not a number."""
+        self._reports.training(steps_completed, metrics)
+
+    def report_validation_metrics(self, steps_completed: int, metrics: Mapping[str, Any]) -> None:
+        """Reports validation metrics after that many batches.
+
+        Raises TypeError if a metric is not a number. Without the searcher's metric,
+        `op.report_completed()` must follow; otherwise the next report raises ValueError.
+        """
+        self._reports.validation(steps_completed, metrics)
+
+    def report_metrics(self, group: str, steps_completed: int,
+                       metrics: Mapping[str, Any]) -> None:
+        """Reports metrics of the group "training" or "validation"; NotImplementedError for
+        another one."""
+        if group == "training":
+            self.report_training_metrics(steps_completed, metrics)
+        elif group == "validation":
+            self.report_validation_metrics(steps_completed, metrics)
+        else:
+            raise NotImplementedError(f"dtrain.core does not support the group '{group}' of "
+                                      "metrics; use training or validation")
+
+    def report_progress(self, progress: float) -> None:
+        """Says which part of the training, from 0 to 1, is done."""
+        if self._trial.length:
+            self._reports.progress(progress * self._trial.length)
+
+    def report_early_exit(self, reason: EarlyExitReason) -> None:
+        """Says why the script is about to exit before the length was reached."""
+        if reason == EarlyExitReason.INVALID_HP:
+            self._trial._end("invalid_hp", "report_early_exit(INVALID_HP)")
+        else:
+            self._reports.release()
+            self._trial.finish("report_early_exit(USER_REQUESTED_STOP)")
+
+    def set_status(self, status: str) -> None:
+        """Prints the status."""
+        print(status)
+
+
+class CheckpointContext(_Unsupported):
+    """Checkpoints of the trial. Only rank 0 saves them."""
+
+    _what = "checkpoint"
+
+    def __init__(self, trial: _trial.Trial, reports: _Reports) -> None:
+        self._trial = trial
+        self._reports = reports
+
+    @contextmanager
+    def store_path(self, metadata: Optional[Dict[str, Any]] = None, *,
+                   shard: bool = False) -> Iterator[Tuple[Path, str]]:
+        """Saves what is written to a directory: `with store_path({"steps_completed": 10}) as
+        (path, uuid):`. The metadata are in it as metadata.json.
+
+        The uuid names the checkpoint only for this script; `dtrain checkpoint list` shows
+        dtrain's. Raises ValueError without `steps_completed`, RuntimeError on other ranks than
+        0, NotImplementedError with `shard` and several ranks.
+        """
+        if shard and self._trial.world_size > 1:
+            raise NotImplementedError("dtrain.core does not support checkpoints with shard=True; "
+                                      "save all files on rank 0")
+        if self._trial.rank > 0:
+            raise RuntimeError("only rank 0 may save a checkpoint")
+        if "steps_completed" not in (metadata or {}):
+            raise ValueError("the metadata of a checkpoint must have 'steps_completed'")
+        text = json.dumps(metadata, indent=2)  # raises before the script writes its files
+        with self._reports.checkpoint(metadata["steps_completed"]) as path:
+            yield path, str(_uuid.uuid4())
+            (path / _METADATA).write_text(text + "\n", encoding="utf-8")
+
+    def upload(self, ckpt_dir: Union[str, "os.PathLike[str]"],
+               metadata: Optional[Dict[str, Any]] = None, *, shard: bool = False) -> str:
+        """Saves a copy of a directory, and returns an id. Raises as `store_path`."""
+        with self.store_path(metadata, shard=shard) as (path, uuid):
+            _copy(Path(ckpt_dir), path)
+        return uuid
+
+    @contextmanager
+    def restore_path(self, storage_id: str) -> Iterator[Path]:
+        """Gives the directory of the checkpoint `info.latest_checkpoint`; do not write to it.
+        Raises ValueError for another one."""
+        yield self._find(storage_id)
+
+    def download(self, storage_id: str, ckpt_dir: Union[str, "os.PathLike[str]"]) -> None:
+        """Copies the files of `info.latest_checkpoint` to a directory."""
+        source = self._find(storage_id)
+        Path(ckpt_dir).mkdir(parents=True, exist_ok=True)
+        _copy(source, Path(ckpt_dir))
+
+    def get_metadata(self, storage_id: str) -> Dict[str, Any]:
+        """Returns the metadata of `info.latest_checkpoint`; empty if it has none."""
+        path = self._find(storage_id) / _METADATA
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+    def _find(self, storage_id: str) -> Path:
+        latest = self._trial.restore()
+        if latest is None or str(storage_id) != str(latest):
+            raise ValueError(f"checkpoint '{storage_id}' cannot be restored: only "
+                             "get_cluster_info().latest_checkpoint can")
+        return latest
+
+
+class PreemptContext(_Unsupported):
+    """Requests to stop."""
+
+    _what = "preempt"
+
+    def __init__(self, trial: _trial.Trial, reports: _Reports) -> None:
+        self._trial = trial
+        self._reports = reports
+
+    def should_preempt(self, auto_ack: bool = True) -> bool:
+        """True if the script must save a checkpoint and end. All ranks must ask equally often,
+        unless only rank 0 asks. In a script without `operations()` it waits, after a
+        validation at the length that the search asked for, for the search's decision."""
+        if self._trial.rank == 0:
+            self._reports.await_length()
+        stops = self._trial.should_stop
+        if stops and self._trial.rank == 0:
+            self._reports.release()
+        return stops
+
+    def acknowledge_preemption_signal(self) -> None:
+        """Does nothing."""
+
+
+class Context(_Unsupported):
+    """Parts of the Core API; `init()` returns it. One thread uses it."""
+
+    _what = "core_context"
+
+    def __init__(self, trial: _trial.Trial, distributed: DistributedContext) -> None:
+        self._reports = _Reports(trial)
+        self.distributed = distributed
+        self.searcher = SearcherContext(trial, self._reports)
+        self.train = TrainContext(trial, self._reports)
+        self.checkpoint = CheckpointContext(trial, self._reports)
+        self.preempt = PreemptContext(trial, self._reports)
+
+    def __enter__(self) -> "Context":
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if kind is None:
+            self.close()
+
+    def close(self) -> None:
+        """Reports what is held."""
+        self._reports.release()
+        self._reports.trial._flush()
+
+
+def init(*, distributed: Optional[DistributedContext] = None,
+         preempt_mode: PreemptMode = PreemptMode.WorkersAskChief, **others: Any) -> Context:
+    """Returns the context of the trial: `with core.init() as core_context:`.
+
+    Raises NotImplementedError for another argument of Determined's, and as
+    `dtrain.init()` does.
+    """
+    if others:
+        raise NotImplementedError(f"dtrain.core does not support init({sorted(others)[0]}=...); "
+                                  "remove it")
+    if preempt_mode == PreemptMode.WorkersAskMaster:
+        raise NotImplementedError("dtrain.core does not support PreemptMode.WorkersAskMaster; use "
+                                  "WorkersAskChief")
+    if distributed is None:
+        trial = _trial.init()
+        distributed = DistributedContext(rank=trial.rank, size=trial.world_size)
+    else:
+        trial = _trial.init(rank=distributed.rank, world_size=distributed.size)
+    return Context(trial, distributed)
+
+
+class TrialInfo(_Unsupported):
+    """Facts of the trial."""
+
+    _what = "get_cluster_info().trial"
+
+    def __init__(self, facts: Mapping[str, Any]) -> None:
+        self.experiment_id: int = facts["experiment"]
+        self.trial_id: int = facts["experiment"] * _TRIALS + facts["trial"]
+        """An integer that no other trial of the store has: 3000007 for trial 3.7."""
+        self.trial_seed: int = facts["seed"]
+        self.hparams: Dict[str, Any] = facts.get("hyperparameters") or {}
+
+
+class ClusterInfo(_Unsupported):
+    """Facts of this process; `get_cluster_info()` returns it."""
+
+    _what = "get_cluster_info()"
+
+    def __init__(self, facts: Mapping[str, Any]) -> None:
+        saved = facts.get("checkpoint") or {}
+        self.trial = TrialInfo(facts)
+        self.task_type = "TRIAL"
+        self.latest_checkpoint: Optional[str] = saved.get("path") or facts.get("warm_start")
+        """For `checkpoint.restore_path()`; None if the trial starts from its beginning."""
+        self.user_data: Dict[str, Any] = facts.get("data") or {}
+        """Section `data` of the experiment's YAML."""
+        self.slot_ids: List[int] = list(facts.get("devices") or [0])
+        """Its GPUs; [0] if it trains on the CPU."""
+        self.container_addrs = ["127.0.0.1"]
+        self.container_rank = 0
+
+
+def get_cluster_info() -> Optional[ClusterInfo]:
+    """Returns facts of the trial that this process trains, or None outside dtrain. Raises
+    RuntimeError if they cannot be read."""
+    facts = _trial.read_description()
+    return None if facts is None else ClusterInfo(facts)
+
+
+def _copy(source: Path, target: Path) -> None:
+    for entry in source.iterdir():
+        if entry.is_dir():
+            shutil.copytree(entry, target / entry.name)
+        else:
+            shutil.copy2(entry, target / entry.name)
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    raise AttributeError(f"dtrain.core does not support core.{name}; see docs/python.md")
