@@ -214,6 +214,11 @@ class MistakesTest(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, r"counts epochs .* max_length: {batches: ...}"):
             train.report_training_metrics(1, {"loss": 1})
 
+    def test_a_search_in_records_is_refused(self):
+        trial = Trial(module_test.description(until={"records": 9}))
+        with self.assertRaisesRegex(NotImplementedError, "in records; use batches or epochs"):
+            core.Context(trial, core.DistributedContext())
+
     def test_operations_need_a_length(self):
         trial = Trial(module_test.description(until=None))
         with self.assertRaisesRegex(RuntimeError, "set searcher.max_length"):
@@ -330,12 +335,15 @@ class TrialTest(module_test.ExperimentTest):
         self.assertEqual(self.rows("trials", "1")[0]["state"], "COMPLETED")
 
     def test_epochs_are_the_lengths_and_steps_the_batches(self):
-        self.create(EPOCHS, {"name": "single", "max_length": {"epochs": 4}})
+        created = self.create(EPOCHS, {"name": "single", "max_length": {"epochs": 4}})
+        self.assertIn("accuracy 4 at batch 12\n", created)
         self.assertEqual([(row["batches"], row["epoch"], row["value"])
                           for row in self.validations("1")],
                          [(3, 1, 1), (6, 2, 2), (9, 3, 3), (12, 4, 4)])
         losses = self.rows("metrics", "1", "--name", "loss")
         self.assertEqual([row["batches"] for row in losses], list(range(1, 13)))
+        self.assertEqual([round(row["epoch"]) for row in losses],
+                         [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3])
         self.assertEqual(self.rows("trials", "1")[0]["state"], "COMPLETED")
 
     def test_a_result_needs_no_validation(self):

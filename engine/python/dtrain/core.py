@@ -31,6 +31,9 @@ LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 """For logging.basicConfig()."""
 
 _TRIALS = 1_000_000  # numbers of trials in an experiment, for trial_id
+# Position in epochs of a script that has not said where it is. With 0, dtrain would take
+# its steps for epochs.
+_UNKNOWN = 0.001
 _METADATA = "metadata.json"
 
 
@@ -154,11 +157,16 @@ class _Reports:
     """Reports of one process, with the position of each in the unit of the search."""
 
     def __init__(self, trial: _trial.Trial) -> None:
+        if trial.unit == "records":
+            raise NotImplementedError("dtrain.core does not support searcher.max_length in "
+                                      "records; use batches or epochs")
         self.trial = trial
         self.unit = trial.unit or "batches"
         self.steps = int(trial._saved.get("batches", 0))  # the largest reported
         # Where the script is in the unit of the search, as far as it has said.
         self.done = float(trial._saved.get(self.unit, 0))
+        if self.unit == "epochs":
+            self.done = max(self.done, _UNKNOWN)
         self.counts_operations = False
         self._held: Optional[Tuple[int, Dict[str, float]]] = None
         self._released: Optional[Tuple[int, Dict[str, float]]] = None  # the last one
@@ -418,7 +426,7 @@ class CheckpointContext(_Unsupported):
         """Saves what is written to a directory: `with store_path({"steps_completed": 10}) as
         (path, uuid):`. The metadata are in it as metadata.json.
 
-        The uuid names the checkpoint only for this script; `dtrain checkpoint list` shows
+        The uuid names the checkpoint only for this script; `dtrain checkpoints` shows
         dtrain's. Raises ValueError without `steps_completed`, RuntimeError on other ranks than
         0, NotImplementedError with `shard` and several ranks.
         """
@@ -520,8 +528,8 @@ def init(*, distributed: Optional[DistributedContext] = None,
          preempt_mode: PreemptMode = PreemptMode.WorkersAskChief, **others: Any) -> Context:
     """Returns the context of the trial: `with core.init() as core_context:`.
 
-    Raises NotImplementedError for another argument of Determined's, and as
-    `dtrain.init()` does.
+    Raises NotImplementedError for another argument of Determined's and for a search in
+    records, and as `dtrain.init()` does.
     """
     if others:
         raise NotImplementedError(f"dtrain.core does not support init({sorted(others)[0]}=...); "
