@@ -322,7 +322,7 @@ class TrialTest(module_test.ExperimentTest):
 
     def test_a_paused_trial_resumes_after_its_checkpoint(self):
         self.create(COUNTING, {"name": "single", "max_length": {"batches": 53}}, "-d",
-                    hparams={"step_time": 0.03})
+                    hparams={"step_time": 0.1})
         self.wait_for(lambda: len(self.trained()) >= 8)
         self.run_dtrain("pause", "1")
         self.assertLess(len(self.trained()), 53)
