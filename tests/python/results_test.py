@@ -22,6 +22,7 @@ MODULE = pathlib.Path(__file__).resolve().parents[2] / "engine" / "python"
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(MODULE))
 
+import dtrain  # noqa: E402
 from dtrain import _results as results  # noqa: E402
 
 DTRAIN = ""
@@ -216,6 +217,14 @@ class WithoutStoreTest(unittest.TestCase):
                                      "--to=state_dict", "--model=net", "u-1"])
         with self.assertRaisesRegex(ValueError, "file='a.pt': trial 3.7 is not a program"):
             best.load_state_dict(file="a.pt")
+
+
+class PackageTest(unittest.TestCase):
+    def test_has_the_functions_that_read_results(self):
+        self.assertIs(dtrain.experiment, results.experiment)
+        self.assertIs(dtrain.best, results.best)
+        for name in dtrain.__all__:
+            self.assertTrue(hasattr(dtrain, name), name)
 
 
 class TableTest(unittest.TestCase):

@@ -7,7 +7,8 @@
         ...
         trial.validate(accuracy=accuracy)
 
-A script that dtrain did not start works unchanged, and reports nothing. The module
+A script that dtrain did not start works unchanged, and reports nothing. Any script can
+read results: `dtrain.experiment(3).trials()`, `dtrain.best(3).checkpoint`. The module
 needs Python 3.8 or newer and nothing but the standard library. docs/python.md is its
 manual, docs/protocol.md describes what it sends.
 """
@@ -21,7 +22,9 @@ if sys.version_info < (3, 8):
                                                  sys.executable))
 
 from dtrain import core
+from dtrain._results import Best, Experiment, Rows, best, experiment
 from dtrain._trial import HParams, Trial, init
 from dtrain.core import LOG_FORMAT, get_cluster_info
 
-__all__ = ["HParams", "LOG_FORMAT", "Trial", "core", "get_cluster_info", "init"]
+__all__ = ["Best", "Experiment", "HParams", "LOG_FORMAT", "Rows", "Trial", "best", "core",
+           "experiment", "get_cluster_info", "init"]
