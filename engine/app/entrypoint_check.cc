@@ -31,6 +31,7 @@
 #include "engine/config/experiment_config.h"
 #include "engine/data/data_directory.h"
 #include "engine/os/files.h"
+#include "engine/os/libtorch.h"
 #include "engine/os/process.h"
 #include "engine/plugin/model_library.h"
 #include "engine/plugin/model_sources.h"
@@ -320,7 +321,9 @@ std::optional<ModelLibrary> CompileOwnModel(
     const ExperimentConfig& config, const std::filesystem::path& context,
     const GlobalOptions& globals) {
   const auto* name = std::get_if<std::string>(&config.entrypoint);
-  if (name == nullptr || !HasOwnModel(*name, context)) return std::nullopt;
+  if (name == nullptr) return std::nullopt;
+  (void)FindLibTorch(InstallPrefix());  // throws if it is missing
+  if (!HasOwnModel(*name, context)) return std::nullopt;
   const ModelTools tools{
       .build = ReadModelBuild(InstallPrefix()),
       .trial_host = FindTrialHost(),

@@ -22,6 +22,7 @@
 #include "engine/base/text.h"
 #include "engine/os/file_lock.h"
 #include "engine/os/files.h"
+#include "engine/os/libtorch.h"
 #include "engine/os/sha256.h"
 #include "engine/os/spawn.h"
 #include "engine/os/unique_fd.h"
@@ -68,8 +69,12 @@ std::optional<fs::path> FindInPath(const std::string& program) {
 }
 
 // Paths are recorded relative to the prefix, so that an installation can be
-// moved.
+// moved, or to LibTorch if they begin with kTorch.
 fs::path Below(const fs::path& prefix, const std::string& path) {
+  constexpr std::string_view kTorch = "{torch}/";
+  if (path.starts_with(kTorch)) {
+    return FindLibTorch(prefix) / path.substr(kTorch.size());
+  }
   return path.empty() ? fs::path() : prefix / path;
 }
 

@@ -23,6 +23,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/os/libtorch.h"
 #include "engine/os/poller.h"
 #include "engine/os/process.h"
 #include "engine/os/signals.h"
@@ -587,7 +588,10 @@ std::unique_ptr<LocalLauncher> MakeLocalLauncher(LocalLauncherOptions options) {
 }
 
 std::filesystem::path FindTrialHost() {
-  return FindHost("trial-host", " with LibTorch");
+  const std::filesystem::path host = FindHost("trial-host", " with LibTorch");
+  // The dynamic linker would report a missing LibTorch only in a trial's log.
+  (void)FindLibTorch(host.parent_path().parent_path().parent_path());
+  return host;
 }
 
 std::filesystem::path FindCommandHost() { return FindHost("command-host", ""); }

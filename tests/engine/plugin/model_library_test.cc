@@ -290,6 +290,21 @@ TEST_F(ModelBuildTest, IsFoundAfterAMove) {
   EXPECT_EQ(build.precompiled, "");
 }
 
+TEST_F(ModelBuildTest, FindsThePathsOfAPackagesLibTorch) {
+  Write("lib/dtrain/model_build.json",
+        R"({"compiler": "/usr/bin/true", "flags": [],
+            "include": ["{torch}/include"], "precompiled": "",
+            "link_flags": [], "libraries": ["{torch}/lib/libc10.so"]})");
+  Write("lib/dtrain/libtorch", "lib/none\nlib/site/torch\n");
+  EXPECT_THAT(Failure(), HasSubstr("LibTorch is not installed"));
+
+  Write("lib/site/torch/lib/libtorch_cpu.so", "");
+  const ModelBuild build = ReadModelBuild(prefix_.path());
+  const std::string torch = prefix_.path().string() + "/lib/site/torch";
+  EXPECT_THAT(build.flags, ElementsAre("-isystem", torch + "/include"));
+  EXPECT_THAT(build.link_flags, ElementsAre(torch + "/lib/libc10.so"));
+}
+
 TEST_F(ModelBuildTest, UsesAPrecompiledHeaderIfPresent) {
   WriteBuild();
   Write("pch.h.gch", "");
