@@ -10,6 +10,7 @@
 #   P/share/man, P/share/{bash-completion,zsh,fish}
 # `program` is what a user runs: everything but the tests.
 add_custom_target(program)
+include(DtrainPackage)
 function(dtrain_install target destination rpath)
   if(TARGET ${target})
     add_dependencies(program ${target})
@@ -17,6 +18,9 @@ function(dtrain_install target destination rpath)
       INSTALL_RPATH ${rpath}
       INSTALL_RPATH_USE_LINK_PATH ON
       BUILD_WITH_INSTALL_RPATH ON)
+    if(DTRAIN_PACKAGE)
+      dtrain_package_rpath(${target} ${destination})
+    endif()
     install(TARGETS ${target}
       RUNTIME DESTINATION ${destination} LIBRARY DESTINATION ${destination})
   endif()

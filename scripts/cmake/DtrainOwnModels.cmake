@@ -71,6 +71,12 @@ function(dtrain_write_model_build file)
 endfunction()
 dtrain_write_model_build(${PROJECT_BINARY_DIR}/lib/dtrain/model_build.json
   include ${PROJECT_SOURCE_DIR})
+if(DTRAIN_PACKAGE) # LibTorch is somewhere else there, and the build tree is not
+  foreach(_list _torch _libraries)
+    list(TRANSFORM ${_list} REPLACE "^${LibTorch_PREFIX}/" "{torch}/")
+  endforeach()
+  set(_precompiled "")
+endif()
 dtrain_write_model_build(${PROJECT_BINARY_DIR}/installed/model_build.json
   include include/dtrain)
 

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Tests the parts of scripts/package and scripts/fetch_libtorch that need no build and no
+network. tests/package/run tests the packages."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+import zipfile
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+_LOADER = SourceFileLoader("package", str(SCRIPTS / "package"))
+package = importlib.util.module_from_spec(importlib.util.spec_from_loader("package", _LOADER))
+_LOADER.exec_module(package)
+
+
+class PackageTest(unittest.TestCase):
+    def setUp(self) -> None:
+        directory = tempfile.TemporaryDirectory(prefix="dtrain-package-")
+        self.addCleanup(directory.cleanup)
+        self.directory = Path(directory.name)
+
+    def wheel(self, content: bytes) -> Path:
+        file = self.directory / "dtrain.whl"
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.writestr("bin/dtrain", content)
+        return file
+
+    def test_refuses_a_wheel_that_needs_a_newer_c_library(self) -> None:
+        package.check_symbols(self.wheel(b"\x7fELF\0GLIBC_2.36\0GLIBC_2.2.5\0"))
+        with self.assertRaisesRegex(SystemExit, "bin/dtrain needs glibc 2.38, .* has 2.36"):
+            package.check_symbols(self.wheel(b"\x7fELF\0GLIBC_2.36\0GLIBC_2.38\0"))
+
+    def test_refuses_a_wheel_with_paths_of_the_checkout(self) -> None:
+        path = str(package.REPOSITORY).encode()
+        with self.assertRaisesRegex(SystemExit, "bin/dtrain names a directory of this checkout"):
+            package.check_paths(self.wheel(b"\x7fELF\0" + path + b"/build/lib\0"))
+
+    def test_refuses_a_wheel_without_a_library_that_it_needs(self) -> None:
+        library = self.directory / "libpart.so"
+        for name, links in (("libpart.so", []), ("libwhole.so", [library])):
+            subprocess.run(["cc", "-shared", "-Wl,--no-as-needed", "-o", self.directory / name,
+                            "-x", "c", "/dev/null", "-x", "none", *links, f"-Wl,-soname,{name}"],
+                           check=True)
+        file = self.directory / "dtrain.whl"
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.write(self.directory / "libwhole.so", "lib/libwhole.so")
+        with self.assertRaisesRegex(SystemExit, "lib/libwhole.so needs libpart.so, which is not"):
+            package.check_libraries(file)
+        with zipfile.ZipFile(file, "a") as archive:
+            archive.write(library, "lib/libpart.so")
+        package.check_libraries(file)
+
+    def test_takes_the_version_from_cmake(self) -> None:
+        self.assertIn(f"project(dtrain VERSION {package.version()} ",
+                      (SCRIPTS.parent / "CMakeLists.txt").read_text())
+
+    def test_refuses_an_unknown_package(self) -> None:
+        done = subprocess.run([SCRIPTS / "package", "rpm"], text=True, check=False,
+                              stderr=subprocess.PIPE)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("unknown package 'rpm'; known: wheel, tar, deb", done.stderr)
+
+    def fetch(self, *arguments: object, **environment: str) -> str:
+        done = subprocess.run([SCRIPTS / "fetch_libtorch", *arguments], text=True, check=False,
+                              stderr=subprocess.PIPE, env={**os.environ, **environment})
+        self.assertEqual(done.returncode, 2, done.stderr)
+        return done.stderr
+
+    def test_fetch_libtorch_explains_wrong_usage(self) -> None:
+        self.assertIn("is not an installation; name a directory", self.fetch())
+        self.assertIn("unknown option '--all'; usage:", self.fetch("--all"))
+        self.assertIn("unknown argument 'b'; usage:", self.fetch("a", "b"))
+        self.assertIn("DTRAIN_CUDA is 'yes'; set it to 0, 1 or auto",
+                      self.fetch(self.directory / "torch", DTRAIN_CUDA="yes"))
+        (self.directory / "file").touch()
+        self.assertIn("cannot write to", self.fetch(self.directory / "file" / "torch"))
+
+    def test_fetch_libtorch_names_missing_programs(self) -> None:
+        for name in ("bash", "readlink", "dirname"):
+            (self.directory / name).symlink_to(f"/usr/bin/{name}")
+        told = self.fetch(self.directory / "torch", PATH=str(self.directory))
+        self.assertIn("python3 is missing; install it (Debian: apt-get install python3)", told)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
