@@ -86,8 +86,12 @@ ModelBuild FromJson(const json& object, const fs::path& prefix) {
                    .link_flags = object.at("link_flags"),
                    .abi = Text(prefix / "include" / "dtrain" / "abi.h")};
   for (const std::string path : object.at("include")) {
+    const fs::path directory = Below(prefix, path);
+    // The compiler searches it already. Naming it would move it before the C++
+    // library, whose #include_next would then miss the C headers.
+    if (directory == "/usr/include") continue;
     build.flags.push_back("-isystem");
-    build.flags.push_back(Below(prefix, path).string());
+    build.flags.push_back(directory.string());
   }
   for (const std::string path : object.at("libraries")) {
     build.link_flags.push_back(Below(prefix, path).string());

@@ -293,7 +293,8 @@ TEST_F(ModelBuildTest, IsFoundAfterAMove) {
 TEST_F(ModelBuildTest, FindsThePathsOfAPackagesLibTorch) {
   Write("lib/dtrain/model_build.json",
         R"({"compiler": "/usr/bin/true", "flags": [],
-            "include": ["{torch}/include"], "precompiled": "",
+            "include": ["/usr/include", "{torch}/include"],
+            "precompiled": "",
             "link_flags": [], "libraries": ["{torch}/lib/libc10.so"]})");
   Write("lib/dtrain/libtorch", "lib/none\nlib/site/torch\n");
   EXPECT_THAT(Failure(), HasSubstr("LibTorch is not installed"));
