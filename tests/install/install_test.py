@@ -127,6 +127,19 @@ class Install(unittest.TestCase):
         self.assertTrue(config.exists())
         self.assert_completes(config, "--set", "searcher.max_length={batches: 5}")
 
+    def test_names_a_missing_libtorch_before_anything_is_recorded(self):
+        places = self.prefix / "lib/dtrain/libtorch"
+        places.write_text("lib/nowhere/torch\n")
+        self.addCleanup(places.unlink)
+        store = self.work / "refused"
+        done = subprocess.run([self.prefix / "bin" / "dtrain", "--store", store, "create",
+                               self.prefix / "share/dtrain/configs/digits.yaml"], cwd=self.work,
+                              env=self.environment, text=True, check=False, timeout=60,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("LibTorch is not installed", done.stderr)
+        self.assertFalse(store.exists())
+
     def test_has_manual_pages_and_completions(self):
         page = (self.prefix / "share/man/man1/dtrain-checkpoint-show.1").read_text()
         self.assertIn(".TH DTRAIN-CHECKPOINT-SHOW 1", page)
