@@ -99,7 +99,7 @@ void AddKey(const SortKey& key, const ExperimentRow& experiment,
     keys.push_back(
         {.field = best, .descending = !experiment.smaller_is_better});
   } else if (plain && name == "id") {
-    // As texts, 3.10 would come before 3.2.
+    // Sorted as text, 3.10 would come before 3.2.
     keys.push_back({.field = {.name = "number"}, .descending = key.descending});
   } else {
     keys.push_back(key);

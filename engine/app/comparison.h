@@ -63,8 +63,8 @@ struct TargetComparison {
 /// - effort: batches of all trials, slot hours, seconds;
 /// - best so far: the best value of the searcher's metric after 10, 25, 50 and
 ///   100 % of the batches of the search that trained least (searches only).
-/// Of an experiment only the trials of `selection` count: its best trial is the
-/// best of these, and its wall time, which is that of all, is left out.
+/// Only trials of `selection` are compared: the best trial of an experiment is
+/// the best of these. Its wall time covers all trials, so it is left out.
 /// Warns if the targets have different searcher's metrics. Throws
 /// Error(kNotFound) for an unknown target, or a metric that none of them has.
 TargetComparison CompareTargets(const Store& store,

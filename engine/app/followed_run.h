@@ -42,8 +42,8 @@ class FollowedRun {
 
   /// True if the last Poll saw the run settled, see SettledCheck.
   bool settled() const { return settled_; }
-  /// True if its experiment was deleted meanwhile; then `row` and `trials` are
-  /// those read last.
+  /// True if its experiment was deleted meanwhile; `row` and `trials` then keep
+  /// the values of the last successful read.
   bool deleted() const { return deleted_; }
   const ExperimentRow& row() const { return records_.experiment; }
   const std::vector<TrialRow>& trials() const { return records_.trials; }
