@@ -455,8 +455,7 @@ int Compare(const CompareOptions& options, const GlobalOptions& globals) {
   const std::size_t baseline = BaselineOf(store, options, targets);
   const TrialSelection selection(store, targets, options.filter,
                                  Clock::System().now());
-  for (const std::string& note : selection.notes())
-    Say(globals, "note: " + note);
+  SayNotes(selection, globals);
   if (!options.group.empty()) {
     return PrintGroups(options, store, targets, selection, globals);
   }

@@ -346,9 +346,7 @@ int Report(const ReportOptions& options, const GlobalOptions& globals) {
   for (const std::int64_t id : ids) targets.push_back({.experiment = id});
   const TrialSelection selection(store, targets, options.filter,
                                  Clock::System().now());
-  for (const std::string& note : selection.notes()) {
-    Say(globals, "note: " + note);
-  }
+  SayNotes(selection, globals);
   std::vector<Subject> subjects =
       ReadSubjects(store, ids, selection, options.redact);
   if (!options.html.empty()) {

@@ -8,6 +8,7 @@
 #include "engine/analysis/search_axes.h"
 #include "engine/app/experiment_fields.h"
 #include "engine/app/trial_fields.h"
+#include "engine/app/trial_selection.h"
 #include "engine/base/json.h"
 #include "engine/report/format.h"
 #include "engine/report/json_view.h"
@@ -51,6 +52,12 @@ void AddTrialFilter(CLI::App& app, std::string& filter) {
   AddOption(app, "--filter", filter,
             "Only trials that match EXPR, e.g. 'hp.lr < 0.1'")
       .TypeName("EXPR");
+}
+
+void SayNotes(const TrialSelection& selection, const GlobalOptions& globals) {
+  for (const std::string& note : selection.notes()) {
+    Say(globals, "note: " + note);
+  }
 }
 
 bool DrawsUtf8(const TableOptions& options, const GlobalOptions& globals) {

@@ -17,6 +17,7 @@ namespace dtrain {
 
 class ExperimentFields;
 class TrialFields;
+class TrialSelection;
 struct ExperimentRow;
 
 /// `--filter` and `--columns`.
@@ -33,6 +34,9 @@ void AddSelectionOptions(
 
 /// Adds --filter of a command that shows whole experiments.
 void AddTrialFilter(CLI::App& app, std::string& filter);
+
+/// Prints the notes of `selection` about --filter.
+void SayNotes(const TrialSelection& selection, const GlobalOptions& globals);
 
 /// True if spark() draws with block characters: in JSON and CSV, and on a
 /// terminal with UTF-8.

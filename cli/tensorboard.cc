@@ -33,11 +33,7 @@ ExportedCounts Export(const Store& store, const std::vector<std::int64_t>& ids,
   for (const std::int64_t id : ids) targets.push_back({.experiment = id});
   const TrialSelection selection(store, targets, options.filter,
                                  Clock::System().now());
-  if (notes) {
-    for (const std::string& note : selection.notes()) {
-      Say(globals, "note: " + note);
-    }
-  }
+  if (notes) SayNotes(selection, globals);
   ExportedCounts counts;
   for (const std::int64_t id : ids) {
     const ExportedCounts one = directory.Update(store, id, selection);
