@@ -2,7 +2,8 @@
 // events. Aliases are expanded as they occur, so a few lines could expand to a
 // tree of any size. Therefore each value is counted when it is added, an alias
 // with its whole value, and the limits stop the build. Scalars are typed here
-// by the rules of YAML 1.2; yaml-cpp follows those of 1.1.
+// by the rules of YAML 1.2; yaml-cpp follows those of 1.1. Merge keys (`<<`)
+// are of YAML 1.1, but common in experiment files.
 
 #include "engine/config/yaml_reader.h"
 
@@ -64,10 +65,13 @@ class YamlTreeBuilder : public YAML::EventHandler {
   struct Frame {
     Node node;
     YAML::anchor_t anchor = 0;
-    bool has_key = false;     // of a map: the value comes next
-    bool drop_value = false;  // the key was refused
-    Node::Entry pending;      // key whose value comes next
-    std::unordered_map<std::string, int> lines;  // of the keys so far
+    bool has_key = false;      // of a map: the value comes next
+    bool drop_value = false;   // the key was refused
+    bool is_merge = false;     // the key is `<<`
+    Node::Entry pending;       // key whose value comes next
+    std::vector<Node> merged;  // maps of `<<`, the one that prevails first
+    // Lines of the keys so far; "" for `<<`.
+    std::unordered_map<std::string, int> lines;
   };
   struct Size {
     std::size_t nodes = 0;
@@ -82,6 +86,8 @@ class YamlTreeBuilder : public YAML::EventHandler {
   void CloseFrame();
   void Accept(Node value, YAML::anchor_t anchor, bool plain);
   void AcceptKey(const Node& key, bool plain);
+  void AcceptMerge(Node value);
+  static void Merge(Frame& frame);
   Node TypedScalar(const std::string& tag, const std::string& value, Mark mark);
   bool Spend(const Size& size, Mark mark);
   std::string Path() const;
@@ -270,6 +276,7 @@ void YamlTreeBuilder::CloseFrame() {
   if (stopped_) return;
   Frame frame = std::move(frames_.back());
   frames_.pop_back();
+  Merge(frame);
   Accept(std::move(frame.node), frame.anchor, /*plain=*/false);
 }
 
@@ -294,10 +301,15 @@ void YamlTreeBuilder::Accept(Node value, YAML::anchor_t anchor, bool plain) {
     return;
   }
   frame.has_key = false;
+  const bool merge = std::exchange(frame.is_merge, false);
   if (std::exchange(frame.drop_value, false)) return;
   // Findings about a value below its key are placed at the key.
   if (value.is_null() || value.mark.line != frame.pending.mark.line) {
     value.mark = frame.pending.mark;
+  }
+  if (merge) {
+    AcceptMerge(std::move(value));
+    return;
   }
   frame.pending.value = std::move(value);
   frame.node.entries.push_back(std::move(frame.pending));
@@ -311,24 +323,53 @@ void YamlTreeBuilder::AcceptKey(const Node& key, bool plain) {
   }
   frame.has_key = true;
   frame.pending = {key.text, key.mark, {}};
+  frame.is_merge = plain && key.text == "<<";
   std::string problem;
   if (key.text.empty() || key.is_null()) {
     problem = "empty key; give it a name";
-  } else if (plain && key.text == "<<") {
-    problem = "merge keys are not supported; write the keys out";
   } else {
-    const auto [first, fresh] = frame.lines.emplace(key.text, key.mark.line);
+    const auto [first, fresh] =
+        frame.lines.emplace(frame.is_merge ? "" : key.text, key.mark.line);
     if (!fresh) {
       problem = "duplicate key";
       if (first->second > 0) {
         problem += ", first on line " + std::to_string(first->second);
       }
-      problem += "; remove one of them";
+      problem += frame.is_merge ? "; write one list, <<: [*a, *b]"
+                                : "; remove one of them";
     }
   }
   if (problem.empty()) return;
   findings_.Error(key.mark, Path(), problem);
   frame.drop_value = true;
+}
+
+void YamlTreeBuilder::AcceptMerge(Node value) {
+  std::vector<Node> maps;
+  if (value.is_list()) {
+    maps = std::move(value.items);
+  } else {
+    maps.push_back(std::move(value));
+  }
+  for (Node& map : maps) {
+    if (!map.is_map()) {
+      findings_.Error(map.mark, JoinPath(Path(), "<<"),
+                      "expected a map or a list of maps, got " + Describe(map) +
+                          "; merge one by its alias, <<: *name");
+      return;
+    }
+    frames_.back().merged.push_back(std::move(map));
+  }
+}
+
+// Adds the keys of merged maps that the map does not have itself.
+void YamlTreeBuilder::Merge(Frame& frame) {
+  for (Node& map : frame.merged) {
+    for (Node::Entry& entry : map.entries) {
+      if (!frame.lines.emplace(entry.key, entry.mark.line).second) continue;
+      frame.node.entries.push_back(std::move(entry));
+    }
+  }
 }
 
 bool YamlTreeBuilder::Spend(const Size& size, Mark mark) {

@@ -82,8 +82,26 @@ INSTANTIATE_TEST_SUITE_P(
                   "name", "duplicate key"},
         BadConfig{"CyclicAlias", kValid + "data: &a {b: [1, *a]}\n", 3, 18,
                   "data.b[1]", "inside its own value"},
-        BadConfig{"MergeKey", kValid + "data:\n  <<: {a: 1}\n", 4, 3, "data.<<",
-                  "merge keys"},
+        BadConfig{"MergedText", kValid + "data:\n  <<: abc\n", 4, 7, "data.<<",
+                  "expected a map or a list of maps, got the string 'abc'"},
+        BadConfig{"MergedNull", kValid + "data: {a: 1, <<: }\n", 3, 14,
+                  "data.<<", "expected a map or a list of maps, got nothing"},
+        BadConfig{"MergedListOfTexts", kValid + "data:\n  <<: [{a: 1}, b]\n", 4,
+                  16, "data.<<", "got the string 'b'"},
+        BadConfig{"MergedListInList", kValid + "data:\n  <<: [[{a: 1}]]\n", 4,
+                  8, "data.<<", "got a list"},
+        BadConfig{"TwoMergeKeys",
+                  kValid + "data:\n  <<: {a: 1}\n  <<: {b: 1}\n", 5, 3,
+                  "data.<<", "duplicate key, first on line 4; write one list"},
+        BadConfig{"CyclicMerge", kValid + "data: &a {b: 1, <<: *a}\n", 3, 21,
+                  "data.<<", "inside its own value"},
+        BadConfig{"UnknownKeyMerged",
+                  kValid + "data: {x: &a {lr: 1}}\nresources: {<<: *a}\n", 3,
+                  15, "resources.lr", "unknown key"},
+        BadConfig{"WrongValueMerged",
+                  kValid + "data: {x: &a {max_slots: many}}\n"
+                           "resources: {<<: *a}\n",
+                  3, 26, "resources.max_slots", "expected an integer"},
         BadConfig{"PythonTag",
                   kValid + "data: {a: !!python/name:os.system x}\n", 3, 11,
                   "data.a", "!!python/name:os.system"},
@@ -190,6 +208,59 @@ TEST_F(YamlReaderTest, ExpandsAliases) {
   ASSERT_TRUE(root);
   EXPECT_EQ(ToJson(*root),
             nlohmann::json::parse(R"({"a": {"b": 1}, "c": {"b": 1}})"));
+}
+
+TEST_F(YamlReaderTest, PrefersKeysOfTheMapToMergedKeys) {
+  const auto root = ReadYaml(
+      "a: &a {x: 1, y: {p: 1, q: 1}}\n"
+      "before: {x: 2, <<: *a}\n"
+      "after: {<<: *a, y: {p: 2}}\n",
+      {}, findings_);
+
+  ASSERT_TRUE(root);
+  EXPECT_EQ(findings_.errors(), 0);
+  EXPECT_EQ(ToJson(*root->Find("before")),
+            nlohmann::json::parse(R"({"x": 2, "y": {"p": 1, "q": 1}})"));
+  EXPECT_EQ(ToJson(*root->Find("after")),
+            nlohmann::json::parse(R"({"x": 1, "y": {"p": 2}})"));
+}
+
+TEST_F(YamlReaderTest, PrefersTheEarlierOfMergedMaps) {
+  const auto root = ReadYaml(
+      "a: &a {x: 1, y: 1}\n"
+      "b: &b {y: 2, z: 2}\n"
+      "c: &c {<<: [*a, *b], w: 3}\n"
+      "d:\n"
+      "  - {<<: [*b, *a]}\n"
+      "  - {<<: *c, x: 4}\n",
+      {}, findings_);
+
+  ASSERT_TRUE(root);
+  EXPECT_EQ(findings_.errors(), 0);
+  EXPECT_EQ(ToJson(*root->Find("c")),
+            nlohmann::json::parse(R"({"x": 1, "y": 1, "z": 2, "w": 3})"));
+  EXPECT_EQ(ToJson(*root->Find("d")),
+            nlohmann::json::parse(R"([{"x": 1, "y": 2, "z": 2},
+                                      {"x": 4, "y": 1, "z": 2, "w": 3}])"));
+}
+
+TEST_F(YamlReaderTest, TakesAQuotedMergeKeyAsAKey) {
+  const auto root = ReadYaml("a: {\"<<\": 1, <<: {b: 2}}\n", {}, findings_);
+
+  ASSERT_TRUE(root);
+  EXPECT_EQ(findings_.errors(), 0);
+  EXPECT_EQ(ToJson(*root->Find("a")),
+            nlohmann::json::parse(R"({"<<": 1, "b": 2})"));
+}
+
+TEST_F(YamlReaderTest, LimitsMergedMaps) {
+  std::string text = "a0: &a0 {k: [" + Repeated("x, ", 1000) + "]}\n";
+  for (int i = 1; i < 200; ++i) {
+    const std::string n = std::to_string(i);
+    text += "a" + n + ": &a" + n + " {<<: *a" + std::to_string(i - 1) + "}\n";
+  }
+
+  EXPECT_THAT(ErrorOf(text), testing::HasSubstr("more than 100000"));
 }
 
 TEST_F(YamlReaderTest, GivesValuesBelowTheirKeyThePlaceOfTheKey) {
