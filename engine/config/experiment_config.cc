@@ -218,6 +218,7 @@ class EffectiveReader {
   nlohmann::json ReadKey(const KeySpec& key, const Node* section);
   nlohmann::json ReadGiven(const KeySpec& key, const Node& node);
   nlohmann::json ReadGivenSection(const KeySpec& key, const Node& node);
+  Node WithoutRemote(const Node& node, std::span<const std::string_view> keys);
   void CheckNames(const Node& node, std::string_view section);
   bool Applies(const KeySpec& key) const;
   void Refuse(const KeySpec& key, Mark mark);
@@ -265,14 +266,27 @@ std::string PathElsewhere(const Node& root, const std::string& name) {
   return "";
 }
 
-// True for storage that is not a directory of this machine. It is reported
-// once, and its other keys are not read.
-bool IsRemoteStorage(const KeySpec& key, const Node& node) {
-  if (key.path != "checkpoint_storage") return false;
+// Returns the keys that Determined has for a type of storage that is not a
+// directory of this machine, or nothing for another type or section.
+std::vector<std::string_view> RemoteKeys(const KeySpec& key, const Node& node) {
+  struct Remote {
+    std::string_view type;
+    std::vector<std::string_view> keys;
+  };
+  static const std::vector<Remote> kRemote = {
+      {"azure",
+       {"container", "connection_string", "account_url", "credential"}},
+      {"gcs", {"bucket", "prefix"}},
+      {"hdfs", {"hdfs_url", "hdfs_path", "user"}},
+      {"s3", {"bucket", "access_key", "secret_key", "endpoint_url", "prefix"}},
+  };
   const Node* type = node.Find("type");
-  if (type == nullptr || !type->is_string()) return false;
-  const std::vector<std::string> remote = {"azure", "gcs", "hdfs", "s3"};
-  return std::find(remote.begin(), remote.end(), type->text) != remote.end();
+  if (key.path != "checkpoint_storage" || type == nullptr) return {};
+  if (!type->is_string()) return {};
+  for (const Remote& remote : kRemote) {
+    if (remote.type == type->text) return remote.keys;
+  }
+  return {};
 }
 
 EffectiveReader::EffectiveReader(const Node& root, Findings& findings)
@@ -338,17 +352,43 @@ nlohmann::json EffectiveReader::ReadGivenSection(const KeySpec& key,
                                                  const Node& node) {
   if (!node.is_map()) {
     ReportType(node, std::string(key.path), "a map", findings_);
-  } else if (IsRemoteStorage(key, node)) {
-    const Node& type = *node.Find("type");
-    findings_.Error(type.mark, JoinPath(key.path, "type"),
-                    type.text +
-                        " is not supported; remove it to keep checkpoints in "
-                        "the store");
+  } else if (const auto keys = RemoteKeys(key, node); !keys.empty()) {
+    const Node local = WithoutRemote(node, keys);
+    return ReadSection(&local, key.path);
   } else {
     return ReadSection(&node, key.path);
   }
   if (key.type == KeyType::kOptionalSection) return nullptr;
   return ReadSection(nullptr, key.path);
+}
+
+// Returns a section for remote storage as one for a local directory, and says
+// where the checkpoints will be.
+Node EffectiveReader::WithoutRemote(const Node& node,
+                                    std::span<const std::string_view> keys) {
+  const auto has = [&](std::string_view name) {
+    const Node* value = node.Find(name);
+    return value != nullptr && !value->is_null();
+  };
+  const Node& type = *node.Find("type");
+  std::string place =
+      "in the store, below experiments/ID/trials; for another directory set "
+      "checkpoint_storage.path, without the type";
+  for (const auto* name :
+       {"path", "host_path", "container_path", "checkpoint_path"}) {
+    if (has(name)) place = std::string("in the directory of ") + name;
+  }
+  findings_.Note(type.mark, "checkpoint_storage.type",
+                 type.text +
+                     " is not supported; checkpoints are written to "
+                     "this machine, " +
+                     place);
+  Node local = node;
+  std::erase_if(local.entries, [&](const Node::Entry& entry) {
+    return entry.key == "type" ||
+           std::ranges::find(keys, entry.key) != keys.end();
+  });
+  return local;
 }
 
 void EffectiveReader::CheckNames(const Node& node, std::string_view section) {

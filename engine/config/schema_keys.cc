@@ -242,7 +242,8 @@ constexpr KeySpec kExperimentKeys[] = {
      .doc = "Where checkpoints are stored, and which are kept."},
     {.path = "checkpoint_storage.type",
      .type = kWord,
-     .doc = "Both mean a directory. s3, gcs, azure and hdfs are refused.",
+     .doc = "Both mean a directory. In place of s3, gcs, azure and hdfs, "
+            "checkpoints are written to this machine, with a note.",
      .words = "directory shared_fs"},
     {.path = "checkpoint_storage.path",
      .type = kText,

@@ -240,9 +240,9 @@ std::vector<Refusal> Refusals() {
        {{"checkpoint_storage", "kept"}},
        "checkpoint_storage: expected a map, got the string 'kept'"},
       {"checkpoint_storage.type",
-       {{"checkpoint_storage.type", "s3"}},
-       "checkpoint_storage.type: s3 is not supported; remove it to keep "
-       "checkpoints in the store"},
+       {{"checkpoint_storage.type", "nfs"}},
+       "checkpoint_storage.type: expected one of directory, shared_fs, got the "
+       "string 'nfs'"},
       {"checkpoint_storage.container_path",
        {{"checkpoint_storage.path", "kept"},
         {"checkpoint_storage.container_path", "kept"}},

@@ -113,13 +113,17 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     RemoteStorage, BadKeyTest,
     testing::Values(
-        BadConfig{"S3",
-                  kValid + "checkpoint_storage:\n  type: s3\n  bucket: b\n", 4,
-                  9, "checkpoint_storage.type", "s3 is not supported"},
-        BadConfig{"Gcs", kValid + "checkpoint_storage: {type: gcs}\n", 3, 28,
-                  "checkpoint_storage.type", "gcs is not supported"},
-        BadConfig{"Azure", kValid + "checkpoint_storage: {type: azure}\n", 3,
-                  28, "checkpoint_storage.type", "azure is not supported"},
+        BadConfig{"MistypedKey",
+                  kValid + "checkpoint_storage: {type: s3, bukket: b}\n", 3, 32,
+                  "checkpoint_storage.bukket", "unknown key"},
+        BadConfig{"KeyOfAnotherType",
+                  kValid + "checkpoint_storage: {type: gcs, secret_key: b}\n",
+                  3, 33, "checkpoint_storage.secret_key", "unknown key"},
+        BadConfig{"WrongCount",
+                  kValid + "checkpoint_storage: {type: azure, "
+                           "save_trial_best: x}\n",
+                  3, 52, "checkpoint_storage.save_trial_best",
+                  "expected an integer"},
         BadConfig{"Other", kValid + "checkpoint_storage: {type: nfs}\n", 3, 28,
                   "checkpoint_storage.type", "directory, shared_fs"}),
     CaseName);
@@ -205,6 +209,40 @@ TEST_F(EffectiveReaderTest, NotesAndOmitsIgnoredKeys) {
   EXPECT_EQ(notes[1].key, "environment.image");
   EXPECT_EQ(notes[2].key, "resources.priority");
   EXPECT_EQ(Effective(text), Effective(kValid));
+}
+
+TEST_F(EffectiveReaderTest, ReplacesRemoteStorageByTheStore) {
+  const std::string s3 =
+      "checkpoint_storage:\n  type: s3\n  bucket: b\n  access_key: secret1\n"
+      "  secret_key: secret2\n  prefix: p\n  save_trial_best: 3\n";
+  const Diagnostics notes = FindingsOf(kValid + s3, Severity::kNote);
+
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_EQ(notes[0].line, 4);
+  EXPECT_EQ(notes[0].key, "checkpoint_storage.type");
+  EXPECT_THAT(notes[0].message,
+              testing::HasSubstr("s3 is not supported; checkpoints are written "
+                                 "to this machine, in the store"));
+  EXPECT_EQ(Effective(kValid + s3),
+            Effective(kValid + "checkpoint_storage: {save_trial_best: 3}\n"));
+  for (const char* other : {"gcs, bucket: b", "azure, container: c",
+                            "hdfs, hdfs_url: u, hdfs_path: /p, user: u"}) {
+    const std::string text =
+        kValid + "checkpoint_storage: {type: " + other + "}\n";
+    EXPECT_EQ(Effective(text), Effective(kValid)) << other;
+    EXPECT_EQ(FindingsOf(text, Severity::kNote).size(), 1u) << other;
+  }
+}
+
+TEST_F(EffectiveReaderTest, KeepsTheDirectoryGivenWithRemoteStorage) {
+  const std::string text =
+      kValid + "checkpoint_storage: {type: s3, bucket: b, host_path: /kept}\n";
+  const Diagnostics notes = FindingsOf(text, Severity::kNote);
+
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_THAT(notes[0].message,
+              testing::HasSubstr("in the directory of host_path"));
+  EXPECT_EQ(Effective(text)["checkpoint_storage"]["path"], "/kept");
 }
 
 TEST_F(EffectiveReaderTest, TakesAnyLabelAsAName) {
