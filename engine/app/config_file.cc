@@ -86,6 +86,12 @@ std::function<std::vector<HparamRule>(const std::string&)> RulesIn(
   };
 }
 
+// True for a note that PrintDiagnostics may count instead of printing it. A key
+// of an override was just typed, so its note is always printed.
+bool IsIgnoredInFile(const Diagnostic& diagnostic) {
+  return diagnostic.is_ignored_key && diagnostic.line > 0;
+}
+
 }  // namespace
 
 std::string ReadConfigFile(const std::string& path) {
@@ -153,9 +159,19 @@ std::string QuotedForYaml(const std::string& text) {
 
 void PrintDiagnostics(const Diagnostics& diagnostics,
                       const GlobalOptions& globals) {
+  const auto ignored = std::ranges::count_if(diagnostics, IsIgnoredInFile);
+  const bool summarize = ignored > 1 && !globals.verbose;
+  if (summarize && !globals.quiet) {
+    const auto first = std::ranges::find_if(diagnostics, IsIgnoredInFile);
+    WriteNotice(globals, EscapeForTerminal(first->file) +
+                             ": note: " + std::to_string(ignored) +
+                             " keys of Determined have no effect here; -v "
+                             "shows them\n");
+  }
   for (const Diagnostic& diagnostic : diagnostics) {
     const bool note = diagnostic.severity == Severity::kNote;
     if (note && globals.quiet) continue;
+    if (summarize && IsIgnoredInFile(diagnostic)) continue;
     WriteNotice(globals, EscapeForTerminal(diagnostic.ToString()) + "\n");
   }
 }

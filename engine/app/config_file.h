@@ -48,7 +48,7 @@ std::filesystem::path DirectoryOf(const std::string& path);
 std::string QuotedForYaml(const std::string& text);
 
 /// Prints every finding as a line on stderr, escaped; no notes if `globals` is
-/// quiet.
+/// quiet. Unless it is verbose, several ignored keys of the file are one line.
 void PrintDiagnostics(const Diagnostics& diagnostics,
                       const GlobalOptions& globals);
 

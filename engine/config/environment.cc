@@ -149,7 +149,7 @@ std::optional<nlohmann::json> ReadEnvironment(const Node& node,
                      "write a list such as [NAME=value]");
     } else if (device == "rocm") {
       ReadNames(entry.value, place, /*nested=*/true, findings);
-      findings.Note(entry.mark, place, "ignored: AMD GPUs are not used");
+      findings.Ignored(entry.mark, place, "AMD GPUs are not used");
     } else if (names.contains(device)) {
       findings.Error(entry.mark, place,
                      "means the same as " +

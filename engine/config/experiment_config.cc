@@ -400,7 +400,7 @@ void EffectiveReader::CheckNames(const Node& node, std::string_view section) {
       findings_.UnknownKey(entry.mark, path, entry.key, KeyNames(section),
                            PathElsewhere(root_, entry.key));
     } else if (key->ignored()) {
-      findings_.Note(entry.mark, path, "ignored: " + std::string(key->doc));
+      findings_.Ignored(entry.mark, path, key->doc);
     } else if (!Applies(*key) && !entry.value.is_null()) {
       findings_.Error(entry.mark, path,
                       "only applies to " + Join(SearchersOf(*key), ", ") +

@@ -77,6 +77,11 @@ void Findings::Note(Mark mark, std::string key, std::string message) {
   Add(Severity::kNote, mark, std::move(key), std::move(message));
 }
 
+void Findings::Ignored(Mark mark, std::string key, std::string_view why) {
+  Add(Severity::kNote, mark, std::move(key), "ignored: " + std::string(why));
+  found_.back().second.is_ignored_key = true;
+}
+
 void Findings::NotYet(Mark mark, std::string key, std::string message) {
   Add(Severity::kNotYet, mark, std::move(key), std::move(message));
 }

@@ -29,7 +29,8 @@ struct Diagnostic {
   int line = 0;      // from 1; 0: the whole file, or an override
   int column = 0;    // from 1, in bytes
   std::string key;   // dotted path, "searcher.max_length.epochs"; may be empty
-  std::string message;  // lowercase: what; what to do
+  std::string message;          // lowercase: what; what to do
+  bool is_ignored_key = false;  // a note about a key without effect here
 
   /// Returns `file:line:col: key: message`, with "warning: ", "note: " or
   /// "not yet: " before the message unless it is an error. Escaped for
@@ -53,6 +54,9 @@ class Findings {
   void Error(Mark mark, std::string key, std::string message);
   void Warning(Mark mark, std::string key, std::string message);
   void Note(Mark mark, std::string key, std::string message);
+  /// Adds a note about a key of Determined that has no effect here; `why` says
+  /// what is done instead.
+  void Ignored(Mark mark, std::string key, std::string_view why);
   void NotYet(Mark mark, std::string key, std::string message);
 
   /// Reports an unknown key. Suggests `elsewhere`, the path of a key of that

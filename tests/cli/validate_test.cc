@@ -130,6 +130,42 @@ TEST_F(ValidateTest, TakesTheConfigurationOfTheTutorial) {
   EXPECT_EQ(Validate({"const.yaml", "--here"}).code, 2);
 }
 
+TEST_F(ValidateTest, CountsIgnoredKeysInOneNote) {
+  dtrain_.Write("f.yaml", std::string(kDigitsYaml) +
+                              "project: p\n"
+                              "workspace: w\n"
+                              "resources: {shm_size: 1}\n"
+                              "checkpoint_storage: {type: s3, bucket: b}\n");
+  const std::string count =
+      "f.yaml: note: 3 keys of Determined have no effect here; -v shows them\n";
+  const std::string each = "f.yaml:6:1: project: note: ignored: ";
+  const std::string storage =
+      "f.yaml:9:28: checkpoint_storage.type: note: s3 is not supported; ";
+
+  const CliResult brief = Validate({"f.yaml", "--keys"});
+  EXPECT_EQ(brief.code, 0) << brief.err;
+  EXPECT_THAT(brief.err, AllOf(HasSubstr(count), HasSubstr(storage),
+                               Not(HasSubstr(each))));
+  const CliResult verbose = Validate({"f.yaml", "--keys", "-v"});
+  EXPECT_THAT(verbose.err,
+              AllOf(Not(HasSubstr(count)), HasSubstr(storage), HasSubstr(each),
+                    HasSubstr("resources.shm_size: note: ")));
+  EXPECT_THAT(Validate({"f.yaml", "--keys", "-q"}).err,
+              Not(HasSubstr("note: ")));
+  const CliResult json = Validate({"f.yaml", "--keys", "--json"});
+  EXPECT_EQ(json.Json()["diagnostics"].size(), 4u);
+}
+
+TEST_F(ValidateTest, ShowsASingleIgnoredKeyAndThoseOfOverrides) {
+  dtrain_.Write("f.yaml", std::string(kDigitsYaml) + "project: p\n");
+  const CliResult result =
+      Validate({"f.yaml", "--keys", "--set", "workspace=w"});
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("f.yaml:6:1: project: note: ignored: "),
+                    HasSubstr("--set workspace: workspace: note: ignored: "),
+                    Not(HasSubstr("no effect here"))));
+}
+
 TEST_F(ValidateTest, RefusesAScriptOutsideTheContext) {
   dtrain_.Write("f.yaml", kScript);
   ExpectBothRefuse({"f.yaml"}, "no script 'train.sh'");

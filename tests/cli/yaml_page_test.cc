@@ -356,8 +356,12 @@ TEST_F(YamlPageTest, IgnoredKeysGiveOneNoteEachAndNothingElse) {
   PageRun run;
   const CliResult result = run.Create(settings, "validate $until 1\n");
   EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("page/page.yaml: note: " +
+                                    std::to_string(notes.size()) + " keys"));
+  const CliResult each =
+      run.Run({"validate", "page/page.yaml", "--keys", "-v"});
   std::vector<std::string> told;
-  for (const std::string& line : Split(result.err, '\n')) {
+  for (const std::string& line : Split(each.err, '\n')) {
     if (line.find(": note: ") != line.npos) told.push_back(line);
   }
   EXPECT_THAT(told, UnorderedElementsAreArray(notes));
