@@ -137,9 +137,11 @@ void CheckEntrypoint(const nlohmann::json& entrypoint, Mark mark,
   if (!options.python_model.empty() && name.starts_with("model_def:")) {
     const std::string advice =
         options.python_model +
-        " is Python, but models are written in C++; run it as a program, "
-        "entrypoint: python3 train.py (docs/protocol.md), or write a "
-        "model_def.cpp ('dtrain init', docs/models.md)";
+        " is Python, but models named like this are written in C++; run a "
+        "script, entrypoint: python3 train.py, with 'import dtrain', or with "
+        "'from dtrain import core' if it uses Determined's Core API "
+        "(docs/python.md); or write a model_def.cpp ('dtrain init', "
+        "docs/models.md)";
     if (options.refuse_unknown_entrypoint) {
       findings.Error(mark, std::string(kPath), advice);
     } else {

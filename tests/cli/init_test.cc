@@ -136,8 +136,9 @@ TEST_F(InitTest, ExplainsWhatToDoWithAPythonModel) {
     EXPECT_THAT(result.err,
                 AllOf(HasSubstr("theirs/const.yaml:1:13: entrypoint: "),
                       HasSubstr("theirs/model_def.py is Python"),
+                      HasSubstr("'import dtrain'"),
                       HasSubstr("entrypoint: python3 train.py"),
-                      HasSubstr("'dtrain init'")));
+                      HasSubstr("docs/python.md"), HasSubstr("'dtrain init'")));
   }
   EXPECT_FALSE(fs::exists(dtrain_.store()));
 }
