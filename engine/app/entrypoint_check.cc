@@ -27,6 +27,7 @@
 #include "engine/app/notices.h"
 #include "engine/app/record_experiment.h"
 #include "engine/base/error.h"
+#include "engine/base/placeholders.h"
 #include "engine/base/text.h"
 #include "engine/config/experiment_config.h"
 #include "engine/data/data_directory.h"
@@ -89,6 +90,26 @@ std::string ScriptOf(const std::vector<std::string>& words) {
   return "";
 }
 
+// Returns the words of a command, nothing for a model. Words with placeholders,
+// whose values only a trial has, are left out with all that follow them.
+std::optional<std::vector<std::string>> FixedWords(
+    const ExperimentConfig& config) {
+  const auto* words = std::get_if<std::vector<std::string>>(&config.entrypoint);
+  if (words == nullptr) return std::nullopt;
+  if (!config.placeholders) return *words;
+  std::vector<std::string> fixed;
+  for (const std::string& word : *words) {
+    bool filled = false;
+    std::string text = FillTemplate(word, [&](const std::string&) {
+      filled = true;
+      return std::string();
+    });
+    if (filled) break;
+    fixed.push_back(std::move(text));
+  }
+  return fixed;
+}
+
 // True if the word is a path within the context.
 bool IsInContext(const std::string& word) {
   return !word.starts_with('/') && word.find('/') != std::string::npos;
@@ -96,8 +117,8 @@ bool IsInContext(const std::string& word) {
 
 std::optional<std::string> ProgramProblem(const ExperimentConfig& config,
                                           const fs::path& context) {
-  const auto* words = std::get_if<std::vector<std::string>>(&config.entrypoint);
-  if (words == nullptr) return std::nullopt;
+  const auto words = FixedWords(config);
+  if (!words) return std::nullopt;
   try {
     FindProgram(words->front(), context,
                 VariablesOfTrials(config)("PATH").value_or(""));
@@ -112,8 +133,8 @@ std::optional<std::string> ProgramProblem(const ExperimentConfig& config,
 std::optional<std::string> ScriptProblem(const ExperimentConfig& config,
                                          const fs::path& context,
                                          bool outside) {
-  const auto* words = std::get_if<std::vector<std::string>>(&config.entrypoint);
-  if (words == nullptr) return std::nullopt;
+  const auto words = FixedWords(config);
+  if (!words) return std::nullopt;
   if (!outside && IsInContext(words->front())) {
     if (auto problem = ProgramProblem(config, context)) return problem;
   }
@@ -131,8 +152,8 @@ std::optional<std::string> ScriptProblem(const ExperimentConfig& config,
 // Trials run from a copy of the context.
 std::optional<std::string> StoredScriptProblem(const ExperimentConfig& config,
                                                const ContextList& stored) {
-  const auto* words = std::get_if<std::vector<std::string>>(&config.entrypoint);
-  if (words == nullptr) return std::nullopt;
+  const auto words = FixedWords(config);
+  if (!words) return std::nullopt;
   std::vector<std::string> paths = {ScriptOf(*words)};
   if (IsInContext(words->front())) paths.push_back(words->front());
   for (const std::string& path : paths) {
@@ -243,8 +264,8 @@ Diagnostics CheckAsCreateDoes(const std::string& file, ExperimentConfig config,
   if (found.empty()) {
     add(error, "entrypoint", OwnTrialProblem(config, context));
   }
-  const auto* words = std::get_if<std::vector<std::string>>(&config.entrypoint);
-  if (words != nullptr && !IsInContext(words->front())) {
+  const auto words = FixedWords(config);
+  if (words && !IsInContext(words->front())) {
     add(here, "entrypoint", ProgramProblem(config, context));
   }
   add(here, "entrypoint", ScriptProblem(config, context, /*outside=*/true));

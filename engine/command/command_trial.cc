@@ -178,8 +178,9 @@ void CommandTrial::Start() {
               .dump(2, ' ', false, nlohmann::json::error_handler_t::replace) +
           "\n");
   const char* path = std::getenv("PATH");
-  ProgramStart start{.words = spec_.command,
-                     .file = FindProgram(spec_.command.front(), spec_.context,
+  const std::vector<std::string> words = ProgramWords(spec_, until_, paths);
+  ProgramStart start{.words = words,
+                     .file = FindProgram(words.front(), spec_.context,
                                          path == nullptr ? "" : path),
                      .directory = spec_.context,
                      .environment = ProgramVariables(spec_, until_, paths)};

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "engine/base/error.h"
+#include "engine/base/placeholders.h"
 #include "engine/base/text.h"
 #include "engine/checkpoint/checkpoint_files.h"
 #include "engine/os/files.h"
@@ -244,7 +245,51 @@ void AddHparams(const std::string& prefix, const json& hparams,
   }
 }
 
+// Returns the hyperparameter with the dotted path; null if there is none. A
+// name may have points itself.
+const json* FindHparam(const json& hparams, const std::string& path) {
+  if (!hparams.is_object()) return nullptr;
+  if (const auto found = hparams.find(path); found != hparams.end()) {
+    return &*found;
+  }
+  for (std::size_t dot = path.find('.'); dot != path.npos;
+       dot = path.find('.', dot + 1)) {
+    const auto outer = hparams.find(path.substr(0, dot));
+    if (outer == hparams.end()) continue;
+    if (const json* one = FindHparam(*outer, path.substr(dot + 1))) return one;
+  }
+  return nullptr;
+}
+
+std::string PlaceholderValue(const std::string& name, const TrialSpec& spec,
+                             Length until, const ProgramPaths& paths) {
+  if (const json* value = FindHparam(spec.hparams, name)) return TextOf(*value);
+  if (name == "length") return std::to_string(until.count);
+  if (name == "checkpoint") return paths.checkpoint.string();
+  if (name == "directory") return spec.context;
+  if (name == "seed") return std::to_string(spec.seed);
+  if (name == "trial") return ToString(spec.id);
+  throw Error(ErrorKind::kFailed, "the trial has no hyperparameter '" + name +
+                                      "' for {" + name + "} in its command");
+}
+
 }  // namespace
+
+std::vector<std::string> ProgramWords(const TrialSpec& spec, Length until,
+                                      const ProgramPaths& paths) {
+  if (!spec.placeholders) return spec.command;
+  std::vector<std::string> words;
+  for (const std::string& word : spec.command) {
+    words.push_back(FillTemplate(word, [&](const std::string& name) {
+      return PlaceholderValue(name, spec, until, paths);
+    }));
+    if (words.back().find('\0') == std::string::npos) continue;
+    throw Error(ErrorKind::kFailed,
+                "a value for '" + word +
+                    "' has a zero byte, which no argument can have");
+  }
+  return words;
+}
 
 nlohmann::json LengthToJson(Length length) {
   return {{std::string(UnitName(length.unit)), length.count}};

@@ -136,6 +136,13 @@ nlohmann::json LengthToJson(Length length);
 nlohmann::json DescribeTrial(const TrialSpec& spec, Length until,
                              const ProgramPaths& paths);
 
+/// Returns the program and its arguments, with values in place of placeholders:
+/// of a hyperparameter, which its dotted path names and which takes precedence,
+/// or `{length}`, `{checkpoint}` (empty if there is none), `{directory}` (the
+/// working directory), `{seed}` and `{trial}`. Lists and maps are JSON.
+std::vector<std::string> ProgramWords(const TrialSpec& spec, Length until,
+                                      const ProgramPaths& paths);
+
 /// Returns the variables to add to the program's environment. A hyperparameter
 /// that is a number, string or Boolean becomes DTRAIN_HPARAM_name, a
 /// nested one DTRAIN_HPARAM_outer_name; characters that a variable's name

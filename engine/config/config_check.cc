@@ -247,7 +247,9 @@ void CheckBatchOfRanks(const Node& root, const Json& effective,
                        Findings& findings) {
   const Json& per_trial = effective.at("resources").at("slots_per_trial");
   const Json& hparams = effective.at("hyperparameters");
-  if (effective.at("entrypoint").is_array() || !hparams.is_object()) return;
+  if (IsCommandEntrypoint(effective.at("entrypoint")) || !hparams.is_object()) {
+    return;
+  }
   if (!per_trial.is_number_integer() || per_trial <= 1) return;
   Json sizes = hparams.value("global_batch_size", Json());
   if (sizes.is_object()) {
@@ -362,7 +364,7 @@ void CheckDirection(const Node& root, const Json& searcher,
 // Returns why a length is required; "" if a program may decide it.
 std::string WhyLengthIsNeeded(const Json& effective) {
   const Json& method = effective.at("searcher").at("name");
-  if (!effective.at("entrypoint").is_array()) {
+  if (!IsCommandEntrypoint(effective.at("entrypoint"))) {
     return "required but missing; add it, such as {epochs: 10}";
   }
   if (method != "async_halving" && method != "adaptive_asha") return "";
@@ -517,6 +519,7 @@ void CheckConfig(const Node& root, const ReadOptions& options,
                  nlohmann::json& effective, Findings& findings) {
   CheckEntrypoint(effective.at("entrypoint"), MarkOf(root, "entrypoint"),
                   options, findings);
+  SettlePlaceholders(root, options, effective, findings);
   const Json& searcher = effective.at("searcher");
   if (IsGiven(root, "searcher")) CheckSearcher(root, effective, findings);
   CheckHyperparameters(root, searcher, findings);
@@ -526,7 +529,7 @@ void CheckConfig(const Node& root, const ReadOptions& options,
   CheckOptimizations(root, effective.at("optimizations"), findings);
   CheckUpdateOfRanks(root, effective, findings);
   CheckBatchOfRanks(root, effective, findings);
-  if (effective.at("entrypoint").is_array()) {
+  if (IsCommandEntrypoint(effective.at("entrypoint"))) {
     CheckCommandKeys(root, effective, findings);
   }
   SettleEarlyStopping(effective.at("searcher"), effective["early_stopping"]);

@@ -3,14 +3,24 @@
 // a shell, but nothing is expanded; characters that only a shell would
 // interpret are refused, because they would otherwise reach the program
 // unchanged.
+//
+// In a string, braces are placeholders. Lists took braces literally before
+// there were placeholders, so there a brace is literal unless it encloses a
+// known name. Stored experiments of that time have lists, too, and these must
+// stay as they are: in an effective configuration, a list is always literal,
+// and a command with placeholders is a map.
 
 #include "engine/config/entrypoint.h"
 
 #include <algorithm>
+#include <functional>
 #include <string_view>
+#include <variant>
 #include <vector>
 
+#include "engine/base/placeholders.h"
 #include "engine/base/text.h"
+#include "engine/config/hyperparameters.h"
 #include "engine/config/value_reader.h"
 
 namespace dtrain {
@@ -18,6 +28,7 @@ namespace {
 
 constexpr std::string_view kPath = "entrypoint";
 constexpr std::size_t kLongest = 4096;
+constexpr const char* kCommand = "command";
 
 bool IsIdentifier(std::string_view text, std::string_view also) {
   const auto letter = [](char c) {
@@ -76,7 +87,8 @@ std::optional<nlohmann::json> ReadCommandText(const Node& node,
                          : "unclosed quote; close it");
     return std::nullopt;
   }
-  return *words;
+  if (node.text.find_first_of("{}") == node.text.npos) return *words;
+  return nlohmann::json{{kCommand, *words}};
 }
 
 std::optional<nlohmann::json> ReadCommandList(const Node& node,
@@ -97,12 +109,171 @@ std::optional<nlohmann::json> ReadCommandList(const Node& node,
   return std::nullopt;
 }
 
+std::optional<nlohmann::json> ReadCommandMap(const Node& node,
+                                             Findings& findings) {
+  const Node* words = node.Find(kCommand);
+  if (words == nullptr || !words->is_list() || node.entries.size() != 1) {
+    ReportType(node, std::string(kPath),
+               "module:Trial as a string, a command, or {command: [WORD, ...]}",
+               findings);
+    return std::nullopt;
+  }
+  const auto list = ReadCommandList(*words, findings);
+  if (!list) return std::nullopt;
+  return nlohmann::json{{kCommand, *list}};
+}
+
+// --- Placeholders ---
+
+// Returns the names that placeholders may have: hyperparameters by their dotted
+// paths, and those of dtrain. Nothing if the hyperparameters are invalid.
+std::optional<std::vector<std::string>> KnownNames(const Node& root) {
+  std::vector<std::string> names = {"checkpoint", "directory", "seed", "trial"};
+  if (const Node* searcher = root.Find("searcher")) {
+    for (const auto* key : {"max_length", "max_time"}) {
+      const Node* length = searcher->Find(key);
+      if (length != nullptr && !length->is_null()) names.emplace_back("length");
+    }
+  }
+  const Node* hparams = root.Find("hyperparameters");
+  if (hparams == nullptr || hparams->is_null()) return names;
+  Findings discarded = Findings::Discarding();
+  ReadHyperparameters(*hparams, discarded);
+  if (discarded.errors() > 0) return std::nullopt;
+  VisitHyperparameters(*hparams, "", [&](const Hyperparameter& one) {
+    names.push_back(one.path);
+  });
+  return names;
+}
+
+// Returns the same list of words as templates. The program, and the code after
+// -c, keep their braces.
+nlohmann::json TemplatesOfList(
+    const nlohmann::json& words,
+    const std::function<bool(std::string_view)>& is_known) {
+  const auto never = [](std::string_view) { return false; };
+  auto templates = nlohmann::json::array();
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const bool literal = i == 0 || words[i - 1] == "-c";
+    const auto word = words[i].get<std::string>();
+    templates.push_back(literal ? TemplateOfLiteral(word, never)
+                                : TemplateOfLiteral(word, is_known));
+  }
+  return templates;
+}
+
+bool HasPlaceholder(const std::string& word) {
+  const auto parsed = ParseTemplate(word);
+  const auto* parts = std::get_if<std::vector<TemplatePart>>(&parsed);
+  return parts != nullptr &&
+         std::ranges::any_of(*parts, &TemplatePart::is_name);
+}
+
+// Checks the placeholders in one text of the configuration.
+class PlaceholderCheck {
+ public:
+  PlaceholderCheck(const std::vector<std::string>& names, Findings& findings)
+      : names_(names), findings_(findings) {}
+
+  void Check(const Node& node, const std::string& path) const {
+    const auto parsed = ParseTemplate(node.text);
+    if (const auto* problem = std::get_if<TemplateProblem>(&parsed)) {
+      return Report(node, path, problem->at, problem->what);
+    }
+    for (const TemplatePart& part : std::get<0>(parsed)) {
+      if (!part.is_name || std::ranges::find(names_, part.text) != names_.end())
+        continue;
+      Report(node, path, part.at, WhyUnknown(part.text));
+    }
+  }
+
+ private:
+  std::string WhyUnknown(const std::string& name) const {
+    if (name == "length") {
+      return "{length} needs searcher.max_length; add it, such as {epochs: 10}";
+    }
+    const std::string hint = DidYouMean(name, names_);
+    return "no hyperparameter '" + name + "' for {" + name + "}" + hint +
+           (hint.empty() ? "; known are " + Join(names_, ", ") : "") +
+           "; write {{ and }} for braces";
+  }
+
+  void Report(const Node& node, const std::string& path, std::size_t at,
+              const std::string& what) const {
+    findings_.Error(node.mark, path,
+                    "character " + std::to_string(at + 1) + ": " + what);
+  }
+
+  const std::vector<std::string>& names_;
+  Findings& findings_;
+};
+
+void CheckPlaceholders(const Node& node, const std::vector<std::string>& names,
+                       Findings& findings) {
+  const PlaceholderCheck check(names, findings);
+  const std::string path(kPath);
+  const Node* words = node.Find(kCommand);
+  if (words == nullptr) return check.Check(node, path);
+  const std::string list = JoinPath(path, kCommand);
+  for (std::size_t i = 0; i < words->items.size(); ++i) {
+    check.Check(words->items[i], list + '[' + std::to_string(i) + ']');
+  }
+}
+
 }  // namespace
+
+void SettlePlaceholders(const Node& root, const ReadOptions& options,
+                        nlohmann::json& effective, Findings& findings) {
+  nlohmann::json& entrypoint = effective.at(std::string(kPath));
+  if (!IsCommandEntrypoint(entrypoint)) return;
+  if (entrypoint.is_array() && options.stored) return;
+  const auto names = KnownNames(root);
+  if (!names) return;
+  if (entrypoint.is_array()) {
+    const auto is_known = [&](std::string_view name) {
+      return std::ranges::find(*names, name) != names->end();
+    };
+    entrypoint = {{kCommand, TemplatesOfList(entrypoint, is_known)}};
+  } else {
+    const int before = findings.errors();
+    CheckPlaceholders(*root.Find(kPath), *names, findings);
+    if (findings.errors() > before) return;
+  }
+  const auto words = entrypoint.at(kCommand).get<std::vector<std::string>>();
+  if (HasPlaceholder(words.front())) {
+    findings.Error(root.Find(kPath)->mark, std::string(kPath),
+                   "the program is a placeholder, '" + words.front() +
+                       "'; name the program, and use placeholders in its "
+                       "arguments");
+    return;
+  }
+  if (std::ranges::any_of(words, HasPlaceholder)) return;
+  entrypoint = nlohmann::json::array();
+  for (const std::string& word : words) {
+    entrypoint.push_back(FillTemplate(word, nullptr));
+  }
+}
+
+nlohmann::json EntrypointForYaml(const nlohmann::json& entrypoint) {
+  const auto is_text = [](const auto& word) { return word.is_string(); };
+  if (!entrypoint.is_array() || !std::ranges::all_of(entrypoint, is_text)) {
+    return entrypoint;
+  }
+  bool any = false;
+  TemplatesOfList(entrypoint, [&](std::string_view) {
+    any = true;
+    return false;
+  });
+  if (!any) return entrypoint;
+  const auto never = [](std::string_view) { return false; };
+  return {{kCommand, TemplatesOfList(entrypoint, never)}};
+}
 
 std::optional<nlohmann::json> ReadEntrypoint(const Node& node,
                                              Findings& findings) {
   const std::string path(kPath);
   if (node.is_list()) return ReadCommandList(node, findings);
+  if (node.is_map()) return ReadCommandMap(node, findings);
   if (!node.is_string()) {
     ReportType(node, path, "module:Trial as a string, or a command", findings);
     return std::nullopt;

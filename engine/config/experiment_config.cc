@@ -524,7 +524,7 @@ ExperimentConfig ConfigFromJson(const nlohmann::json& effective) {
   Findings findings("the stored configuration", {});
   std::optional<ExperimentConfig> config;
   if (effective.is_object()) {
-    config = CheckTree(NodeFromJson(effective), {}, findings);
+    config = CheckTree(NodeFromJson(effective), {.stored = true}, findings);
   } else {
     findings.Error({}, "", "is not a JSON object");
   }

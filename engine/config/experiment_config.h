@@ -79,6 +79,8 @@ struct ExperimentConfig {
   std::vector<std::string> labels;
   // `model_def:Trial`, or a command as a list of words.
   std::variant<std::string, std::vector<std::string>> entrypoint;
+  // The words are templates, see engine/base/placeholders.h.
+  bool placeholders = false;
   nlohmann::json hyperparameters = nlohmann::json::object();
   nlohmann::json data = nlohmann::json::object();
   SearcherConfig searcher;
@@ -142,6 +144,8 @@ struct ReadOptions {
   // The text belongs to a recorded experiment: violations of these rules are
   // warnings, except in overrides.
   bool recorded = false;
+  // The tree is an effective configuration: a list of words is literal.
+  bool stored = false;
 };
 
 /// Parses, types (YAML 1.2) and checks a configuration and fills in defaults.

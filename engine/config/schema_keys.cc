@@ -64,10 +64,12 @@ void StoreSwitch(const Json& json, Config& config) {
 }
 
 void StoreEntrypoint(const Json& json, Config& config) {
+  config.placeholders = json.is_object();
   if (json.is_string()) {
     config.entrypoint = json.get<std::string>();
   } else {
-    config.entrypoint = json.get<std::vector<std::string>>();
+    const Json& words = config.placeholders ? json.at("command") : json;
+    config.entrypoint = words.get<std::vector<std::string>>();
   }
 }
 
@@ -169,7 +171,8 @@ constexpr KeySpec kExperimentKeys[] = {
      .type = kEntrypoint,
      .doc = "The model to train: a built-in one (`dtrain models`), one of your "
             "own ([models.md](models.md)), or a program "
-            "([protocol.md](protocol.md)), which is not run by a shell.",
+            "([protocol.md](protocol.md)), which is not run by a shell; `{lr}` "
+            "in an argument stands for the hyperparameter `lr`.",
      .required = true,
      .store = StoreEntrypoint},
     {.path = "hyperparameters",

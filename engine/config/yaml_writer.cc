@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/base/text.h"
+#include "engine/config/entrypoint.h"
 #include "engine/config/experiment_config.h"
 #include "engine/config/findings.h"
 #include "engine/config/schema.h"
@@ -179,7 +180,11 @@ void WriteMap(const Json& map, const std::string& path, std::size_t indent,
 
 std::string ToYaml(const nlohmann::json& effective) {
   std::string out;
-  WriteMap(effective, "", 0, out);
+  Json written = effective;
+  if (written.is_object() && written.contains("entrypoint")) {
+    written["entrypoint"] = EntrypointForYaml(written["entrypoint"]);
+  }
+  WriteMap(written, "", 0, out);
   return out;
 }
 

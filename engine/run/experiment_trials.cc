@@ -321,6 +321,7 @@ TrialSpec Experiment::SpecOf(const TrialState& trial) const {
   if (const auto* words =
           std::get_if<std::vector<std::string>>(&config.entrypoint)) {
     spec.command = *words;
+    spec.placeholders = config.placeholders;
   }
   spec.hparams = trial.row.hparams;
   spec.data = config.data;

@@ -169,6 +169,8 @@ struct TrialSpec {
   // A program and its arguments instead of a model, and the directory to
   // execute it in.
   std::vector<std::string> command;
+  // The command's words have placeholders, see engine/base/placeholders.h.
+  bool placeholders = false;
   std::string context;
   // The stored context that `context`, the trial's own copy, is made from if it
   // does not exist; empty: `context` is a directory of the user's.
@@ -216,6 +218,7 @@ struct TrialSpec {
     field("entrypoint", m.entrypoint);
     field("library", m.library);
     field("command", m.command);
+    field("placeholders", m.placeholders);
     field("context", m.context);
     field("master", m.master);
     field("hparams", m.hparams);

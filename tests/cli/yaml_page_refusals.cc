@@ -22,6 +22,9 @@ std::vector<Refusal> Refusals() {
        {{"entrypoint", "sh program.sh | tee log"}},
        "entrypoint: commands are not run by a shell; write a list: [sh, -c, "
        "'...']"},
+      {"entrypoint",
+       {{"entrypoint", "sh program.sh {lrr}"}},
+       "entrypoint: character 15: no hyperparameter 'lrr' for {lrr}"},
       {"hyperparameters",
        {{"hyperparameters.lr", "{type: double, minval: 2, maxval: 1}"}},
        "hyperparameters.lr.maxval: expected a value above minval (2), got 1",

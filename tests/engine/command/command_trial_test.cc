@@ -1,5 +1,8 @@
 // A program that does as docs/protocol.md says.
 
+#include <fstream>
+#include <string>
+
 #include <gmock/gmock.h>
 
 #include "tests/engine/command/command_trial_fixture.h"
@@ -110,6 +113,47 @@ TEST_F(CommandTrialTest, PassesTheTrialToTheProgram) {
   EXPECT_THAT(Log(), HasSubstr("DTRAIN_UNIT=epochs\nDTRAIN_UNTIL=3\n"));
   EXPECT_THAT(Log(), HasSubstr(directory_.path().string() + "\n"));
   EXPECT_EQ(Said<ValidationReport>()[0].epoch, 3);
+}
+
+TEST_F(CommandTrialTest, FillsPlaceholders) {
+  spec_.command = {"sh",          "program.sh",   "--lr={lr}", "{model.layers}",
+                   "{on}",        "{name}",       "{sizes}",   "{{lr}}",
+                   "{length}",    "{checkpoint}", "{trial}",   "{seed}",
+                   "{model.a.b}", "{directory}"};
+  spec_.placeholders = true;
+  spec_.hparams = {{"lr", 1e-4},
+                   {"model", {{"layers", 3}, {"a.b", 0.1}}},
+                   {"on", true},
+                   {"name", "a {lr} 'b' $(c)"},
+                   {"sizes", {1, 2}}};
+  spec_.seed = 7;
+  Run("for word; do echo \"[$word]\" >> words; done");
+  std::string all;
+  std::ifstream words(directory_.path() / "words");
+  for (std::string line; std::getline(words, line);) all += line;
+  EXPECT_EQ(all,
+            "[--lr=1e-04][3][true][a {lr} 'b' $(c)][[1,2]][{lr}][10][]"
+            "[1.1][7][0.1][" +
+                directory_.path().string() + "]");
+}
+
+TEST_F(CommandTrialTest, HyperparametersPrecedeNamesOfDtrain) {
+  spec_.command = {"sh", "program.sh", "{seed}"};
+  spec_.placeholders = true;
+  spec_.hparams = {{"seed", "mine"}};
+  Run("echo $1 > word");
+  std::string word;
+  std::ifstream(directory_.path() / "word") >> word;
+  EXPECT_EQ(word, "mine");
+}
+
+TEST_F(CommandTrialTest, LeavesBracesOfLiteralCommands) {
+  spec_.command = {"sh", "program.sh", "{lr}{{"};
+  spec_.hparams = {{"lr", 1}};
+  Run("echo $1 > word");
+  std::string word;
+  std::ifstream(directory_.path() / "word") >> word;
+  EXPECT_EQ(word, "{lr}{{");
 }
 
 TEST_F(CommandTrialTest, EstimatesTheBatchesOfItsEpochs) {

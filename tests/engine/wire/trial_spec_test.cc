@@ -34,6 +34,7 @@ TrialSpec Sample() {
           .entrypoint = "digits:LeNetTrial",
           .library = "/cache/model_def.so",
           .command = {"./train.sh", "--fast"},
+          .placeholders = true,
           .context = "/home/me",
           .master = "/store/experiments/3/context",
           .hparams = {{"lr", 0.1}, {"layers", {1, 2}}},
