@@ -86,6 +86,11 @@ class OutsideTest(unittest.TestCase):
                 self.assertFalse(path.exists())
         self.assertEqual(errors.getvalue(), "dtrain: not started by dtrain; checkpoints are deleted\n")
 
+    def test_a_script_with_its_own_loop_has_the_given_length(self):
+        self.assertEqual(list(Trial(None).lengths(5)), [5])
+        with self.assertRaisesRegex(ValueError, "set searcher.max_length"):
+            Trial(None).lengths()
+
     def test_invalid_exits_with_the_reason(self):
         with self.assertRaisesRegex(SystemExit, "invalid hyperparameters: too wide"):
             Trial(None).invalid("too wide")
@@ -112,6 +117,16 @@ class MistakesTest(unittest.TestCase):
             trial.report(loss=1, epochs=2)
         with self.assertRaisesRegex(ValueError, "epochs must be a number of at least 0"):
             trial.report(loss=1, epochs=-1)
+
+    def test_each_length_ends_with_a_validation(self):
+        trial = Trial(description())
+        lengths = trial.lengths()
+        self.assertEqual(next(lengths), 9)
+        trial.validate(loss=1, epochs=8)
+        with self.assertRaisesRegex(RuntimeError, "no validation at 9 epochs was reported"):
+            next(lengths)
+        with self.assertRaisesRegex(ValueError, "set searcher.max_length"):
+            Trial(description(until=None)).lengths()
 
     def test_a_report_needs_a_count(self):
         trial = Trial(description())
@@ -199,6 +214,8 @@ class SourceTest(unittest.TestCase):
 class ExperimentTest(unittest.TestCase):
     """Base of tests that run scripts as trials, in a store of their own."""
 
+    LIMIT = 100  # seconds, of a command and of a wait
+
     def setUp(self):
         scratch = tempfile.TemporaryDirectory(prefix="dtrain-python-")
         self.addCleanup(scratch.cleanup)
@@ -211,7 +228,7 @@ class ExperimentTest(unittest.TestCase):
 
     def run_dtrain(self, *arguments, code=0):
         done = subprocess.run([DTRAIN, *arguments], cwd=self.home, env=self.environment, text=True,
-                              stdin=subprocess.DEVNULL, capture_output=True, timeout=100,
+                              stdin=subprocess.DEVNULL, capture_output=True, timeout=self.LIMIT,
                               check=False)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done.stdout
@@ -230,7 +247,7 @@ class ExperimentTest(unittest.TestCase):
         return json.loads(self.run_dtrain(command, *arguments, "--json"))[command]
 
     def wait_for(self, condition):
-        end = time.monotonic() + 60
+        end = time.monotonic() + self.LIMIT
         while not condition():
             self.assertLess(time.monotonic(), end)
             time.sleep(0.02)
@@ -256,6 +273,28 @@ class TrialTest(ExperimentTest):
             for row in seen:  # as one that ran through
                 weight += trial["hparams"]["lr"] * (1 - weight)
                 self.assertAlmostEqual(row["value"], weight, places=12)
+
+    def test_a_promoted_script_with_its_own_loop_trains_on(self):
+        # It reports only its result. The second trial is promoted after the first has ended.
+        script = ("import os, dtrain\n"
+                  "trial = dtrain.init()\n"
+                  "done = int(trial.restored_count('epochs'))\n"
+                  "for length in trial.lengths():\n"
+                  "    while done < length:\n"
+                  "        done += 1\n"
+                  "        trial.progress(epochs=done)\n"
+                  "        with open(os.environ['EPOCHS'], 'a') as file:\n"
+                  "            print(trial.id, done, file=file)\n"
+                  "    with trial.checkpoint(epochs=done) as path:\n"
+                  "        (path / 'x').write_text('y')\n"
+                  "    trial.validate(accuracy=trial.hparams.lr, epochs=done)\n")
+        self.create(script, {"name": "async_halving", "max_trials": 4, "num_rungs": 2,
+                             "divisor": 2, "max_length": {"epochs": 6}},
+                    hparams={"lr": {"type": "double", "minval": 0.1, "maxval": 0.9}})
+        self.assertEqual(len(self.trained()), len(set(self.trained())))  # none twice
+        lengths = [trial["batches"] for trial in self.rows("trials", "1")]
+        self.assertEqual(set(lengths), {3, 6})
+        self.assertEqual(len(self.trained()), sum(lengths))
 
     def test_reports_of_one_epoch_become_their_mean(self):
         self.create(CONTINUING, {"name": "single", "max_length": {"epochs": 1}},

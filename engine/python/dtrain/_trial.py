@@ -140,7 +140,7 @@ class Trial:
         self._fixed: Optional[int] = None  # length that the script asks for
         self._validated = -1.0  # count of the last validation
         self._results = 0  # validations without a count
-        self._last = {"training": -1.0, "validation": -1.0, "checkpoint": -1.0}
+        self._last = dict.fromkeys(("training", "validation", "progress", "checkpoint"), -1.0)
         self._means: Dict[str, List[float]] = {}  # sum and number of each metric
         self._means_at: Dict[str, float] = {}
         self._held = ""  # a validation, to be sent after the checkpoint
@@ -204,6 +204,61 @@ class Trial:
         """As `epochs`, for a script that counts batches."""
         return self._loop("batches", length)
 
+    def lengths(self, length: Optional[int] = None) -> Iterator[int]:
+        """Returns the lengths to train to, for a script with a loop of its own, which must
+        validate at each of them and give the count: one, and one more for each promotion.
+        They end if the trial is stopped or closed. Outside dtrain, `length` is the only one.
+
+        All ranks must iterate; rank 0 decides. Raises ValueError if there is no length,
+        RuntimeError if the script asks for the next one without that validation.
+        """
+        if self.active and self._until is None or not self.active and length is None:
+            raise ValueError("there is no length to train to: set searcher.max_length")
+        if not self.active:
+            return iter([length])
+        return self._follow_lengths() if self.rank else self._lead_lengths()
+
+    def _lead_lengths(self) -> Iterator[int]:
+        number = 0
+        self._receive()
+        until = None if self._stop else self._until
+        try:
+            while until is not None:
+                if self._agreement:
+                    self._agreement.begin(number, until)
+                number += 1
+                yield until
+                if self._validated < until:
+                    raise RuntimeError(f"no validation at {until} {self._unit} was reported; the "
+                                       "search asks for the next length after it")
+                until = self.await_length(until)
+        finally:
+            if self._agreement:
+                self._agreement.end()
+
+    def _follow_lengths(self) -> Iterator[int]:
+        number = 0
+        while self._agreement and self._agreement.await_step(number, self._has_lost_dtrain):
+            number += 1
+            yield int(self._agreement.limit)
+
+    def await_length(self, count: float) -> Optional[int]:
+        """Waits until the search asks for a length beyond `count`, and returns it; None if
+        training must end, and without `searcher.max_length`. For rank 0, after a validation
+        at a length."""
+        self._send_means()
+        self._send_held()
+        self.flush()
+        self._receive()
+        while not self._stop and self._link and self._until is not None and self._until <= count:
+            self._receive(wait=True)
+        return None if self._stop or self._link is None else self._until
+
+    def restored_count(self, unit: str) -> float:
+        """Returns how many "batches", "epochs" or "records" had been trained by the checkpoint
+        of `restore()`; 0 if there is none, or if it does not say."""
+        return self._saved.get(unit, 0)
+
     @property
     def length(self) -> Optional[int]:
         """Length to train to, in the unit of `searcher.max_length`; None without one. It
@@ -256,7 +311,7 @@ class Trial:
         not a number, ValueError if the count is smaller than an earlier one, RuntimeError if
         the count is unknown.
         """
-        values = _metrics(metrics, more)
+        values = metrics_of(metrics, more)
         where = self._where("training", batches, epochs, records)
         if where != self._means_at:
             self._send_means()
@@ -274,7 +329,7 @@ class Trial:
         Without a count and outside a loop it is the result at the length that the search
         asked for. Raises as `report` does, and ValueError without the searcher's metric.
         """
-        values = _metrics(metrics, more)
+        values = metrics_of(metrics, more)
         if self.metric and self.metric not in values:
             raise ValueError(
                 f"this validation lacks '{self.metric}', the metric of the searcher; it has "
@@ -287,7 +342,13 @@ class Trial:
         self._held = _line("validation", where, metrics=values)
         if not self._looping:
             self._send_held()
-            self._flush()
+            self.flush()
+
+    def progress(self, *, batches: Optional[float] = None, epochs: Optional[float] = None,
+                 records: Optional[float] = None) -> None:
+        """Says how far training is, without metrics. A trial without any report for
+        `hang_timeout` is restarted."""
+        self._send(_line("progress", self._where("progress", batches, epochs, records)))
 
     @contextmanager
     def checkpoint(self, *, batches: Optional[float] = None, epochs: Optional[float] = None,
@@ -313,7 +374,7 @@ class Trial:
         self._send_means()
         self._send(_line("checkpoint", where, path=str(path)))
         self._send_held()
-        self._flush()
+        self.flush()
 
     def restore(self) -> Optional[Path]:
         """Returns the directory of the checkpoint to continue from, or None. It has the
@@ -321,18 +382,22 @@ class Trial:
         trial of `searcher.source_checkpoint_uuid` these are initial weights."""
         return Path(self._restored) if self._restored else None
 
-    def invalid(self, why: str) -> None:
+    def invalid(self, why: str, *, exits: bool = True) -> None:
         """Says that this combination of hyperparameters cannot be trained, and exits. The
-        search draws another one."""
-        if not self.active:
-            raise SystemExit(f"invalid hyperparameters: {why}")
+        search draws another one. With `exits=False` the script must exit soon."""
         self._end("invalid_hp", why)
-        raise SystemExit(0)
+        if exits:
+            raise SystemExit(0 if self.active else f"invalid hyperparameters: {why}")
 
     def finish(self, why: str = "") -> None:
         """Says that training has ended, before the length was reached: the trial is
         complete with its last validation. The script must exit soon."""
         self._end("user_stop", why)
+
+    def flush(self) -> None:
+        """Sends all reports now; otherwise they are sent within 50 ms."""
+        if self._is_reporter:
+            self._link.flush()
 
     # ---- Loops.
 
@@ -364,7 +429,7 @@ class Trial:
                 self._agreement.end()
             self._send_means()
             self._send_held()
-            self._flush()
+            self.flush()
 
     @property
     def _limit(self) -> float:
@@ -389,7 +454,7 @@ class Trial:
             # Without a validation there, dtrain asks for no further length.
             if not self.active or self._until is None or self._validated < self._until:
                 return False
-            self._flush()
+            self.flush()
             self._receive(wait=True)
         return not self._stop
 
@@ -437,7 +502,7 @@ class Trial:
             path = Path(self._directory, f"checkpoint-{self._checkpoints}")
             path.mkdir()
             return path
-        if not self.active and self._checkpoints == 0:
+        if not self.active and self._checkpoints == 0 and self.rank == 0:
             print("dtrain: not started by dtrain; checkpoints are deleted", file=sys.stderr)
         self._checkpoints += 1
         return Path(tempfile.mkdtemp(prefix="dtrain-checkpoint-"))
@@ -457,10 +522,6 @@ class Trial:
         if self._is_reporter:
             self._link.send(line)
 
-    def _flush(self) -> None:
-        if self._is_reporter:
-            self._link.flush()
-
     def _end(self, reason: str, message: str) -> None:
         if self._ended:
             return
@@ -468,7 +529,7 @@ class Trial:
         self._send_means()
         self._send_held()
         self._send(json.dumps({"type": "end", "reason": reason, "message": message}) + "\n")
-        self._flush()
+        self.flush()
 
     # Applies what dtrain has sent; with `wait`, waits for the next operation.
     def _receive(self, wait: bool = False) -> None:
@@ -494,7 +555,7 @@ class Trial:
             return
         self._send_means()
         self._send_held()
-        self._flush()
+        self.flush()
         unread = self.hparams.unread()
         if unread and self.rank == 0 and not self._ended:
             print(f"dtrain: warning: the script never read the hyperparameter"
@@ -743,21 +804,25 @@ def _line(kind: str, where: Dict[str, float], **fields: Any) -> str:
     return json.dumps({"type": kind, **where, **fields}) + "\n"
 
 
-def _metrics(given: Optional[Mapping], more: Dict[str, Any]) -> Dict[str, float]:
+def metrics_of(given: Optional[Mapping], more: Mapping[str, Any] = {}) -> Dict[str, float]:
+    """Returns the metrics as numbers. Raises TypeError for a name that is no string, and a
+    value that is no number."""
     values: Dict[str, float] = {}
     for name, value in {**(given or {}), **more}.items():
         if not isinstance(name, str) or not name:
             raise TypeError(f"the name of a metric must be a non-empty string, got {name!r}")
         if type(value) is not float:
-            value = _number(name, value)
+            value = number_of(name, value)
         values[name] = value
     return values
 
 
-def _number(name: str, value: Any) -> float:
+def number_of(name: str, value: Any) -> float:
+    """Returns the value of the metric `name` as a number. Raises TypeError if it is none."""
     if not isinstance(value, (str, bytes, bool)) and value is not None:
         try:
-            return float(value)
+            # item() of a tensor: float() warns if it has a gradient.
+            return float(value.item() if hasattr(value, "item") else value)
         except (TypeError, ValueError, RuntimeError):
             pass
     shape = getattr(value, "shape", None)

@@ -17,6 +17,7 @@ step, completes the operation, is stopped or ends.
 
 import enum
 import json
+import math
 import os
 import shutil
 import sys
@@ -162,9 +163,9 @@ class _Reports:
                                       "records; use batches or epochs")
         self.trial = trial
         self.unit = trial.unit or "batches"
-        self.steps = int(trial._saved.get("batches", 0))  # the largest reported
+        self.steps = int(trial.restored_count("batches"))  # the largest reported
         # Where the script is in the unit of the search, as far as it has said.
-        self.done = float(trial._saved.get(self.unit, 0))
+        self.done = float(trial.restored_count(self.unit))
         if self.unit == "epochs":
             self.done = max(self.done, _UNKNOWN)
         self.counts_operations = False
@@ -176,7 +177,7 @@ class _Reports:
         self.trial.report(metrics, **self._position(steps))
 
     def validation(self, steps: int, metrics: Mapping) -> None:
-        values = _trial._metrics(metrics, {})
+        values = _trial.metrics_of(metrics)
         self.release()
         self._advance(steps)
         self._position(steps)  # raises if it is unknown
@@ -190,10 +191,10 @@ class _Reports:
         if isinstance(length, bool) or not isinstance(length, (int, float)) or not length >= 0:
             raise ValueError(f"progress must be a number of at least 0, got {length!r}")
         self.done = max(self.done, length)
-        where = {"batches": self.steps, self.unit: self.done}
         if self.unit == "batches":
-            where = {"batches": int(length)}
-        self.trial._send(_trial._line("progress", where))
+            self.trial.progress(batches=int(self.done))
+        else:
+            self.trial.progress(batches=self.steps, epochs=self.done)
 
     def release(self) -> None:
         """Reports the validation that is held."""
@@ -216,19 +217,17 @@ class _Reports:
         if result != self._released:
             self._held = result
             self.release()
-        self.trial._flush()
+        self.trial.flush()
 
     def await_length(self) -> None:
         """Waits for the next length after a validation at one, in a script that does not
         iterate over operations."""
         trial = self.trial
         last = self._held or self._released
-        if self.counts_operations or not last or trial._until is None or last[0] < trial._until:
+        if self.counts_operations or not last or last[0] < (trial.length or math.inf):
             return
         self.release()
-        trial._flush()
-        while not trial._stop and trial._until <= last[0]:
-            trial._receive(wait=True)
+        trial.await_length(last[0])
 
     # Returns the validation that ends an operation.
     def _result(self, length: int) -> Tuple[int, Dict[str, float]]:
@@ -291,7 +290,7 @@ class SearcherOperation(_Unsupported):
         self._require_chief("report_completed")
         if self.completed:
             raise RuntimeError("op.report_completed() was called before for this operation")
-        value = _trial._number(self._reports.trial.metric or "metric", searcher_metric)
+        value = _trial.number_of(self._reports.trial.metric or "metric", searcher_metric)
         self._reports.complete(self.length, value)
         self.completed = True
 
@@ -320,42 +319,19 @@ class SearcherContext(_Unsupported):
         if trial.active and trial.length is None:
             raise RuntimeError("searcher.operations() has no length: set searcher.max_length")
         self._reports.counts_operations = True
-        if trial.rank > 0:
-            return self._follow()
-        return self._lead()
+        return self._operations()
 
     def get_configured_units(self) -> Optional[Unit]:
         """Returns the unit of `searcher.max_length`."""
         return Unit[self._trial.unit.upper()] if self._trial.unit else None
 
-    def _lead(self) -> Iterator[SearcherOperation]:
-        trial = self._trial
-        agreement = trial._agreement
-        number = 0
-        try:
-            while not trial._stop:
-                length = trial.length if trial.active else 1
-                if agreement:
-                    agreement.begin(number, length)
-                operation = SearcherOperation(length, self._reports, is_chief=True)
-                number += 1
-                yield operation
-                if not operation.completed:
-                    raise RuntimeError("op.report_completed() must be called for each operation")
-                if not trial.active:
-                    return
-                while not trial._stop and trial._until <= length:
-                    trial._receive(wait=True)
-        finally:
-            if agreement:
-                agreement.end()
-
-    def _follow(self) -> Iterator[SearcherOperation]:
-        agreement = self._trial._agreement
-        number = 0
-        while agreement and agreement.await_step(number, self._trial._has_lost_dtrain):
-            number += 1
-            yield SearcherOperation(int(agreement.limit), self._reports, is_chief=False)
+    def _operations(self) -> Iterator[SearcherOperation]:
+        is_chief = self._trial.rank == 0
+        for length in self._trial.lengths(1):
+            operation = SearcherOperation(length, self._reports, is_chief)
+            yield operation
+            if is_chief and not operation.completed:
+                raise RuntimeError("op.report_completed() must be called for each operation")
 
 
 class TrainContext(_Unsupported):
@@ -401,7 +377,7 @@ class TrainContext(_Unsupported):
     def report_early_exit(self, reason: EarlyExitReason) -> None:
         """Says why the script is about to exit before the length was reached."""
         if reason == EarlyExitReason.INVALID_HP:
-            self._trial._end("invalid_hp", "report_early_exit(INVALID_HP)")
+            self._trial.invalid("report_early_exit(INVALID_HP)", exits=False)
         else:
             self._reports.release()
             self._trial.finish("report_early_exit(USER_REQUESTED_STOP)")
@@ -521,7 +497,7 @@ class Context(_Unsupported):
     def close(self) -> None:
         """Reports what is held."""
         self._reports.release()
-        self._reports.trial._flush()
+        self._reports.trial.flush()
 
 
 def init(*, distributed: Optional[DistributedContext] = None,
