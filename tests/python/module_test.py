@@ -210,6 +210,13 @@ class SourceTest(unittest.TestCase):
         ast.parse((MODULE / "dtrain" / "__init__.py").read_text(encoding="utf-8"),
                   feature_version=(3, 5))
 
+    def test_each_framework_has_its_tests(self):
+        tests = pathlib.Path(__file__).resolve().parent / "frameworks"
+        listed = subprocess.run([tests / "run", "--list"], check=True, text=True,
+                                stdout=subprocess.PIPE).stdout.splitlines()
+        self.assertEqual(sorted(line.split()[0] for line in listed),
+                         sorted(file.stem[:-5] for file in tests.glob("*_test.py")))
+
 
 class ExperimentTest(unittest.TestCase):
     """Base of tests that run scripts as trials, in a store of their own."""

@@ -1,0 +1,102 @@
+"""Base of the tests with real frameworks.
+
+A script calls `hold(step)`, of a file hold.py beside it, at each step of its training (on
+all ranks), so that a test decides at which one the trial is paused. Such a script must not depend on the
+trial's seed: tests compare trials of different experiments.
+"""
+
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+import module_test  # noqa: E402
+
+_HOLD = """\
+import os, time
+import dtrain
+
+def hold(step):
+    trial = dtrain.init()
+    mark = os.environ.get("HELD", "") + str(trial.rank)
+    if str(step) == os.environ.get("HOLD_AT") and not os.path.exists(mark):
+        open(mark, "w").close()
+        while not trial.should_stop:
+            time.sleep(0.01)
+"""
+
+
+class FrameworkTest(module_test.ExperimentTest):
+    """Runs scripts as trials that import a framework, which may take a minute to load."""
+
+    LIMIT = 900
+
+    def setUp(self):
+        super().setUp()
+        self.environment["PYTHONPATH"] = str(module_test.MODULE)
+        (self.home / "context" / "hold.py").write_text(_HOLD, encoding="utf-8")
+
+    def reports(self, trial):
+        """Returns the values of a trial by kind, metric and count."""
+        return {(row["kind"], row["name"], row["batches"], row["epoch"]): row["value"]
+                for row in self.rows("metrics", trial)}
+
+    def pause_at(self, step, experiment, create):
+        """Calls `create`, which starts this experiment in the background, pauses it once its
+        script holds at the step, and resumes it. Returns the number of values reported before
+        the pause."""
+        held = self.home / f"held-{experiment}-"
+        self.environment.update(HOLD_AT=str(step), HELD=str(held))
+        create()
+        del self.environment["HOLD_AT"]
+        self.wait_for(pathlib.Path(f"{held}0").exists)
+        self.run_dtrain("pause", experiment)
+        [trial] = self.rows("trials", experiment)
+        self.assertEqual(trial["state"], "PAUSED")
+        self.assertIsNotNone(trial["checkpoint"])
+        before = len(self.rows("metrics", experiment))
+        self.run_dtrain("resume", experiment)
+        return before
+
+    def check_pauses(self, script, length, steps, **create):
+        """Compares a trial that ran through with one that is paused at each of `steps` and
+        resumed: all values must be equal, bit for bit."""
+        searcher = {"name": "single", "max_length": length}
+        self.create(script, searcher, **create)
+        straight = self.reports("1")
+        for number, step in enumerate(steps, start=2):
+            with self.subTest(step=step):
+                before = self.pause_at(
+                    step, str(number), lambda: self.create(script, searcher, "-d", **create))
+                [trial] = self.rows("trials", str(number))
+                self.assertEqual((trial["state"], trial["runs"]), ("COMPLETED", 2))
+                self.assertLess(before, len(straight))
+                self.assertEqual(self.reports(str(number)), straight)
+
+    def check_promotion(self, script, length, hparams, **create):
+        """Runs ASHA with two rungs. A promoted trial must have the values of one that ran
+        through, and a stopped one none beyond its rung."""
+        [(unit, most)] = length.items()
+        self.create(script, {"name": "async_halving", "max_trials": 4, "num_rungs": 2,
+                             "divisor": 2, "max_length": length, "max_concurrent_trials": 1},
+                    hparams=hparams, **create)
+        trials = self.rows("trials", "1")
+        self.assertEqual({trial["state"] for trial in trials}, {"COMPLETED", "STOPPED"})
+        rungs = sorted(trial["rung"] for trial in trials)
+        self.assertIn(2, rungs)
+        self.assertIn(1, rungs)
+        promoted = next(trial for trial in trials if trial["rung"] == 2)
+        self.create(script, {"name": "single", "max_length": length},
+                    hparams=promoted["hparams"], **create)
+        self.assertEqual(self.reports(promoted["id"]), self.reports("2"))
+        for trial in trials:
+            counts = [count[3] if unit == "epochs" else count[2]
+                      for count in self.reports(trial["id"]) if count[0] == "validation"]
+            self.assertEqual(max(counts), most if trial["rung"] == 2 else most // 2)
+
+
+def main():
+    """Runs the tests of a file: `NAME_test.py DTRAIN [TEST...]`."""
+    module_test.DTRAIN = str(pathlib.Path(sys.argv[1]).resolve())
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
