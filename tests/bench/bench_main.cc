@@ -1,8 +1,10 @@
 // dtrain-bench: measurements of scripts/bench that call the engine directly.
-// Each mode prints one JSON object.
+// Each mode prints one JSON object, except serve-task, which answers lines.
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -17,6 +19,8 @@
 #include "engine/run/experiment.h"
 #include "engine/run/runner.h"
 #include "tests/bench/compute_bench.h"
+#include "tests/bench/learning_curves.h"
+#include "tests/bench/search_bench.h"
 #include "tests/support/fake_launcher.h"
 
 namespace dtrain {
@@ -273,8 +277,57 @@ json AllReduce(const std::vector<std::string>& words) {
   return AllReduceTime(static_cast<int>(ranks), bytes);
 }
 
+// Applies an option of simulate-search; false if it is invalid.
+bool SetSimulation(const std::string& name, const std::string& value,
+                   SearchSimulations& options) {
+  double number = 0;
+  const char* end = value.data() + value.size();
+  const bool is_number =
+      std::from_chars(value.data(), end, number).ptr == end && number <= 1e6;
+  const bool is_count =
+      is_number && number >= 1 && number == std::floor(number);
+  if (name == "--reference") {
+    options.reference = value;
+  } else if (name == "--seeds" && is_count) {
+    options.seeds = static_cast<std::uint32_t>(number);
+  } else if (name == "--workers" && is_count) {
+    options.workers = static_cast<int>(number);
+  } else if (name == "--budget" && is_number && number > 0) {
+    options.budget = number;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+// Runs `simulate-search TASK SEARCHER... [OPTION...]`; returns null if `words`
+// is different.
+json SimulateSearch(const std::vector<std::string>& words) {
+  if (words.size() < 3) return nullptr;
+  SearchSimulations options;
+  for (std::size_t i = 2; i < words.size(); ++i) {
+    if (words[i] == "--trajectories") {
+      options.trajectories = true;
+    } else if (!words[i].starts_with("--")) {
+      options.searchers.push_back(words[i]);
+    } else if (i + 1 == words.size() ||
+               !SetSimulation(words[i], words[i + 1], options)) {
+      return nullptr;
+    } else {
+      ++i;
+    }
+  }
+  if (options.searchers.empty()) return nullptr;
+  json result = SimulateSearches(*OpenSearchTask(words[1]), options);
+  result["task"] = words[1];
+  return result;
+}
+
 // Runs the mode that the arguments name; returns null if they are invalid.
 json Measure(const std::vector<std::string>& words) {
+  if (!words.empty() && words[0] == "simulate-search") {
+    return SimulateSearch(words);
+  }
   if (!words.empty() && words[0] == "all-reduce") return AllReduce(words);
   if (words == std::vector<std::string>{"conv"}) return ConvTimes();
   if (words.size() == 2 && words[0] == "images") return ImageTimes(words[1]);
@@ -296,6 +349,11 @@ json Measure(const std::vector<std::string>& words) {
 
 int Main(const std::vector<std::string>& words) {
   try {
+    if (words.size() >= 2 && words.size() <= 3 && words[0] == "serve-task") {
+      ServeTask(*OpenSearchTask(words[1]), words.size() == 3 ? words[2] : "",
+                std::cin, std::cout);
+      return 0;
+    }
     const json result = Measure(words);
     if (result.is_null()) {
       std::cerr << "usage: dtrain-bench start-latency|metric-rows|fill-store|"
@@ -304,14 +362,19 @@ int Main(const std::vector<std::string>& words) {
                    "       dtrain-bench all-reduce [--ranks N] [--bytes B]\n"
                    "       dtrain-bench conv\n"
                    "       dtrain-bench images DIRECTORY_OF_CLASSES\n"
-                   "       dtrain-bench cached-images DIRECTORY_OF_CLASSES\n";
+                   "       dtrain-bench cached-images DIRECTORY_OF_CLASSES\n"
+                   "       dtrain-bench simulate-search TASK SEARCHER... "
+                   "[--seeds N] [--workers N]\n"
+                   "                    [--budget N] [--reference FILE] "
+                   "[--trajectories]\n"
+                   "       dtrain-bench serve-task TASK [REFERENCE_FILE]\n";
       return 2;
     }
     std::cout << result.dump(2) << "\n";
     return 0;
   } catch (const Error& error) {
     std::cerr << "dtrain-bench: " << error.what() << "\n";
-    return 1;
+    return error.kind() == ErrorKind::kUsage ? 2 : 1;
   }
 }
 
