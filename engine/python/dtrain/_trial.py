@@ -26,7 +26,7 @@ import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Set, Tuple
 
 _UNITS = ("batches", "epochs", "records")
 _FLUSH_SECONDS = 0.05
@@ -42,7 +42,7 @@ class HParams(Mapping[str, Any]):
     """
 
     def __init__(self, values: Dict[str, Any], prefix: str = "",
-                 read: Optional[set] = None) -> None:
+                 read: Optional[Set[str]] = None) -> None:
         self.__dict__["_values"] = values
         self.__dict__["_prefix"] = prefix
         self.__dict__["_read"] = set() if read is None else read
@@ -76,7 +76,8 @@ class HParams(Mapping[str, Any]):
     def to_dict(self) -> Dict[str, Any]:
         """Returns a copy as nested dictionaries."""
         self._read.update(self._prefix + name for name in _flatten(self._values))
-        return json.loads(json.dumps(self._values))
+        copy: Dict[str, Any] = json.loads(json.dumps(self._values))
+        return copy
 
     def unread(self) -> List[str]:
         """Returns the names, nested ones with dots, that were never read."""
@@ -212,9 +213,9 @@ class Trial:
         All ranks must iterate; rank 0 decides. Raises ValueError if there is no length,
         RuntimeError if the script asks for the next one without that validation.
         """
-        if self.active and self._until is None or not self.active and length is None:
+        if self._until is None and (self.active or length is None):
             raise ValueError("there is no length to train to: set searcher.max_length")
-        if not self.active:
+        if not self.active and length is not None:
             return iter([length])
         return self._follow_lengths() if self.rank else self._lead_lengths()
 
@@ -277,8 +278,9 @@ class Trial:
         reached: the script must validate in it, or after the loop."""
         if not self._looping:
             return False
-        follows = self._agreement is not None and self.rank > 0
-        return self._count >= (self._agreement.limit if follows else self._limit)
+        if self._agreement and self.rank:
+            return self._count >= self._agreement.limit
+        return self._count >= self._limit
 
     @property
     def should_stop(self) -> bool:
@@ -301,7 +303,7 @@ class Trial:
 
     # ---- Reports.
 
-    def report(self, metrics: Optional[Mapping] = None, *, batches: Optional[float] = None,
+    def report(self, metrics: Optional[Mapping[str, Any]] = None, *, batches: Optional[float] = None,
                epochs: Optional[float] = None, records: Optional[float] = None,
                **more: Any) -> None:
         """Reports training metrics: `trial.report(loss=0.3)`, or a dictionary for names
@@ -321,7 +323,7 @@ class Trial:
             mean[0] += value
             mean[1] += 1
 
-    def validate(self, metrics: Optional[Mapping] = None, *, batches: Optional[float] = None,
+    def validate(self, metrics: Optional[Mapping[str, Any]] = None, *, batches: Optional[float] = None,
                  epochs: Optional[float] = None, records: Optional[float] = None,
                  **more: Any) -> None:
         """Reports validation metrics, the searcher's among them, all in one call.
@@ -396,7 +398,7 @@ class Trial:
 
     def flush(self) -> None:
         """Sends all reports now; otherwise they are sent within 50 ms."""
-        if self._is_reporter:
+        if self._link and self._is_reporter:
             self._link.flush()
 
     # ---- Loops.
@@ -486,7 +488,7 @@ class Trial:
     # validation is an epoch.
     def _result_position(self) -> Dict[str, float]:
         self._results += 1
-        if self._until is None:
+        if self._unit is None or self._until is None:
             return {"epochs": int(self._saved.get("epochs", 0)) + self._results}
         return {self._unit: self._until} if self._results == 1 else {}
 
@@ -519,7 +521,7 @@ class Trial:
             self._held = ""
 
     def _send(self, line: str) -> None:
-        if self._is_reporter:
+        if self._link and self._is_reporter:
             self._link.send(line)
 
     def _end(self, reason: str, message: str) -> None:
@@ -607,7 +609,7 @@ def read_description() -> Optional[Dict[str, Any]]:
         return None
     try:
         with open(path, encoding="utf-8") as file:
-            description = json.load(file)
+            description: Dict[str, Any] = json.load(file)
     except (OSError, ValueError) as error:
         raise RuntimeError(f"the trial's description cannot be read ({error}); is DTRAIN_TRIAL a "
                            "variable of a trial that has ended?") from None
@@ -804,7 +806,7 @@ def _line(kind: str, where: Dict[str, float], **fields: Any) -> str:
     return json.dumps({"type": kind, **where, **fields}) + "\n"
 
 
-def metrics_of(given: Optional[Mapping], more: Mapping[str, Any] = {}) -> Dict[str, float]:
+def metrics_of(given: Optional[Mapping[str, Any]], more: Mapping[str, Any] = {}) -> Dict[str, float]:
     """Returns the metrics as numbers. Raises TypeError for a name that is no string, and a
     value that is no number."""
     values: Dict[str, float] = {}
@@ -830,7 +832,7 @@ def number_of(name: str, value: Any) -> float:
     raise TypeError(f"metric '{name}' must be a number, got {what}")
 
 
-def _flatten(values: Mapping, prefix: str = "") -> Dict[str, Any]:
+def _flatten(values: Mapping[str, Any], prefix: str = "") -> Dict[str, Any]:
     flat: Dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, Mapping):
@@ -851,7 +853,7 @@ def _normal(name: str) -> str:
 
 # Returns the argument of a hyperparameter; exits if there is none.
 def _action_of(parser: argparse.ArgumentParser, name: str) -> argparse.Action:
-    names = {}
+    names: Dict[str, argparse.Action] = {}
     for action in parser._actions:
         for one in (action.dest, *action.option_strings):
             names.setdefault(_normal(one), action)

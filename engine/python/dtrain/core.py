@@ -172,11 +172,11 @@ class _Reports:
         self._held: Optional[Tuple[int, Dict[str, float]]] = None
         self._released: Optional[Tuple[int, Dict[str, float]]] = None  # the last one
 
-    def training(self, steps: int, metrics: Mapping) -> None:
+    def training(self, steps: int, metrics: Mapping[str, Any]) -> None:
         self._advance(steps)
         self.trial.report(metrics, **self._position(steps))
 
-    def validation(self, steps: int, metrics: Mapping) -> None:
+    def validation(self, steps: int, metrics: Mapping[str, Any]) -> None:
         values = _trial.metrics_of(metrics)
         self.release()
         self._advance(steps)
@@ -411,7 +411,7 @@ class CheckpointContext(_Unsupported):
                                       "save all files on rank 0")
         if self._trial.rank > 0:
             raise RuntimeError("only rank 0 may save a checkpoint")
-        if "steps_completed" not in (metadata or {}):
+        if metadata is None or "steps_completed" not in metadata:
             raise ValueError("the metadata of a checkpoint must have 'steps_completed'")
         text = json.dumps(metadata, indent=2)  # raises before the script writes its files
         with self._reports.checkpoint(metadata["steps_completed"]) as path:
