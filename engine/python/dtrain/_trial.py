@@ -31,6 +31,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optio
 _UNITS = ("batches", "epochs", "records")
 _FLUSH_SECONDS = 0.05
 _FLUSH_BYTES = 1 << 16
+_REPORTER = "DTRAIN_REPORTER"  # value of DTRAIN_TRIAL, if a parent process has called init()
 _JOIN_SECONDS = 600.0  # for rank 0 to call init()
 
 
@@ -57,7 +58,9 @@ class HParams(Mapping[str, Any]):
         return value
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name not in self._values:
+        if name.startswith("_"):  # pickle asks for some before the object has its values
+            raise AttributeError(name)
+        if name not in self._values:
             raise AttributeError(self._unknown(name))
         return self[name]
 
@@ -72,6 +75,9 @@ class HParams(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         return f"HParams({self._values!r})"
+
+    def __dir__(self) -> List[str]:
+        return [*super().__dir__(), *self._values]
 
     def to_dict(self) -> Dict[str, Any]:
         """Returns a copy as nested dictionaries."""
@@ -90,7 +96,9 @@ class HParams(Mapping[str, Any]):
 
 
 class Trial:
-    """A trial of an experiment; `dtrain.init()` returns it. One thread uses it.
+    """A trial of an experiment; `dtrain.init()` returns it. One thread runs the loop; others
+    may report and ask whether to stop. Worker processes, such as those of a DataLoader, may
+    only read attributes such as `hparams`; their reports raise RuntimeError.
 
     Training is counted in the unit of `searcher.max_length`: batches, epochs or records.
     `epochs()` and `batches()` count by themselves; in scripts without them each report
@@ -135,7 +143,10 @@ class Trial:
         self._restored: Optional[str] = saved.get("path") or facts.get("warm_start")
         self._saved: Dict[str, float] = {unit: saved[unit] for unit in _UNITS if unit in saved}
 
+        self._pid = os.getpid()
+        self._lock = threading.RLock()  # of all below
         self._looping = False
+        self._loops = 0  # begun
         self._counted: Optional[str] = None  # unit of the loop, also after its end
         self._count = 0  # in that unit, with the iteration that runs
         self._fixed: Optional[int] = None  # length that the script asks for
@@ -314,14 +325,16 @@ class Trial:
         the count is unknown.
         """
         values = metrics_of(metrics, more)
-        where = self._where("training", batches, epochs, records)
-        if where != self._means_at:
-            self._send_means()
-            self._means_at = where
-        for name, value in values.items():
-            mean = self._means.setdefault(name, [0.0, 0])
-            mean[0] += value
-            mean[1] += 1
+        self._require_owner("report")
+        with self._lock:
+            where = self._where("training", batches, epochs, records)
+            if where != self._means_at:
+                self._send_means()
+                self._means_at = where
+            for name, value in values.items():
+                mean = self._means.setdefault(name, [0.0, 0])
+                mean[0] += value
+                mean[1] += 1
 
     def validate(self, metrics: Optional[Mapping[str, Any]] = None, *, batches: Optional[float] = None,
                  epochs: Optional[float] = None, records: Optional[float] = None,
@@ -337,20 +350,24 @@ class Trial:
                 f"this validation lacks '{self.metric}', the metric of the searcher; it has "
                 f"{', '.join(sorted(values)) or 'no metric'}"
                 f"{_similar(self.metric, values)}")
-        where = self._where("validation", batches, epochs, records)
-        self._validated = where[self._unit] if self._unit in where else self._validated
-        self._send_means()
-        self._send_held()
-        self._held = _line("validation", where, metrics=values)
-        if not self._looping:
+        self._require_owner("validate")
+        with self._lock:
+            where = self._where("validation", batches, epochs, records)
+            self._validated = where[self._unit] if self._unit in where else self._validated
+            self._send_means()
             self._send_held()
-            self.flush()
+            self._held = _line("validation", where, metrics=values)
+            if not self._looping:
+                self._send_held()
+                self.flush()
 
     def progress(self, *, batches: Optional[float] = None, epochs: Optional[float] = None,
                  records: Optional[float] = None) -> None:
         """Says how far training is, without metrics. A trial without any report for
         `hang_timeout` is restarted."""
-        self._send(_line("progress", self._where("progress", batches, epochs, records)))
+        self._require_owner("progress")
+        with self._lock:
+            self._send(_line("progress", self._where("progress", batches, epochs, records)))
 
     @contextmanager
     def checkpoint(self, *, batches: Optional[float] = None, epochs: Optional[float] = None,
@@ -361,8 +378,10 @@ class Trial:
         dtrain copies the files and deletes the directory. On ranks other than 0 and outside
         dtrain, the directory is only deleted. Raises ValueError if it is left empty.
         """
-        where = self._where("checkpoint", batches, epochs, records)
-        path = self._checkpoint_directory()
+        self._require_owner("checkpoint")
+        with self._lock:
+            where = self._where("checkpoint", batches, epochs, records)
+            path = self._checkpoint_directory()
         try:
             yield path
             if self._is_reporter and not any(path.iterdir()):
@@ -373,10 +392,11 @@ class Trial:
         if not self._is_reporter:
             shutil.rmtree(path, ignore_errors=True)
             return
-        self._send_means()
-        self._send(_line("checkpoint", where, path=str(path)))
-        self._send_held()
-        self.flush()
+        with self._lock:
+            self._send_means()
+            self._send(_line("checkpoint", where, path=str(path)))
+            self._send_held()
+            self.flush()
 
     def restore(self) -> Optional[Path]:
         """Returns the directory of the checkpoint to continue from, or None. It has the
@@ -404,7 +424,7 @@ class Trial:
     # ---- Loops.
 
     def _loop(self, unit: str, length: Optional[int]) -> Iterator[int]:
-        if self._looping:
+        if self._looping and not self._is_notebook:
             raise RuntimeError(f"a loop over {self._counted} is running; a trial counts one loop")
         if self._unit not in (None, unit):
             raise RuntimeError(
@@ -417,21 +437,38 @@ class Trial:
             raise ValueError(f"the number of {unit} must be a whole number, got {length!r}")
         if self._counted is None:
             self._count = int(self._saved.get(unit, 0))
+        elif self._is_notebook or not self.active and self._count >= (length or 0):
+            self._start_over()
         self._counted, self._fixed, self._looping = unit, length, True
-        return self._iterate()
+        self._loops += 1
+        return self._iterate(self._loops)
 
-    def _iterate(self) -> Iterator[int]:
+    # Outside dtrain, a cell of a notebook may run again, also after it was interrupted.
+    def _start_over(self) -> None:
+        self._means = {}
+        self._count, self._validated = 0, -1.0
+        self._last = dict.fromkeys(self._last, -1.0)
+
+    @property
+    def _is_notebook(self) -> bool:
+        return not self.active and hasattr(sys, "ps1")
+
+    def _iterate(self, number: int) -> Iterator[int]:
         try:
             while self._begin_iteration():
                 self._count += 1
                 yield self._count - 1
         finally:
-            self._looping = False
-            if self._agreement and self.rank == 0:
-                self._agreement.end()
-            self._send_means()
-            self._send_held()
-            self.flush()
+            if os.getpid() == self._pid and number == self._loops:
+                self._end_loop()
+
+    def _end_loop(self) -> None:
+        self._looping = False
+        if self._agreement and self.rank == 0:
+            self._agreement.end()
+        self._send_means()
+        self._send_held()
+        self.flush()
 
     @property
     def _limit(self) -> float:
@@ -478,7 +515,7 @@ class Trial:
         if unit not in where:
             raise RuntimeError(f"the count of this report is unknown: use trial.{unit}() as the "
                                f"loop, or give the count, such as {unit}=3")
-        if where[unit] < self._last[kind]:
+        if where[unit] < self._last[kind] and not self._is_notebook:
             raise ValueError(f"{kind} at {where[unit]:g} {unit} after {self._last[kind]:g}: counts "
                              "must not decrease")
         self._last[kind] = where[unit]
@@ -493,6 +530,14 @@ class Trial:
         return {self._unit: self._until} if self._results == 1 else {}
 
     # ---- Messages.
+
+    # A forked worker shares the socket with this process: it would take operations that are
+    # for this one.
+    def _require_owner(self, name: str) -> None:
+        if os.getpid() != self._pid:
+            raise RuntimeError(
+                f"trial.{name} is used in a worker process, such as one of a DataLoader; use it in "
+                "the process that called dtrain.init() first")
 
     @property
     def _is_reporter(self) -> bool:
@@ -510,21 +555,24 @@ class Trial:
         return Path(tempfile.mkdtemp(prefix="dtrain-checkpoint-"))
 
     def _send_means(self) -> None:
-        if self._means:
-            means = {name: total / number for name, (total, number) in self._means.items()}
-            self._send(_line("training", self._means_at, metrics=means))
-            self._means = {}
+        with self._lock:
+            if self._means:
+                means = {name: total / number for name, (total, number) in self._means.items()}
+                self._send(_line("training", self._means_at, metrics=means))
+                self._means = {}
 
     def _send_held(self) -> None:
-        if self._held:
-            self._send(self._held)
-            self._held = ""
+        with self._lock:
+            if self._held:
+                self._send(self._held)
+                self._held = ""
 
     def _send(self, line: str) -> None:
         if self._link and self._is_reporter:
             self._link.send(line)
 
     def _end(self, reason: str, message: str) -> None:
+        self._require_owner("finish" if reason == "user_stop" else "invalid")
         if self._ended:
             return
         self._ended = True
@@ -533,23 +581,26 @@ class Trial:
         self._send(json.dumps({"type": "end", "reason": reason, "message": message}) + "\n")
         self.flush()
 
-    # Applies what dtrain has sent; with `wait`, waits for the next operation.
+    # Applies what dtrain has sent; with `wait`, waits up to a second for the next operation.
+    # Another thread may have applied it by then.
     def _receive(self, wait: bool = False) -> None:
+        self._require_owner("should_stop")
         if self._link is None:
             return
-        for operation in self._link.receive(wait):
-            kind = operation.get("type")
-            if kind == "train":
-                self._unit, self._until = next(iter(operation["until"].items()))
-            elif kind in ("stop", "close"):
-                self._stop = True
-        self._stop = self._stop or self._link.gone
+        if wait:
+            self._link.wait(seconds=1)
+        with self._lock:
+            for operation in self._link.receive():
+                kind = operation.get("type")
+                if kind == "train":
+                    self._unit, self._until = next(iter(operation["until"].items()))
+                elif kind in ("stop", "close"):
+                    self._stop = True
+            self._stop = self._stop or self._link.gone
 
     def _has_lost_dtrain(self) -> bool:
-        if self._link is None:
-            return False
-        self._link.receive(wait=False)
-        return self._link.gone
+        self._receive()
+        return self._link is not None and self._link.gone
 
     # Sends what is left, when the interpreter exits.
     def _close(self) -> None:
@@ -593,12 +644,24 @@ def init(*, rank: Optional[int] = None, world_size: Optional[int] = None) -> Tri
         _current = Trial(None, rank, world_size)
         return _current
     trial = Trial(description, rank, world_size)
+    if world_size == 1 and _is_worker():
+        trial._pid = 0
+        _current = trial
+        return trial
+    os.environ[_REPORTER] = os.environ["DTRAIN_TRIAL"]
     trial._link = _Link(os.environ.get("DTRAIN_SOCKET", ""), rank)
     if world_size > 1:
         trial._agreement = _Agreement(Path(trial._directory, "ranks"), rank)
     atexit.register(trial._close)
     _current = trial
     return trial
+
+
+def _is_worker() -> bool:
+    """True in a process that multiprocessing started by "spawn" or "forkserver" from one that
+    has called `init()`. It imports the script as the module __mp_main__."""
+    return "__mp_main__" in sys.modules and (
+        os.environ.get(_REPORTER) == os.environ.get("DTRAIN_TRIAL"))
 
 
 def read_description() -> Optional[Dict[str, Any]]:
@@ -715,16 +778,17 @@ class _Link:
             except ConnectionError:
                 return  # the next report raises it
 
-    def receive(self, wait: bool) -> List[Dict[str, Any]]:
-        """Returns the operations that have arrived; with `wait`, at least one, or none once
-        dtrain has ended."""
+    def receive(self) -> List[Dict[str, Any]]:
+        """Returns the operations that have arrived. One thread at a time."""
         operations, self._early = self._early, []
-        while not self.gone:
-            block = wait and not operations
-            if not select.select([self._socket], [], [], None if block else 0)[0]:
-                break
+        while not self.gone and select.select([self._socket], [], [], 0)[0]:
             operations += self._read()
         return operations
+
+    def wait(self, seconds: float) -> None:
+        """Waits until operations have arrived, at most this long."""
+        if not self.gone and not self._early:
+            select.select([self._socket], [], [], seconds)
 
     def _read(self) -> List[Dict[str, Any]]:
         try:
