@@ -221,6 +221,7 @@ class SourceTest(unittest.TestCase):
 class ExperimentTest(unittest.TestCase):
     """Base of tests that run scripts as trials, in a store of their own."""
 
+    METRIC = "accuracy"
     LIMIT = 100  # seconds, of a command and of a wait
 
     def setUp(self):
@@ -241,11 +242,11 @@ class ExperimentTest(unittest.TestCase):
         return done.stdout
 
     def create(self, script, searcher, *arguments, hparams=None, entrypoint="python3 train.py",
-               code=0):
+               code=0, **keys):
         (self.home / "context" / "train.py").write_text(script, encoding="utf-8")
         config = {"name": "python", "entrypoint": entrypoint, "hyperparameters": hparams or {},
-                  "searcher": {"metric": "accuracy", "smaller_is_better": False, **searcher},
-                  "max_restarts": 0, "resources": {"slots": "cpu"}}
+                  "searcher": {"metric": self.METRIC, "smaller_is_better": False, **searcher},
+                  "max_restarts": 0, "resources": {"slots": "cpu"}, **keys}
         path = self.home / "config.json"
         path.write_text(json.dumps(config), encoding="utf-8")
         return self.run_dtrain("create", str(path), "context", *arguments, code=code)

@@ -907,7 +907,8 @@ def _flatten(values: Mapping[str, Any], prefix: str = "") -> Dict[str, Any]:
 
 
 def _similar(name: str, names: Iterable[str]) -> str:
-    found = difflib.get_close_matches(name, list(names), 1)
+    known = list(names)
+    found = difflib.get_close_matches(name, known, 1) or [one for one in known if name in one]
     return f"; did you mean '{found[0]}'?" if found else ""
 
 

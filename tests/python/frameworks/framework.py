@@ -42,10 +42,10 @@ class FrameworkTest(module_test.ExperimentTest):
         return {(row["kind"], row["name"], row["batches"], row["epoch"]): row["value"]
                 for row in self.rows("metrics", trial)}
 
-    def pause_at(self, step, experiment, create):
+    def pause_at(self, step, experiment, create, code=0):
         """Calls `create`, which starts this experiment in the background, pauses it once its
         script holds at the step, and resumes it. Returns the number of values reported before
-        the pause."""
+        the pause. `code`: exit code after the resume."""
         held = self.home / f"held-{experiment}-"
         self.environment.update(HOLD_AT=str(step), HELD=str(held))
         create()
@@ -56,7 +56,7 @@ class FrameworkTest(module_test.ExperimentTest):
         self.assertEqual(trial["state"], "PAUSED")
         self.assertIsNotNone(trial["checkpoint"])
         before = len(self.rows("metrics", experiment))
-        self.run_dtrain("resume", experiment)
+        self.run_dtrain("resume", experiment, code=code)
         return before
 
     def check_pauses(self, script, length, steps, **create):
