@@ -159,6 +159,20 @@ class MistakesTest(unittest.TestCase):
             hparams.lr = 2
 
 
+class RestoreTest(unittest.TestCase):
+    def test_a_file_of_the_checkpoint(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            trial = Trial(description(checkpoint={"path": scratch, "epochs": 3}))
+            file = pathlib.Path(scratch, "model.pt")
+            file.touch()
+            self.assertEqual(trial.restore("model.pt"), file)
+            with self.assertRaisesRegex(FileNotFoundError, "no file 'model.pth'; did you mean 'model.pt'"):
+                trial.restore("model.pth")
+            with self.assertRaisesRegex(FileNotFoundError, "no file 'x'; it has: model.pt"):
+                trial.restore("x")
+        self.assertIsNone(Trial(description()).restore("model.pt"))
+
+
 class ParseArgsTest(unittest.TestCase):
     def parse(self, hparams, *arguments, ignore=()):
         parser = argparse.ArgumentParser(prog="train.py")
@@ -333,6 +347,14 @@ class TrialTest(ExperimentTest):
         script = "import dtrain\ndtrain.init().validate(accuracy=1)\n"
         self.create(script, {"name": "single", "max_length": {"epochs": 4}}, hparams={"lrr": 1})
         self.assertIn("dtrain: warning: the script never read the hyperparameter lrr",
+                      self.run_dtrain("logs", "1"))
+
+    def test_a_hyperparameter_of_a_placeholder_is_not_named(self):
+        script = "import dtrain\ndtrain.init().validate(accuracy=1)\n"
+        self.create(script, {"name": "single", "max_length": {"epochs": 4}},
+                    hparams={"lr": 1e5, "width": 3, "other": 7, "name": "x"},
+                    entrypoint="python3 train.py --lr={lr} --width {width} {name}")
+        self.assertIn("the script never read the hyperparameter other\n",
                       self.run_dtrain("logs", "1"))
 
     def test_reports_of_a_burst_are_all_sent_before_an_exception(self):

@@ -45,20 +45,9 @@ class Loop:
         with initial weights, has no count."""
         return self.trial.restore() is not None and self.restored_count > 0
 
-    def restored_file(self, name: str) -> Optional[Path]:
-        """Returns the path of a file in the checkpoint to restore, or None without one. Raises
-        RuntimeError if that checkpoint lacks the file."""
-        path = self.trial.restore()
-        if path is None:
-            return None
-        if not (path / name).is_file():
-            raise RuntimeError(f"the checkpoint {path} has no {name}: it was not saved by this "
-                               "callback")
-        return path / name
-
     def state(self) -> Dict[str, Any]:
         """Returns what `end_step` saved in the checkpoint to resume from; empty without one."""
-        path = self.restored_file(_STATE) if self.resumes else None
+        path = self.trial.restore(_STATE) if self.resumes else None
         state: Dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path else {}
         return state
 

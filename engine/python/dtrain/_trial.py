@@ -398,11 +398,22 @@ class Trial:
             self._send_held()
             self.flush()
 
-    def restore(self) -> Optional[Path]:
+    def restore(self, file: Optional[str] = None) -> Optional[Path]:
         """Returns the directory of the checkpoint to continue from, or None. It has the
         files that were written in `checkpoint()`; do not write to it. In the first run of a
-        trial of `searcher.source_checkpoint_uuid` these are initial weights."""
-        return Path(self._restored) if self._restored else None
+        trial of `searcher.source_checkpoint_uuid` these are initial weights.
+
+        With `file`, returns the path of that file in it, or None without a checkpoint. Raises
+        FileNotFoundError if the checkpoint lacks the file.
+        """
+        directory = Path(self._restored) if self._restored else None
+        if file is None or directory is None:
+            return directory
+        if not (directory / file).exists():
+            names = sorted(path.name for path in directory.iterdir())
+            raise FileNotFoundError(f"the checkpoint {directory} has no file '{file}'"
+                                    f"{_similar(file, names) or '; it has: ' + ', '.join(names)}")
+        return directory / file
 
     def invalid(self, why: str, *, exits: bool = True) -> None:
         """Says that this combination of hyperparameters cannot be trained, and exits. The
@@ -602,6 +613,12 @@ class Trial:
         self._receive()
         return self._link is not None and self._link.gone
 
+    # True if the value may have been passed by a placeholder, such as --lr={lr}.
+    def _is_argument(self, name: str) -> bool:
+        value = _flatten(self.hparams.to_dict())[name]
+        return any(_equals(argument, value) or _equals(argument.rpartition("=")[2], value)
+                   for argument in sys.argv[1:])
+
     # Sends what is left, when the interpreter exits.
     def _close(self) -> None:
         if self._link is None or self._link.pid != os.getpid() or self._link.gone:
@@ -609,7 +626,7 @@ class Trial:
         self._send_means()
         self._send_held()
         self.flush()
-        unread = self.hparams.unread()
+        unread = [name for name in self.hparams.unread() if not self._is_argument(name)]
         if unread and self.rank == 0 and not self._ended:
             print(f"dtrain: warning: the script never read the hyperparameter"
                   f"{'s' if len(unread) > 1 else ''} {', '.join(unread)}", file=sys.stderr)
@@ -954,6 +971,14 @@ def _convert_one(parser: argparse.ArgumentParser, action: argparse.Action, name:
         choices = ", ".join(map(repr, action.choices))
         parser.error(f"hyperparameter '{name}' is {value!r}; its argument allows {choices}")
     return converted
+
+
+# True if the text, an argument, stands for the value.
+def _equals(text: str, value: Any) -> bool:
+    try:
+        return text == _text(value) or isinstance(value, (int, float)) and float(text) == value
+    except ValueError:
+        return False
 
 
 def _text(value: Any) -> str:

@@ -51,7 +51,7 @@ class DtrainCallback:
     def init_model(self) -> Optional[str]:
         """Path of the model to continue, for the argument of this name; None without a
         checkpoint."""
-        saved = self._rounds.restored_file(MODEL)
+        saved = self._rounds.trial.restore(MODEL)
         return None if saved is None else str(saved)
 
     def __call__(self, env: Any) -> None:

@@ -49,7 +49,7 @@ class DtrainCallback(xgboost.callback.TrainingCallback):  # type: ignore[misc,un
             raise TypeError("a trial is one training, not a cross-validation: call "
                             "xgboost.train() instead of xgboost.cv()")
         self._model = model
-        saved = self._rounds.restored_file(MODEL)
+        saved = self._rounds.trial.restore(MODEL)
         if saved is not None:
             model.load_model(str(saved))
         self._begins = self._rounds.begin(sys.maxsize)
