@@ -137,12 +137,13 @@ def tcmalloc() -> str | None:
     return found[0] if found else None
 
 
-def output_of(words: list[str], limit: float, environment: dict[str, str] | None = None) -> str:
+def output_of(words: list[str], limit: float, environment: dict[str, str] | None = None,
+              directory: str | None = None) -> str:
     """Returns the output of a command; raises Failed with the last line of stderr."""
     if limit <= 0:
         raise Failed(OUT_OF_TIME)
     try:
-        done = subprocess.run(words, env=environment, timeout=limit, text=True,
+        done = subprocess.run(words, env=environment, cwd=directory, timeout=limit, text=True,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE)
     except subprocess.TimeoutExpired:

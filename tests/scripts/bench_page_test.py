@@ -20,6 +20,7 @@ bench = importlib.util.module_from_spec(importlib.util.spec_from_loader("bench",
 loader.exec_module(bench)
 
 import bench_page  # noqa: E402
+import bench_python  # noqa: E402
 import bench_training  # noqa: E402
 from bench_figures import (Bench, Failed, Figure, Measurement, NOT_INSTALLED, Row,  # noqa: E402
                            by_turns)
@@ -125,6 +126,21 @@ class FiguresTest(unittest.TestCase):
             self.assertEqual(bench.earlier(path), (None, {}))
             bench.save(path, MACHINE, found)
             self.assertEqual(bench.earlier(path), (MACHINE, found))
+
+
+class CodeLinesTest(unittest.TestCase):
+    def test_blank_lines_comments_and_docstrings_do_not_count(self):
+        text = '"""Text\n\nmore."""\nimport a  # b\n\n# c\ndef f():\n    """Text."""\n' \
+               '    return g(1,\n             "x")\n'
+        self.assertEqual(bench_python.code_lines("a.py", text), 4)
+        self.assertEqual(bench_python.code_lines("a.yaml", "# a\nb: 1\n\nc: {}  # d\n"), 2)
+
+    def test_every_tool_has_files(self):
+        written = os.listdir(bench_python.SWEEP)
+        self.assertEqual(sorted(written),
+                         sorted(name for names in bench_python.FILES.values() for name in names))
+        for tool in bench_python.FILES:
+            self.assertGreater(bench_python.lines_of(tool), 10)
 
 
 class PrecisionTest(unittest.TestCase):
