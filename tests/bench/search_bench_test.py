@@ -15,6 +15,11 @@ import sys
 import tempfile
 import unittest
 
+sys.dont_write_bytecode = True
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "scripts/bench_peers"))
+import simulated_searches  # noqa: E402
+
 PROGRAM = sys.argv.pop(1)
 NAMES = ("batch_size", "learning_rate", "momentum", "weight_decay", "num_layers", "max_units",
          "max_dropout")
@@ -251,6 +256,37 @@ class SimulationTest(SearchBenchTest):
         asha = simulated("mixed", "{name: async_halving, divisor: 3}", "--seeds", "20")
         self.assertLess(asha["mean_regret"][-1],
                         simulated("mixed", "{name: random}", "--seeds", "20")["mean_regret"][-1])
+
+
+class TwoPoints:
+    """A search that trains a mediocre trial for a step, then good ones to the end."""
+
+    def __init__(self) -> None:
+        self.created = 0
+
+    def create(self) -> tuple[int, dict]:
+        self.created += 1
+        return self.created, dict(zip(NAMES, POINTS[2 if self.created == 1 else 0]))
+
+    def stops(self, trial: int, step: int, error: float) -> bool:
+        return trial == 1 or step == EPOCHS
+
+
+class OtherToolsTest(SearchBenchTest):
+    def test_the_rules_are_those_of_dtrain_bench(self) -> None:
+        write_table(self.path("table.csv"))
+        task = simulated_searches.Task(PROGRAM, "table:" + self.path("table.csv"),
+                                       self.path("reference.json"))
+        search = TwoPoints()
+        regrets = simulated_searches.simulate(task, search, seed=0, workers=1, budget=2)
+        task.close()
+        # The second trial trains in the epochs 2 to 51 of the worker, so 49 are done at time 1.
+        best, median = accuracy(0, EPOCHS), accuracy(1, EPOCHS)
+        self.assertEqual(len(regrets), 4)  # at 1/4, 1/2, 1 and 2
+        self.assertAlmostEqual(regrets[0], (best - accuracy(0, 11)) / (best - median))
+        self.assertAlmostEqual(regrets[2], (best - accuracy(0, 49)) / (best - median))
+        self.assertAlmostEqual(regrets[3], 0)
+        self.assertEqual(search.created, 3)
 
 
 class RefusalTest(SearchBenchTest):
