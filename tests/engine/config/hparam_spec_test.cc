@@ -1,0 +1,166 @@
+#include "engine/config/hparam_spec.h"
+
+#include <ostream>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/base/error.h"
+#include "engine/config/experiment_config.h"
+
+namespace dtrain {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+// What `create` reads from a YAML with the hyperparameter x.
+nlohmann::json Effective(const std::string& value) {
+  const ConfigResult result = ReadConfig(
+      "entrypoint: [a]\n"
+      "searcher: {name: random, metric: loss, max_trials: 3}\n"
+      "hyperparameters: {x: " +
+          value + "}\n",
+      {.file_name = "expected"});
+  for (const Diagnostic& one : result.diagnostics) {
+    ADD_FAILURE() << one.ToString();
+  }
+  return result.config ? result.config->effective["hyperparameters"]["x"]
+                       : nlohmann::json();
+}
+
+struct GoodSpec {
+  const char* name;  // of the test
+  const char* spec;
+  const char* json;  // what `x: JSON` in a YAML would give
+};
+
+void PrintTo(const GoodSpec& good, std::ostream* out) { *out << good.spec; }
+
+class GoodSpecTest : public testing::TestWithParam<GoodSpec> {};
+
+TEST_P(GoodSpecTest, IsWhatTheYamlMeans) {
+  const GoodSpec& good = GetParam();
+  EXPECT_EQ(Effective(ReadHparamSpec("--hp", good.spec).dump()),
+            Effective(good.json));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Specs, GoodSpecTest,
+    testing::Values(
+        GoodSpec{"Log", "log(1e-5,1e-1)",
+                 "{type: double, minval: 1e-5, maxval: 0.1, log: true}"},
+        GoodSpec{"LogUniform", "loguniform(0.001, 1)",
+                 "{type: double, minval: 0.001, maxval: 1, log: true}"},
+        GoodSpec{"Wandb", "log_uniform_values(1e-3,1)",
+                 "{type: double, minval: 1e-3, maxval: 1, log: true}"},
+        GoodSpec{"Double", "double(0,0.5)",
+                 "{type: double, minval: 0, maxval: 0.5}"},
+        GoodSpec{"Uniform", "uniform(-1,1)",
+                 "{type: double, minval: -1, maxval: 1}"},
+        GoodSpec{"Float", "float(0,1)", "{type: double, minval: 0, maxval: 1}"},
+        GoodSpec{"Int", "int(2,8)", "{type: int, minval: 2, maxval: 8}"},
+        GoodSpec{"IntUniform", "int_uniform(2,8)",
+                 "{type: int, minval: 2, maxval: 8}"},
+        GoodSpec{"RandintExcludesItsMaximum", "randint(2,8)",
+                 "{type: int, minval: 2, maxval: 7}"},
+        GoodSpec{"OptunasLog", "trial.suggest_float(1e-3, 1, log=True)",
+                 "{type: double, minval: 1e-3, maxval: 1, log: true}"},
+        GoodSpec{"OptunasInt", "suggest_int(2,8)",
+                 "{type: int, minval: 2, maxval: 8}"},
+        GoodSpec{"OptunasStep", "int(16,65,step=16)",
+                 "{type: categorical, vals: [16, 32, 48, 64]}"},
+        GoodSpec{"RaysQuniform", "tune.quniform(0,0.3,0.1)",
+                 "{type: categorical, vals: [0.0, 0.1, 0.2, 0.3]}"},
+        GoodSpec{"RaysQrandint", "tune.qrandint(3,12,4)",
+                 "{type: categorical, vals: [4, 8, 12]}"},
+        GoodSpec{"WandbsQUniform", "q_uniform(0.05,0.25,q=0.1)",
+                 "{type: categorical, vals: [0.1, 0.2]}"},
+        GoodSpec{"Count", "log(1e-3,1,count=4)",
+                 "{type: double, minval: 1e-3, maxval: 1, log: true, "
+                 "count: 4}"},
+        GoodSpec{"List", "[adam,sgd]",
+                 "{type: categorical, vals: [adam, sgd]}"},
+        GoodSpec{"Choice", "choice(16,32,true)",
+                 "{type: categorical, vals: [16, 32, true]}"},
+        GoodSpec{"ChoiceOfAList", "choice(['a,b', 1.5])",
+                 "{type: categorical, vals: ['a,b', 1.5]}"},
+        GoodSpec{"ChoiceOfLists", "[[1,2],[3]]",
+                 "{type: categorical, vals: [[1, 2], [3]]}"},
+        GoodSpec{"Const", "const([1,2])", "{type: const, val: [1, 2]}"},
+        GoodSpec{"Integer", "32", "32"}, GoodSpec{"Bool", "true", "true"},
+        GoodSpec{"Text", "a=b", "'a=b'"},
+        GoodSpec{"QuotedText", "\"log(1,2)\"", "'log(1,2)'"},
+        GoodSpec{"TextThatLooksLikeANumber", "'32'", "'32'"},
+        GoodSpec{"EmptyText", "''", "''"}),
+    [](const auto& one) { return one.param.name; });
+
+struct BadSpec {
+  const char* name;  // of the test
+  const char* spec;
+  const char* says;
+};
+
+void PrintTo(const BadSpec& bad, std::ostream* out) { *out << bad.spec; }
+
+class BadSpecTest : public testing::TestWithParam<BadSpec> {};
+
+TEST_P(BadSpecTest, IsRefused) {
+  try {
+    ReadHparamSpec("--hp", GetParam().spec);
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+    EXPECT_THAT(error.what(), StartsWith("--hp: "));
+    EXPECT_THAT(error.what(), HasSubstr(GetParam().says));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Specs, BadSpecTest,
+    testing::Values(
+        BadSpec{"EmptyValue", "", "has no value"},
+        BadSpec{"UnknownWord", "lognuiform(1,2)", "did you mean 'loguniform'?"},
+        BadSpec{"Normal", "randn(0,1)", "there is no normal distribution"},
+        BadSpec{"QuantizedLog", "qloguniform(0.1,1,0.1)",
+                "no integers or steps on a logarithmic scale"},
+        BadSpec{"LogIntegers", "int(1,8,log=True)", "takes no log=true"},
+        BadSpec{"ExponentsOfWandb", "log_uniform(-5,-1)",
+                "its bounds are exponents of e in W&B; use log(LOW,HIGH)"},
+        BadSpec{"GridSearch", "tune.grid_search([1,2])", "--searcher grid"},
+        BadSpec{"NoStep", "quniform(0,1)",
+                "quniform takes two bounds and a step"},
+        BadSpec{"StepOfZero", "int(1,8,step=0)", "the step 0 is not above 0"},
+        BadSpec{"ManySteps", "int(1,80000,step=1)", "more than 1000 values"},
+        BadSpec{"FractionalStep", "int(1,8,step=0.5)",
+                "the step 0.5 is not an integer"},
+        BadSpec{"StepAndCount", "int(1,8,step=2,count=3)", "use one of them"},
+        BadSpec{"NotABool", "float(1,8,log=3)", "log= takes true or false"},
+        BadSpec{"ValueAfterCount", "int(1,count=3,8)",
+                "unexpected '8' after count="},
+        BadSpec{"ChoiceWithCount", "choice(a,count=3)",
+                "choice takes no count="},
+        BadSpec{"NotClosed", "log(1e-5,1e-1", "no ')' at its end"},
+        BadSpec{"OneBound", "log(1)", "takes two bounds"},
+        BadSpec{"Exponents", "log(-5,-1)", "not exponents"},
+        BadSpec{"LogOfZero", "log(0,1)", "bounds above 0"},
+        BadSpec{"Reversed", "double(1,0)", "is not below the second"},
+        BadSpec{"Equal", "int(3,3)", "is not below the second"},
+        BadSpec{"FractionalInt", "int(1,2.5)",
+                "the bound 2.5 is not an integer"},
+        BadSpec{"TextBound", "uniform(a,1)",
+                "the bound \"a\" is not a finite number"},
+        BadSpec{"InfiniteBound", "uniform(0,.inf)", "not a finite number"},
+        BadSpec{"RandintOfOneValue", "randint(3,4)",
+                "randint excludes its second bound"},
+        BadSpec{"ThirdBound", "log(1,2,3)", "not 3 values"},
+        BadSpec{"TwoCounts", "log(1,2,count=3,count=4)", "has count= twice"},
+        BadSpec{"NoChoices", "[]", "no values to choose from"},
+        BadSpec{"TwoConstants", "const(1,2)", "const takes one value"},
+        BadSpec{"Map", "{b: 1}", "is a map"},
+        BadSpec{"UnclosedList", "[1,2", "quote a text"}),
+    [](const auto& one) { return one.param.name; });
+
+}  // namespace
+}  // namespace dtrain
