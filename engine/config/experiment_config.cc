@@ -512,6 +512,16 @@ ConfigResult ReadConfig(std::string_view text, const ReadOptions& options) {
   return result;
 }
 
+nlohmann::json WithOverrides(const nlohmann::json& config,
+                             std::span<const std::string> overrides) {
+  Node root = NodeFromJson(config);
+  Findings findings("", overrides);
+  ApplyOverrides(overrides, root, findings);
+  const Diagnostics found = findings.Take();
+  if (!found.empty()) throw Error(ErrorKind::kUsage, found[0].ToString());
+  return ToJson(root);
+}
+
 Diagnostics CheckRecordedHparams(const nlohmann::json& effective,
                                  const ReadOptions& options) {
   Findings findings(options.file_name, options.overrides);

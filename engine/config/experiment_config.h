@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -152,6 +153,12 @@ struct ReadOptions {
 /// Never throws because of `text`: every finding is a diagnostic, and all are
 /// returned at once. Uses no files, clock or environment.
 ConfigResult ReadConfig(std::string_view text, const ReadOptions& options);
+
+/// Returns `config`, the keys of a YAML as JSON, changed as ReadConfig changes
+/// its text by `overrides`. Throws Error(kUsage) for an override that is no
+/// `KEY=VALUE` or does not fit.
+nlohmann::json WithOverrides(const nlohmann::json& config,
+                             std::span<const std::string> overrides);
 
 /// Checks a recorded configuration by `options.hparam_rules`, as ReadConfig
 /// does.

@@ -1,0 +1,243 @@
+#include "engine/config/inline_experiment.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/config/experiment_config.h"
+#include "engine/config/hparam_spec.h"
+#include "engine/config/inline_command.h"
+#include "engine/config/schema.h"
+
+namespace dtrain {
+namespace {
+
+using SpecJson = nlohmann::json;
+
+[[noreturn]] void RefuseOption(const std::string& option,
+                               const std::string& what) {
+  throw Error(ErrorKind::kUsage, option + ": " + what);
+}
+
+bool IsRange(const SpecJson& spec) {
+  return spec.is_object() && spec.value("type", "const") != "const";
+}
+
+// Adds one --hp to `all` and returns whether it is a range.
+bool AddHyperparameter(const std::string& argument, SpecJson& all) {
+  const std::size_t equals = argument.find('=');
+  const std::string option = "--hp '" + argument + "'";
+  if (equals == argument.npos || equals == 0) {
+    RefuseOption(option,
+                 "expected NAME=SPEC, such as lr=log(1e-5,1e-1) or batch=32");
+  }
+  const std::vector<std::string> path = Split(argument.substr(0, equals), '.');
+  SpecJson* at = &all;
+  for (const std::string& part : path) {
+    if (part.empty()) RefuseOption(option, "a part of the name is empty");
+    const bool is_leaf_above =
+        !at->is_object() || (at != &all && at->contains("type"));
+    const bool is_last = &part == &path.back();
+    if (is_leaf_above || (is_last && at->contains(part))) {
+      RefuseOption(option, "this hyperparameter is given twice");
+    }
+    if (path.size() > 1 && part == "type") {
+      RefuseOption(option, "a nested hyperparameter cannot be named 'type'");
+    }
+    if (!at->contains(part)) (*at)[part] = SpecJson::object();
+    at = &(*at)[part];
+  }
+  *at = ReadHparamSpec(option, std::string_view(argument).substr(equals + 1));
+  return IsRange(*at);
+}
+
+// Returns the name of the script, or else of the program, without directory and
+// extension.
+std::string ScriptName(const std::vector<std::string>& command) {
+  const auto stem = [](std::string word) {
+    word.erase(0, word.rfind('/') + 1);
+    return word.substr(0, std::max<std::size_t>(word.rfind('.'), 1));
+  };
+  for (const std::string& word : command) {
+    const bool is_script = std::ranges::any_of(
+        std::array{".py", ".sh", ".pl", ".R", ".jl"},
+        [&](const auto* end) { return word.ends_with(end); });
+    if (is_script) return stem(word);
+  }
+  return stem(command.front());
+}
+
+// True if the search method has the key, such as max_trials.
+bool Has(const std::string& searcher, const std::string& key) {
+  std::string name = searcher;
+  for (const std::string& word : WordsOf(*FindKey("searcher.name"))) {
+    const std::size_t equals = word.find('=');
+    if (word.substr(0, equals) == searcher && equals != word.npos) {
+      name = word.substr(equals + 1);
+    }
+  }
+  const auto searchers = SearchersOf(*FindKey("searcher." + key));
+  return searchers.empty() ||
+         std::ranges::find(searchers, name) != searchers.end();
+}
+
+// True if trials end at different lengths.
+bool Halves(const std::string& searcher) {
+  return searcher != "single" && searcher != "random" && searcher != "grid";
+}
+
+SpecJson SearcherOf(const InlineExperiment& experiment, bool has_range) {
+  const std::string name = !experiment.searcher.empty() ? experiment.searcher
+                           : has_range                  ? "random"
+                                                        : "single";
+  SpecJson searcher = {{"name", name},
+                       {"metric", experiment.metric},
+                       {"smaller_is_better", !experiment.maximize}};
+  const bool counts = Has(name, "max_trials");
+  if (counts && !experiment.max_trials) {
+    RefuseOption("--max-trials",
+                 "is required by the " + name + " search; add --max-trials N");
+  }
+  if (!counts && experiment.max_trials) {
+    RefuseOption("--max-trials",
+                 "does not apply to " + name +
+                     (name == "grid" ? ", which tries every point"
+                                     : ", which is one trial"));
+  }
+  if (counts) searcher["max_trials"] = *experiment.max_trials;
+  if (Halves(name) && experiment.max_length.empty()) {
+    RefuseOption("--max-length",
+                 "is required by " + name +
+                     "; add --max-length UNIT=N, such as epochs=27");
+  }
+  if (!Halves(name) && experiment.resumable) {
+    RefuseOption("--resumable",
+                 "does not apply to " + name +
+                     ", which trains every trial once to its length");
+  }
+  if (!experiment.max_length.empty()) {
+    searcher["max_length"] = MaxLengthOf(experiment.max_length);
+  }
+  return searcher;
+}
+
+// Returns a map of the configuration, which an override may have replaced.
+SpecJson SectionOf(const SpecJson& config, const std::string& name) {
+  const auto found = config.find(name);
+  const bool is_map = found != config.end() && found->is_object();
+  return is_map ? *found : SpecJson::object();
+}
+
+bool IsRangeOrConst(const SpecJson& value) {
+  return value.is_object() && value.contains("type");
+}
+
+// Adds the dotted names of the hyperparameters in `map`.
+void AddNames(const SpecJson& map, const std::string& above,
+              std::vector<std::string>& names) {
+  for (const auto& [key, value] : map.items()) {
+    const std::string name = above + key;
+    if (value.is_object() && !IsRangeOrConst(value)) {
+      AddNames(value, name + ".", names);
+    } else {
+      names.push_back(name);
+    }
+  }
+}
+
+SpecJson ConfigOf(const InlineExperiment& experiment) {
+  SpecJson hyperparameters = SpecJson::object();
+  bool has_range = false;
+  for (const std::string& argument : experiment.hyperparameters) {
+    has_range |= AddHyperparameter(argument, hyperparameters);
+  }
+  SpecJson config = {{"name", ScriptName(experiment.command)},
+                     {"searcher", SearcherOf(experiment, has_range)}};
+  if (!hyperparameters.empty()) config["hyperparameters"] = hyperparameters;
+  if (!experiment.labels.empty()) config["labels"] = experiment.labels;
+  return config;
+}
+
+// Adds the command. Returns the names of its placeholders. `changed` is the
+// configuration with all overrides.
+std::set<std::string> AddCommand(
+    const InlineExperiment& experiment,
+    const std::vector<std::string>& hyperparameters, SpecJson& config,
+    SpecJson& changed) {
+  std::vector<std::string> known = hyperparameters;
+  known.insert(known.end(), {"checkpoint", "directory", "seed", "trial"});
+  const SpecJson searcher = SectionOf(changed, "searcher");
+  if (searcher.contains("max_length") || searcher.contains("max_time")) {
+    known.emplace_back("length");
+  }
+  InlineCommand command = ReadInlineCommand(experiment.command, known);
+  config["entrypoint"] = command.entrypoint;
+  changed["entrypoint"] = std::move(command.entrypoint);
+  return std::move(command.names);
+}
+
+void CheckOverrides(const InlineExperiment& experiment) {
+  for (const std::string& one : experiment.overrides) {
+    if (one.substr(0, one.find_first_of(".=")) != "entrypoint") continue;
+    RefuseOption("--set entrypoint",
+                 "the program follows '--' here; leave it out");
+  }
+}
+
+}  // namespace
+
+nlohmann::json MaxLengthOf(const std::string& text) {
+  const std::string option = "--max-length '" + text + "'";
+  const std::size_t equals = text.find('=');
+  const std::string unit = text.substr(0, equals);
+  const std::vector<std::string> units = {"batches", "records", "epochs"};
+  if (equals == text.npos || std::ranges::find(units, unit) == units.end()) {
+    RefuseOption(option, "expected UNIT=N, such as epochs=27; units: " +
+                             Join(units, ", ") + DidYouMean(unit, units));
+  }
+  const SpecJson length = ReadSpecValue(option, text.substr(equals + 1));
+  if (!length.is_number_integer() || length < 1) {
+    RefuseOption(option,
+                 "expected an integer of at least 1 after '" + unit + "='");
+  }
+  return SpecJson::object({{unit, length}});
+}
+
+InlineYaml WriteInlineYaml(const InlineExperiment& experiment) {
+  CheckOverrides(experiment);
+  SpecJson config = ConfigOf(experiment);
+  SpecJson changed = WithOverrides(config, experiment.overrides);
+  InlineYaml yaml;
+  std::vector<std::string> names;
+  AddNames(SectionOf(changed, "hyperparameters"), "", names);
+  const std::set<std::string> placed =
+      AddCommand(experiment, names, config, changed);
+  std::ranges::copy_if(
+      names, std::back_inserter(yaml.unplaced),
+      [&](const std::string& name) { return !placed.contains(name); });
+  const bool resumes = experiment.resumable || experiment.script_continues ||
+                       placed.contains("checkpoint");
+  const bool restarts = placed.contains("length") && !resumes;
+  const SpecJson name =
+      SectionOf(changed, "searcher").value("name", SpecJson());
+  const bool halves = name.is_string() && Halves(name);
+  if (halves && Has(name, "stop_once")) {
+    config["searcher"]["stop_once"] = !resumes && !restarts;
+    changed = WithOverrides(config, experiment.overrides);
+  }
+  yaml.stops_at_rungs =
+      SectionOf(changed, "searcher").value("stop_once", SpecJson()) == true;
+  yaml.restarts_on_promotion = halves && restarts && !yaml.stops_at_rungs;
+  yaml.text = ToYaml(config);
+  yaml.printed = ToYaml(changed);
+  return yaml;
+}
+
+}  // namespace dtrain
