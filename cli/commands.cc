@@ -13,9 +13,9 @@ CommandSetUp SetUpArchive, SetUpBackup, SetUpBest, SetUpCancel,
     SetUpDoctor, SetUpEvaluate, SetUpGc, SetUpImportance, SetUpInit, SetUpKill,
     SetUpLabel, SetUpList, SetUpLogs, SetUpMetrics, SetUpModels, SetUpNote,
     SetUpPause, SetUpPlot, SetUpPredict, SetUpPreviewSearch, SetUpReport,
-    SetUpReproduce, SetUpResume, SetUpServe, SetUpSlots, SetUpTensorboard,
-    SetUpTrials, SetUpUnarchive, SetUpValidate, SetUpVersion, SetUpWait,
-    SetUpWatch;
+    SetUpReproduce, SetUpResume, SetUpRun, SetUpServe, SetUpSlots,
+    SetUpTensorboard, SetUpTrials, SetUpUnarchive, SetUpValidate, SetUpVersion,
+    SetUpWait, SetUpWatch;
 
 namespace {
 
@@ -51,6 +51,8 @@ std::span<const Command> DataCommands() { return kDataCommands; }
 constexpr std::array kCommands = {
     Command{CommandGroup::kRun, "create", "",
             "Run an experiment from a YAML file", SetUpCreate},
+    Command{CommandGroup::kRun, "run", "",
+            "Run a program as an experiment, without a YAML file", SetUpRun},
     Command{CommandGroup::kRun, "init", "",
             "Create a template for a custom model", SetUpInit},
     Command{CommandGroup::kRun, "validate", "",

@@ -1,3 +1,5 @@
+#include "cli/create.h"
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -10,7 +12,6 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/output.h"
-#include "cli/run.h"
 #include "engine/app/config_file.h"
 #include "engine/app/entrypoint_check.h"
 #include "engine/app/provenance.h"
@@ -134,30 +135,6 @@ int PrintRehearsal(const Rehearsal& rehearsal, bool json,
   return rehearsal.Passed() ? kExitDone : kExitFailed;
 }
 
-struct CreateOptions {
-  std::string config;
-  std::string context;
-  std::vector<std::string> overrides;
-  std::string name;
-  std::vector<std::string> labels;
-  std::string slots;
-  bool dry_run = false;
-  bool test = false;
-  bool allow_unread = false;
-  RunFlags run;
-};
-
-std::vector<std::string> Overrides(const CreateOptions& options) {
-  std::vector<std::string> overrides = options.overrides;
-  if (!options.name.empty()) {
-    overrides.push_back("name=" + QuotedForYaml(options.name));
-  }
-  for (std::string& override : SlotOverrides(options.slots)) {
-    overrides.push_back(std::move(override));
-  }
-  return overrides;
-}
-
 // `--label` adds to the labels of the file.
 std::string LabelOverride(const ExperimentConfig& config,
                           const std::vector<std::string>& labels) {
@@ -171,7 +148,7 @@ std::string LabelOverride(const ExperimentConfig& config,
 }
 
 ConfigResult Parse(const CreateOptions& options, const std::string& text) {
-  std::vector<std::string> overrides = Overrides(options);
+  std::vector<std::string> overrides = OverridesOf(options);
   const auto context = ContextDirectory(options.config, options.context);
   ConfigResult result =
       ParseConfigText(text, options.config, overrides, context, Checks::kTrial);
@@ -179,35 +156,6 @@ ConfigResult Parse(const CreateOptions& options, const std::string& text) {
   overrides.push_back(LabelOverride(*result.config, options.labels));
   return ParseConfigText(text, options.config, overrides, context,
                          Checks::kTrial);
-}
-
-// Returns the configuration, or prints all findings and throws Error.
-ExperimentConfig CheckedConfig(const CreateOptions& options,
-                               const std::string& text, RunRequest& request,
-                               const GlobalOptions& globals) {
-  ConfigResult result = Parse(options, text);
-  PrintDiagnostics(result.diagnostics, globals);
-  NoteFindings(request, result.diagnostics);
-  const std::string refusal = Refusal(result.diagnostics, /*not_yet=*/true);
-  if (!refusal.empty() || !result.config) {
-    throw Error(ErrorKind::kUsage,
-                options.config + ": " + refusal + "; nothing was created");
-  }
-  CheckScript(options.config, *result.config,
-              ContextDirectory(options.config, options.context));
-  return *std::move(result.config);
-}
-
-// Rejects options that need an experiment.
-void CheckTestFlags(const CreateOptions& options) {
-  const RunFlags& run = options.run;
-  const bool other = options.dry_run || run.detach || run.jsonl ||
-                     !run.require.empty() || !run.timeout_text.empty() ||
-                     run.ci.has_file();
-  if (!options.test || !other) return;
-  throw Error(ErrorKind::kUsage,
-              "--test keeps no experiment, so it cannot be combined with "
-              "--dry-run, --detach, --jsonl, --require, --timeout or --junit");
 }
 
 // Finds the files and the checkpoint of a new experiment. Replaces the name of
@@ -255,9 +203,69 @@ int RecordAndRun(const std::optional<DistributedEnv>& place,
   });
 }
 
-int CreateAndRun(const CreateOptions& options, RunRequest& request,
-                 const GlobalOptions& globals) {
-  const std::string text = ReadConfigFile(options.config);
+}  // namespace
+
+void AddCreateOptions(CLI::App& app, CreateOptions& options) {
+  AddOption(app, "--set", options.overrides,
+            "Override a key of the YAML (repeatable)")
+      .TypeName("KEY=VALUE")
+      .OneEach();
+  AddOption(app, "--name", options.name, "Override the name of the experiment")
+      .TypeName("NAME");
+  AddOption(app, "--label", options.labels, "Add a label (repeatable)")
+      .TypeName("LABEL")
+      .OneEach();
+  AddOption(app, "--slots", options.slots,
+            "Override resources.slots: auto, all, none, cpu, cpu:N, gpu:N, "
+            "most_free, or GPU numbers such as [0,1]")
+      .TypeName("SLOTS")
+      .Suggests({"auto", "all", "none", "cpu", "most_free"});
+  AddFlag(app, "--dry-run", options.dry_run,
+          "Print the plan and the full configuration; create nothing");
+  AddFlag(app, "--test", options.test,
+          "Smoke test: train, validate, checkpoint, restore; keep nothing");
+}
+
+std::vector<std::string> OverridesOf(const CreateOptions& options) {
+  std::vector<std::string> overrides = options.overrides;
+  if (!options.name.empty()) {
+    overrides.push_back("name=" + QuotedForYaml(options.name));
+  }
+  for (std::string& override : SlotOverrides(options.slots)) {
+    overrides.push_back(std::move(override));
+  }
+  return overrides;
+}
+
+ExperimentConfig CheckedConfig(const CreateOptions& options,
+                               const std::string& text, RunRequest& request,
+                               const GlobalOptions& globals) {
+  ConfigResult result = Parse(options, text);
+  PrintDiagnostics(result.diagnostics, globals);
+  NoteFindings(request, result.diagnostics);
+  const std::string refusal = Refusal(result.diagnostics, /*not_yet=*/true);
+  if (!refusal.empty() || !result.config) {
+    throw Error(ErrorKind::kUsage,
+                options.config + ": " + refusal + "; nothing was created");
+  }
+  CheckScript(options.config, *result.config,
+              ContextDirectory(options.config, options.context));
+  return *std::move(result.config);
+}
+
+void CheckTestFlags(const CreateOptions& options) {
+  const RunFlags& run = options.run;
+  const bool other = options.dry_run || run.detach || run.jsonl ||
+                     !run.require.empty() || !run.timeout_text.empty() ||
+                     run.ci.has_file();
+  if (!options.test || !other) return;
+  throw Error(ErrorKind::kUsage,
+              "--test keeps no experiment, so it cannot be combined with "
+              "--dry-run, --detach, --jsonl, --require, --timeout or --junit");
+}
+
+int CreateAndRun(const CreateOptions& options, const std::string& text,
+                 RunRequest& request, const GlobalOptions& globals) {
   ExperimentConfig config = CheckedConfig(options, text, request, globals);
   const auto directory = ContextDirectory(options.config, options.context);
   const bool runs = !options.dry_run && !options.test;
@@ -296,11 +304,15 @@ int CreateAndRun(const CreateOptions& options, RunRequest& request,
   return RecordAndRun(place, config, slots, record, request, globals);
 }
 
+namespace {
+
 int CheckAndCreate(const CreateOptions& options, const GlobalOptions& globals) {
   CheckTestFlags(options);
   RunRequest request = CheckRunFlags(options.run, globals);
-  return RunOrReport(request, options.config,
-                     [&] { return CreateAndRun(options, request, globals); });
+  return RunOrReport(request, options.config, [&] {
+    return CreateAndRun(options, ReadConfigFile(options.config), request,
+                        globals);
+  });
 }
 
 }  // namespace
@@ -315,24 +327,7 @@ CommandRun SetUpCreate(CLI::App& app) {
       app, "CONTEXT", options->context,
       "Directory of the experiment's files (default: the directory of CONFIG)")
       .IsPath();
-  AddOption(app, "--set", options->overrides,
-            "Override a key of the YAML (repeatable)")
-      .TypeName("KEY=VALUE")
-      .OneEach();
-  AddOption(app, "--name", options->name, "Override the name of the experiment")
-      .TypeName("NAME");
-  AddOption(app, "--label", options->labels, "Add a label (repeatable)")
-      .TypeName("LABEL")
-      .OneEach();
-  AddOption(app, "--slots", options->slots,
-            "Override resources.slots: auto, all, none, cpu, cpu:N, gpu:N, "
-            "most_free, or GPU numbers such as [0,1]")
-      .TypeName("SLOTS")
-      .Suggests({"auto", "all", "none", "cpu", "most_free"});
-  AddFlag(app, "--dry-run", options->dry_run,
-          "Print the plan and the full configuration; create nothing");
-  AddFlag(app, "--test", options->test,
-          "Smoke test: train, validate, checkpoint, restore; keep nothing");
+  AddCreateOptions(app, *options);
   // Hidden: the error message that suggests it is its documentation.
   AddFlag(app, "--allow-unread", options->allow_unread, /*help=*/"");
   AddRunFlags(app, options->run);

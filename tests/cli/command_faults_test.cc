@@ -444,10 +444,12 @@ touch full
 for command in 'create program/program.yaml' 'resume 2' 'continue 1.1' 'reproduce 1.1'; do
   dtrain -q $command --disk-wait 200ms >&2; echo "$command $?"
 done
+cd program
+dtrain -q run --metric loss --max-length batches=8 --slots cpu --disk-wait 200ms -- bash train.sh >&2; echo "run $?"
 )");
   EXPECT_EQ(result.out,
             "create program/program.yaml 5\nresume 2 5\ncontinue 1.1 5\n"
-            "reproduce 1.1 5\n")
+            "reproduce 1.1 5\nrun 5\n")
       << result.err;
 }
 

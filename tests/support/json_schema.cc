@@ -175,6 +175,7 @@ const std::map<std::string, std::vector<std::string>>& SchemasOfCommands() {
       {"activate", {"run", "created", "refused"}},
       {"continue", {"run", "created", "refused"}},
       {"reproduce", {"run", "created", "comparison", "refused"}},
+      {"run", {"run", "created", "dry-run", "refused"}},
       {"preview-search", {"preview-search", "simulation"}},
       {"describe", {"describe", "describe-trial"}},
       {"best", {"best", "pareto"}},

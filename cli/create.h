@@ -1,0 +1,45 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/run.h"
+
+namespace dtrain {
+
+/// Options of the commands that create an experiment from a YAML text.
+struct CreateOptions {
+  std::string config;  // name of the text, for messages
+  std::string context;
+  std::vector<std::string> overrides;
+  std::string name;
+  std::vector<std::string> labels;
+  std::string slots;
+  bool dry_run = false;
+  bool test = false;
+  bool allow_unread = false;
+  RunFlags run;
+};
+
+/// Adds the options that all of these commands have, except `run`: --set,
+/// --name, --label, --slots, --dry-run and --test.
+void AddCreateOptions(CLI::App& app, CreateOptions& options);
+
+/// Returns the keys of the YAML that the options override, as KEY=VALUE.
+/// Labels, which are added, are not among them.
+std::vector<std::string> OverridesOf(const CreateOptions& options);
+
+/// Throws Error(kUsage) for options that cannot be combined with --test.
+void CheckTestFlags(const CreateOptions& options);
+
+/// Returns the configuration, or prints all findings and throws Error(kUsage).
+ExperimentConfig CheckedConfig(const CreateOptions& options,
+                               const std::string& text, RunRequest& request,
+                               const GlobalOptions& globals);
+
+/// Creates the experiment that the YAML `text` describes, and runs it. Returns
+/// the exit code.
+int CreateAndRun(const CreateOptions& options, const std::string& text,
+                 RunRequest& request, const GlobalOptions& globals);
+
+}  // namespace dtrain
