@@ -224,6 +224,19 @@ class SourceTest(unittest.TestCase):
         ast.parse((MODULE / "dtrain" / "__init__.py").read_text(encoding="utf-8"),
                   feature_version=(3, 5))
 
+    def test_public_names_have_docstrings(self):
+        missing = []
+        for file in sorted((MODULE / "dtrain").glob("*.py")):
+            tree = ast.parse(file.read_text(encoding="utf-8"))
+            nodes = [tree, *(node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))]
+            public = [node for one in nodes for node in one.body
+                      if isinstance(node, (ast.ClassDef, ast.FunctionDef))
+                      and not node.name.startswith("_")
+                      and not getattr(one, "name", "").startswith("_")]
+            missing += [f"{file.name}: {getattr(node, 'name', 'module')}" for node in (tree, *public)
+                        if not ast.get_docstring(node)]
+        self.assertEqual(missing, [])
+
     def test_each_framework_has_its_tests(self):
         tests = pathlib.Path(__file__).resolve().parent / "frameworks"
         listed = subprocess.run([tests / "run", "--list"], check=True, text=True,

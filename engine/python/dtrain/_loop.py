@@ -93,7 +93,10 @@ class Loop:
 
     def save(self, validation: Mapping[str, Any], state: Optional[Mapping[str, Any]] = None,
              count: Optional[int] = None) -> None:
-        """Saves a checkpoint after the step that runs, or after `count` steps."""
+        """Saves a checkpoint after the step that runs, or after `count` steps; nothing outside
+        dtrain."""
+        if not self.trial.active:
+            return
         values = {name: float(value) for name, value in validation.items()}
         self.saved = self.count if count is None else count
         with self.trial.checkpoint(**{self.unit: self.saved}) as path:
