@@ -15,7 +15,8 @@ from unittest import mock
 import module_test
 from module_test import MODULE
 
-from dtrain._trial import HParams, Trial
+from dtrain import HParams
+from dtrain._trial import Trial
 
 SINGLE = {"name": "single", "max_length": {"epochs": 4}}
 

@@ -22,7 +22,8 @@ EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "configs"
 sys.path.insert(0, str(MODULE))
 sys.dont_write_bytecode = True
 
-from dtrain._trial import HParams, Trial  # noqa: E402
+from dtrain import HParams  # noqa: E402
+from dtrain._trial import Trial  # noqa: E402
 
 # Writes each epoch that it trains to epochs.txt beside the store, and continues from its
 # checkpoint.

@@ -22,8 +22,9 @@ if sys.version_info < (3, 8):
                                                  sys.executable))
 
 from dtrain import core
+from dtrain._hparams import HParams
 from dtrain._results import Best, Experiment, Rows, best, experiment
-from dtrain._trial import HParams, Trial, init
+from dtrain._trial import Trial, init
 from dtrain.core import LOG_FORMAT, get_cluster_info
 
 __all__ = ["Best", "Experiment", "HParams", "LOG_FORMAT", "Rows", "Trial", "best", "core",

@@ -12,7 +12,6 @@ r begins a step, and answers its n-th question, only after rank 0 has.
 
 import argparse
 import atexit
-import difflib
 import json
 import math
 import mmap
@@ -26,73 +25,15 @@ import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
+
+from dtrain import _hparams
 
 _UNITS = ("batches", "epochs", "records")
 _FLUSH_SECONDS = 0.05
 _FLUSH_BYTES = 1 << 16
 _REPORTER = "DTRAIN_REPORTER"  # value of DTRAIN_TRIAL, if a parent process has called init()
 _JOIN_SECONDS = 600.0  # for rank 0 to call init()
-
-
-class HParams(Mapping[str, Any]):
-    """The hyperparameters of a trial, by attribute and by item: `hparams.lr`,
-    `hparams["lr"]`, `hparams.model.layers`. Read-only.
-
-    Raises AttributeError or KeyError, with a similar name, for an unknown one.
-    """
-
-    def __init__(self, values: Dict[str, Any], prefix: str = "",
-                 read: Optional[Set[str]] = None) -> None:
-        self.__dict__["_values"] = values
-        self.__dict__["_prefix"] = prefix
-        self.__dict__["_read"] = set() if read is None else read
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in self._values:
-            raise KeyError(self._unknown(name))
-        value = self._values[name]
-        if isinstance(value, dict):
-            return HParams(value, self._prefix + name + ".", self._read)
-        self._read.add(self._prefix + name)
-        return value
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # pickle asks for some before the object has its values
-            raise AttributeError(name)
-        if name not in self._values:
-            raise AttributeError(self._unknown(name))
-        return self[name]
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"hyperparameter '{name}' cannot be set: the search chooses it")
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def __repr__(self) -> str:
-        return f"HParams({self._values!r})"
-
-    def __dir__(self) -> List[str]:
-        return [*super().__dir__(), *self._values]
-
-    def to_dict(self) -> Dict[str, Any]:
-        """Returns a copy as nested dictionaries."""
-        self._read.update(self._prefix + name for name in _flatten(self._values))
-        copy: Dict[str, Any] = json.loads(json.dumps(self._values))
-        return copy
-
-    def unread(self) -> List[str]:
-        """Returns the names, nested ones with dots, that were never read."""
-        return [self._prefix + name for name in _flatten(self._values)
-                if self._prefix + name not in self._read]
-
-    def _unknown(self, name: str) -> str:
-        return (f"the experiment has no hyperparameter '{self._prefix}{name}'"
-                f"{_similar(name, self._values)}")
 
 
 class Trial:
@@ -121,7 +62,7 @@ class Trial:
         """Number of this process among those of the trial, from 0."""
         self.world_size: int = world_size
         """Number of processes of the trial."""
-        self.hparams: HParams = HParams(facts.get("hyperparameters") or {})
+        self.hparams: _hparams.HParams = _hparams.HParams(facts.get("hyperparameters") or {})
         """Hyperparameters that the search chose."""
         self.data: Dict[str, Any] = facts.get("data") or {}
         """Section `data` of the experiment's YAML."""
@@ -177,25 +118,7 @@ class Trial:
         `ignore`, if its value is not valid there, or if the command line gives the argument
         another value than the search chose.
         """
-        chosen = {}
-        for name, value in _flatten(self.hparams.to_dict()).items():
-            if name in ignore:
-                continue
-            action = _action_of(parser, name)
-            converted = _convert(parser, action, name, value)
-            chosen[action] = (name, converted)
-            action.required = False
-            if not action.option_strings:
-                action.nargs = action.nargs or "?"
-            parser.set_defaults(**{action.dest: converted})
-        parsed = parser.parse_args(args)
-        for action, (name, value) in chosen.items():
-            given = getattr(parsed, action.dest)
-            if given != value and given != _text(value):
-                parser.error(f"hyperparameter '{name}' is {value!r}, but the command line has "
-                             f"{given!r}; remove it from the entrypoint, or write "
-                             f"{{{name}}} there")
-        return parsed
+        return _hparams.parse_args(self.hparams, parser, args, ignore)
 
     # ---- The length.
 
@@ -349,7 +272,7 @@ class Trial:
             raise ValueError(
                 f"this validation lacks '{self.metric}', the metric of the searcher; it has "
                 f"{', '.join(sorted(values)) or 'no metric'}"
-                f"{_similar(self.metric, values)}")
+                f"{_hparams.similar(self.metric, values)}")
         self._require_owner("validate")
         with self._lock:
             where = self._where("validation", batches, epochs, records)
@@ -412,7 +335,7 @@ class Trial:
         if not (directory / file).exists():
             names = sorted(path.name for path in directory.iterdir())
             raise FileNotFoundError(f"the checkpoint {directory} has no file '{file}'"
-                                    f"{_similar(file, names) or '; it has: ' + ', '.join(names)}")
+                                    f"{_hparams.similar(file, names) or '; it has: ' + ', '.join(names)}")
         return directory / file
 
     def invalid(self, why: str, *, exits: bool = True) -> None:
@@ -613,12 +536,6 @@ class Trial:
         self._receive()
         return self._link is not None and self._link.gone
 
-    # True if the value may have been passed by a placeholder, such as --lr={lr}.
-    def _is_argument(self, name: str) -> bool:
-        value = _flatten(self.hparams.to_dict())[name]
-        return any(_equals(argument, value) or _equals(argument.rpartition("=")[2], value)
-                   for argument in sys.argv[1:])
-
     # Sends what is left, when the interpreter exits.
     def _close(self) -> None:
         if self._link is None or self._link.pid != os.getpid() or self._link.gone:
@@ -626,7 +543,7 @@ class Trial:
         self._send_means()
         self._send_held()
         self.flush()
-        unread = [name for name in self.hparams.unread() if not self._is_argument(name)]
+        unread = _hparams.unused(self.hparams)
         if unread and self.rank == 0 and not self._ended:
             print(f"dtrain: warning: the script never read the hyperparameter"
                   f"{'s' if len(unread) > 1 else ''} {', '.join(unread)}", file=sys.stderr)
@@ -911,75 +828,3 @@ def number_of(name: str, value: Any) -> float:
     shape = getattr(value, "shape", None)
     what = f"{type(value).__name__} of shape {tuple(shape)}" if shape is not None else repr(value)
     raise TypeError(f"metric '{name}' must be a number, got {what}")
-
-
-def _flatten(values: Mapping[str, Any], prefix: str = "") -> Dict[str, Any]:
-    flat: Dict[str, Any] = {}
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            flat.update(_flatten(value, prefix + name + "."))
-        else:
-            flat[prefix + name] = value
-    return flat
-
-
-def _similar(name: str, names: Iterable[str]) -> str:
-    known = list(names)
-    found = difflib.get_close_matches(name, known, 1) or [one for one in known if name in one]
-    return f"; did you mean '{found[0]}'?" if found else ""
-
-
-def _normal(name: str) -> str:
-    return name.lstrip("-").replace("-", "_").replace(".", "_")
-
-
-# Returns the argument of a hyperparameter; exits if there is none.
-def _action_of(parser: argparse.ArgumentParser, name: str) -> argparse.Action:
-    names: Dict[str, argparse.Action] = {}
-    for action in parser._actions:
-        for one in (action.dest, *action.option_strings):
-            names.setdefault(_normal(one), action)
-    if _normal(name) not in names or names[_normal(name)].dest == "help":
-        parser.error(f"hyperparameter '{name}' has no argument{_similar(_normal(name), names)}; "
-                     f"add --{name}, or call parse_args(parser, ignore=['{name}'])")
-    return names[_normal(name)]
-
-
-# Returns the value that the argument would have, given on the command line.
-def _convert(parser: argparse.ArgumentParser, action: argparse.Action, name: str,
-             value: Any) -> Any:
-    if isinstance(value, list) and action.nargs not in (None, 0, "?"):
-        return [_convert_one(parser, action, name, one) for one in value]
-    if action.nargs == 0:  # a flag
-        if not isinstance(value, bool):
-            parser.error(f"hyperparameter '{name}' is {value!r}, but its argument is a flag; use "
-                         "true or false")
-        return value
-    return _convert_one(parser, action, name, value)
-
-
-def _convert_one(parser: argparse.ArgumentParser, action: argparse.Action, name: str,
-                 value: Any) -> Any:
-    converted = value
-    if action.type is not None and not (action.type is bool and isinstance(value, bool)):
-        try:
-            converted = action.type(_text(value))  # type: ignore[operator]
-        except (TypeError, ValueError, argparse.ArgumentTypeError) as error:
-            parser.error(f"hyperparameter '{name}' is {value!r}, which its argument refuses: "
-                         f"{error}")
-    if action.choices is not None and converted not in action.choices:
-        choices = ", ".join(map(repr, action.choices))
-        parser.error(f"hyperparameter '{name}' is {value!r}; its argument allows {choices}")
-    return converted
-
-
-# True if the text, an argument, stands for the value.
-def _equals(text: str, value: Any) -> bool:
-    try:
-        return text == _text(value) or isinstance(value, (int, float)) and float(text) == value
-    except ValueError:
-        return False
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
