@@ -142,6 +142,8 @@ class MistakesTest(unittest.TestCase):
     def test_a_loop_counts_in_the_unit_of_the_search(self):
         with self.assertRaisesRegex(RuntimeError, "the search counts epochs .* counts batches"):
             Trial(description()).batches(10)
+        with self.assertRaisesRegex(RuntimeError, r"counts epochs; use max_length: {epochs: \.\.\.}"):
+            Trial(description(until={"records": 9})).epochs(10)
         trial = Trial(description())
         trial.epochs()
         with self.assertRaisesRegex(RuntimeError, "a loop over epochs is running"):

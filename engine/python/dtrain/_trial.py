@@ -361,9 +361,10 @@ class Trial:
         if self._looping and not self._is_notebook:
             raise RuntimeError(f"a loop over {self._counted} is running; a trial counts one loop")
         if self._unit not in (None, unit):
+            loop = "" if self._unit == "records" else f"trial.{self._unit}(), or "
             raise RuntimeError(
                 f"the search counts {self._unit} (searcher.max_length), but this loop counts "
-                f"{unit}; use trial.{self._unit}(), or max_length: {{{unit}: ...}}")
+                f"{unit}; use {loop}max_length: {{{unit}: ...}}")
         if self._until is None and length is None:
             raise ValueError(f"the number of {unit} is unknown: give it here, "
                              f"trial.{unit}(10), or as searcher.max_length")
