@@ -92,7 +92,8 @@ class BoostingTests:
     def test_the_example_of_the_document_learns(self):
         files = {block.file: block.text for block in
                  documents.blocks("docs/python.md", documents.read("docs/python.md"))}
-        (self.home / "context" / "asha.yaml").write_text(files["xgboost/asha.yaml"])
+        (self.home / "context" / "asha.yaml").write_text(
+            files["xgboost/asha.yaml"] + "reproducibility: {experiment_seed: 1}\n")
         (self.home / "context" / "train.py").write_text(files[f"{self.NAME}/train.py"])
         self.run_dtrain("create", "context/asha.yaml")
         self.assertGreater(self.rows("best", "1")[0]["value"], 0.9)

@@ -76,8 +76,9 @@ class KerasTest(framework.FrameworkTest):
     def test_the_example_of_the_document_learns(self):
         files = {block.file: block.text for block in
                  documents.blocks("docs/python.md", documents.read("docs/python.md"))}
-        for name in ("asha.yaml", "train.py"):
-            (self.home / "context" / name).write_text(files[f"keras/{name}"])
+        (self.home / "context" / "train.py").write_text(files["keras/train.py"])
+        (self.home / "context" / "asha.yaml").write_text(
+            files["keras/asha.yaml"] + "reproducibility: {experiment_seed: 1}\n")
         self.run_dtrain("create", "context/asha.yaml")
         self.assertGreater(self.rows("best", "1")[0]["value"], 0.9)
         self.assertEqual({trial["rung"] for trial in self.rows("trials", "1")}, {1, 2})
