@@ -105,6 +105,7 @@ struct ShardEnded {
     field("out_of_memory", m.exited.out_of_memory);
     field("not_started", m.exited.not_started);
     field("last_lines", m.exited.last_lines);
+    field("last_error_line", m.exited.last_error_line);
     field("gpu_fault", m.exited.gpu_fault);
     field("finished", m.finished);
   }

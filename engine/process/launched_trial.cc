@@ -381,7 +381,8 @@ void LaunchedTrial::ReportEnd(bool out_of_memory,
                        !end.rank.ended_by_us && violator_ == nullptr,
       .not_started = not_started_,
       .seconds = seconds_,
-      .last_lines = output_.LastLines(end.rank.rank)});
+      .last_lines = output_.LastLines(end.rank.rank),
+      .last_error_line = output_.LastErrorLine(end.rank.rank)});
 }
 
 }  // namespace dtrain

@@ -58,6 +58,7 @@ struct TrialExited {
   std::string not_started;              // reason why it never ran, or empty
   double seconds = 0;                   // since TrialStarted
   std::vector<std::string> last_lines;  // of that rank's log, oldest first
+  std::string last_error_line;          // that rank's last line on stderr
   std::optional<GpuFault> gpu_fault;    // the cause of its failure
 };
 

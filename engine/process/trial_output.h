@@ -35,6 +35,11 @@ class TrialOutput {
 
   /// Returns the last lines of `rank`, oldest first.
   std::vector<std::string> LastLines(int rank) const;
+  /// Returns the last line that `rank` wrote to stderr and that has a letter or
+  /// a digit, without the lines of dtrain itself; empty if there is none. It is
+  /// plain text of at most 2000 bytes: without escape sequences and control
+  /// characters, and of a line that carriage returns overwrite, the last part.
+  std::string LastErrorLine(int rank) const;
 
  private:
   Clock clock_;
@@ -42,6 +47,7 @@ class TrialOutput {
   Sink sink_;
   std::optional<Duration> flush_at_;
   std::map<int, std::deque<std::string>> last_lines_;  // by rank
+  std::map<int, std::string> last_error_lines_;        // by rank, as written
 };
 
 /// Opens the log of a trial in `layout`. Makes the directories of the log and

@@ -51,7 +51,8 @@ TEST(NodeMessageTest, EndRoundTrips) {
                                   .killed_by_us = true,
                                   .out_of_memory = true,
                                   .not_started = "no such program",
-                                  .last_lines = {"a", "b"}},
+                                  .last_lines = {"a", "b"},
+                                  .last_error_line = "b"},
                        .finished = Finished{.reason = EndReason::kError,
                                             .message = "no luck",
                                             .unread = {"lr"}}});
@@ -64,6 +65,7 @@ TEST(NodeMessageTest, EndRoundTrips) {
   EXPECT_TRUE(ended.exited.out_of_memory);
   EXPECT_EQ(ended.exited.not_started, "no such program");
   EXPECT_THAT(ended.exited.last_lines, ElementsAre("a", "b"));
+  EXPECT_EQ(ended.exited.last_error_line, "b");
   ASSERT_TRUE(ended.finished);
   EXPECT_EQ(ended.finished->reason, EndReason::kError);
   EXPECT_EQ(ended.finished->message, "no luck");

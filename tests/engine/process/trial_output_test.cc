@@ -41,7 +41,55 @@ TEST_F(TrialOutputTest, LogsOutputOfTheTrial) {
   EXPECT_THAT(exited.last_lines, Contains("to stderr, no newline"));
   EXPECT_THAT(exited.last_lines, Contains("CUDA_VISIBLE_DEVICES="));
   EXPECT_THAT(exited.last_lines, Contains("GREETING=hello"));
+  EXPECT_EQ(exited.last_error_line, "to stderr, no newline");
   EXPECT_THAT(Log(exited.trial), HasSubstr("to stderr, no newline"));
+}
+
+/// Lines of a process that is not run.
+class LastErrorLineTest : public testing::Test {
+ protected:
+  std::string Of(const std::vector<std::string>& lines) {
+    for (const std::string& line : lines) Append(line, /*from_stderr=*/true);
+    return output_.LastErrorLine(0);
+  }
+  void Append(const std::string& text, bool from_stderr, int rank = 0) {
+    output_.Append({.rank = rank, .from_stderr = from_stderr, .text = text});
+  }
+
+  TrialOutput output_{[](const LogRecord&) {}, Clock::System()};
+};
+
+TEST_F(LastErrorLineTest, IsTheLastWithText) {
+  EXPECT_EQ(Of({"Traceback (most recent call last):", "  ^^^^",
+                "ModuleNotFoundError: No module named 'torch'", "",
+                "=====", "dtrain: the program exited with code 1"}),
+            "ModuleNotFoundError: No module named 'torch'");
+}
+
+TEST_F(LastErrorLineTest, IsEmptyWithoutOne) {
+  EXPECT_EQ(Of({"", "---", "dtrain: started"}), "");
+}
+
+TEST_F(LastErrorLineTest, IsNotOfStdoutOrOfAnotherRank) {
+  Append("cause", /*from_stderr=*/true);
+  Append("epoch 3", /*from_stderr=*/false);
+  Append("other", /*from_stderr=*/true, /*rank=*/1);
+  EXPECT_EQ(output_.LastErrorLine(0), "cause");
+}
+
+TEST_F(LastErrorLineTest, HasNoEscapesOrControlCharacters) {
+  EXPECT_EQ(Of({"\x1b[1;31mError\x1b[0m:\x1b]0;title\a bad\tname\x01\xff"}),
+            "Error: bad name\xEF\xBF\xBD");
+  EXPECT_EQ(Of({"\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\ at \x1b["}),
+            "link at");
+}
+
+TEST_F(LastErrorLineTest, IsTheLastPartOfAnOverwrittenLine) {
+  EXPECT_EQ(Of({" 10%|#   |\r 20%|##  |\r"}), "20%|##  |");
+}
+
+TEST_F(LastErrorLineTest, IsCut) {
+  EXPECT_EQ(Of({std::string(3000, 'x')}), std::string(2000, 'x'));
 }
 
 TEST_F(TrialOutputTest, FloodOfLogNeedsLittleMemory) {
