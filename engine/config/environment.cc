@@ -5,6 +5,7 @@
 
 #include "engine/config/environment.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <string_view>
@@ -172,6 +173,26 @@ TrialEnvironment EnvironmentValues(const Node& node) {
     AddValues(entry.value, /*nested=*/true, values.Of(device));
   }
   return values;
+}
+
+std::string WithoutValues(std::string text,
+                          const EnvironmentVariables& variables) {
+  constexpr std::size_t kMinLength = 4;
+  std::vector<std::string_view> values;
+  for (const auto& [name, value] : variables) {
+    if (value.size() >= kMinLength) values.emplace_back(value);
+  }
+  // A value may contain another one.
+  std::ranges::stable_sort(values, std::ranges::greater(),
+                           &std::string_view::size);
+  constexpr std::string_view kHidden = kHiddenValue;
+  for (const std::string_view value : values) {
+    for (std::size_t at = text.find(value); at != text.npos;
+         at = text.find(value, at + kHidden.size())) {
+      text.replace(at, value.size(), kHidden);
+    }
+  }
+  return text;
 }
 
 }  // namespace dtrain

@@ -23,4 +23,12 @@ std::optional<nlohmann::json> ReadEnvironment(const Node& node,
 /// no error in `node`.
 TrialEnvironment EnvironmentValues(const Node& node);
 
+/// Text that stands in records in the place of a value.
+inline constexpr char kHiddenValue[] = "REDACTED";
+
+/// Returns `text` with the values of `variables` replaced by kHiddenValue.
+/// Values of fewer than four bytes stay, because they occur in other text.
+std::string WithoutValues(std::string text,
+                          const EnvironmentVariables& variables);
+
 }  // namespace dtrain

@@ -185,6 +185,10 @@ class Experiment {
                       const TrialExited& event);
   void HandleCrash(TrialState& trial, const TrialProcess& process,
                    const TrialExited& event);
+  bool FailedBeforeReport(const TrialState& trial,
+                          const TrialProcess& process) const;
+  void CountEarlyFailure(const TrialState& trial, const std::string& cause);
+  void AddEarlyFailure(const std::string& reason);
   void ReportGpuFault(const GpuFault& fault);
   bool ForgiveGpuFault(TrialState& trial, const TrialProcess& process,
                        const TrialExited& event) const;
@@ -232,11 +236,14 @@ class Experiment {
   CheckpointKeeper keeper_;
   BestTrial best_;
   UnreadHparams unread_;
-  std::string warned_of_;                      // unread hyperparameters
-  bool validated_ = false;                     // a trial was, after training
-  Unit counted_;                               // unit of the trials' `batches`
-  std::string last_error_;                     // of a trial
-  int failed_starts_ = 0;                      // of processes, in a row
+  std::string warned_of_;      // unread hyperparameters
+  bool validated_ = false;     // a trial was, after training
+  Unit counted_;               // unit of the trials' `batches`
+  std::string last_error_;     // of a trial
+  bool reported_ = false;      // a trial has reported metrics
+  std::string early_failure_;  // reason of the last before a first report
+  int early_failures_ = 0;     // trials in a row that failed for that reason
+  int failed_starts_ = 0;      // of processes, in a row
   std::set<std::int64_t> unrecorded_batches_;  // trials
 
   // Requests of other processes.

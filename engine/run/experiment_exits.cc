@@ -3,19 +3,25 @@
 // process that never started, finished work, and otherwise the final message.
 // A crash is retried from the last checkpoint after a delay that doubles. A
 // trial that gets further between failures is retried without limit; one that
-// reports the same error twice without any training is not retried. A lost
+// reports the same error twice without any training is not retried, and nor is
+// a program that twice exits alike before its first report. If three trials
+// fail so for one cause and none has reported, the experiment fails. A lost
 // store, a full disk and a damaged checkpoint are not failures of the trial. A
 // program does not report a full disk; its log says it. Nor is a fault of a GPU
 // one, which the launcher has set aside: the trial resumes on another at once.
 
 #include <algorithm>
+#include <array>
+#include <csignal>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "engine/base/text.h"
+#include "engine/config/environment.h"
 #include "engine/run/experiment.h"
+#include "engine/run/runner.h"
 
 namespace dtrain {
 namespace {
@@ -32,6 +38,35 @@ std::string DescribeExit(const TrialExited& event) {
   return who + "killed by signal " + std::to_string(event.signal) + " (" +
          SignalName(event.signal) + ")";
 }
+
+// Returns the last line of a failed program on stderr, which usually names the
+// cause, as it may be recorded; empty if the end was forced from outside.
+std::string ErrorLineOf(const TrialExited& event,
+                        const ExperimentConfig& config) {
+  constexpr std::size_t kMaxColumns = 200;
+  if (!IsCommand(config) || event.out_of_memory || event.signal == SIGKILL ||
+      event.signal == SIGTERM) {
+    return "";
+  }
+  return Truncate(
+      WithoutValues(event.last_error_line, config.environment.All()),
+      kMaxColumns);
+}
+
+// True if the text of a failure names a lack of memory or an error of a GPU,
+// which may not occur again.
+bool MayPass(const std::string& why) {
+  constexpr std::array kTexts = {
+      "ut of memory", "MemoryError", "bad_alloc", "annot allocate", "CUDA",
+      "cuBLAS",       "CUBLAS",      "cuDNN",     "CUDNN",          "NCCL"};
+  return std::any_of(kTexts.begin(), kTexts.end(), [&why](const char* text) {
+    return why.find(text) != std::string::npos;
+  });
+}
+
+// Number of trials that fail for one reason before their first report after
+// which the experiment fails.
+constexpr int kMaxEarlyFailures = 3;
 
 // Maximum number of processes in a row that fail to start.
 constexpr int kMaxFailedStarts = 5;
@@ -142,7 +177,11 @@ void Experiment::HandleFinished(TrialState& trial, TrialProcess& process,
     return EndEarly(trial);
   }
   if (process.FinishedBy(EndReason::kRefused)) {
-    return Abandon(trial, ExitReason::kErrored, process.finished()->message);
+    const std::string& why = process.finished()->message;
+    const bool early = FailedBeforeReport(trial, process);
+    Abandon(trial, ExitReason::kErrored, why);
+    if (early) CountEarlyFailure(trial, why);
+    return;
   }
   if (process.FinishedBy(EndReason::kDamaged)) return FallBack(trial, process);
   if (process.FinishedBy(EndReason::kDiskFull)) {
@@ -160,21 +199,54 @@ void Experiment::HandleFinished(TrialState& trial, TrialProcess& process,
 void Experiment::HandleCrash(TrialState& trial, const TrialProcess& process,
                              const TrialExited& event) {
   const bool has_message = process.FinishedBy(EndReason::kError);
-  const std::string why =
+  const std::string what =
       has_message ? process.finished()->message : DescribeExit(event);
-  if (StopIfDiskIsFull(trial, why, event.last_lines)) return Pause(trial);
+  if (StopIfDiskIsFull(trial, what, event.last_lines)) return Pause(trial);
   if (ForgiveGpuFault(trial, process, event)) {
     SetState(trial, State::kPending,
              event.gpu_fault->gpus + ": " + event.gpu_fault->reason);
     return Advance(trial);
   }
-  if (!has_message) return HandleError(trial, process, why);
+  const std::string line = has_message ? "" : ErrorLineOf(event, setup_.config);
+  const std::string why = line.empty() ? what : what + ": " + line;
+  const bool early = FailedBeforeReport(trial, process) && !event.gpu_fault &&
+                     !MayPass(why) && (has_message || !line.empty());
+  if (!has_message && !early) return HandleError(trial, process, why);
   // An identical error before any training: a restart will not help.
   if (why == trial.last_failure) {
-    return Abandon(trial, ExitReason::kErrored, why);
+    Abandon(trial, ExitReason::kErrored,
+            has_message ? why : why + " (twice, before its first report)");
+  } else {
+    trial.last_failure = why;
+    HandleError(trial, process, why);
   }
-  trial.last_failure = why;
-  HandleError(trial, process, why);
+  if (early && trial.ended) CountEarlyFailure(trial, line.empty() ? why : line);
+}
+
+// True if neither this process nor an earlier one of the trial has reported.
+bool Experiment::FailedBeforeReport(const TrialState& trial,
+                                    const TrialProcess& process) const {
+  return trial.row.batches == 0 && process.training.empty() &&
+         process.validation.empty() && keeper_.Latest(trial.row.id) == nullptr;
+}
+
+// Counts a trial that has failed before its first report. Ends the experiment
+// if as many as suffice have failed for one reason and none has ever reported.
+// `cause` is the essence of that reason.
+void Experiment::CountEarlyFailure(const TrialState& trial,
+                                   const std::string& cause) {
+  AddEarlyFailure(trial.row.reason);
+  if (reported_ || stop_.stopping()) return;
+  if (early_failures_ < kMaxEarlyFailures) return;
+  FailBecauseOf(std::to_string(early_failures_) + " of " +
+                std::to_string(trials_.ended()) +
+                " trials failed before they reported: " + cause);
+}
+
+void Experiment::AddEarlyFailure(const std::string& reason) {
+  if (reason != early_failure_) early_failures_ = 0;
+  early_failure_ = reason;
+  ++early_failures_;
 }
 
 // Names the GPUs that were set aside. Pauses the experiment if too few are

@@ -129,6 +129,7 @@ void Experiment::On(TrialState& trial, const TrainingReport& report) {
   SetBatches(trial, report.batches);
   SetReached(trial, report.batches, report.epoch);
   DetectUnit(report.batches, report.epoch);
+  reported_ = true;
   trial.last_failure.clear();
   // A report that is sent again for an earlier process lacks the names.
   if (report.unread) {
@@ -154,6 +155,7 @@ void Experiment::On(TrialState& trial, const ValidationReport& report) {
   SetBatches(trial, report.batches);
   SetReached(trial, report.batches, report.epoch);
   DetectUnit(report.batches, report.epoch);
+  reported_ = true;
   CheckFirstValidation(trial, report.batches, report.unread);
   outbox_.Add(
       [id = trial.row.id, report, run = trial.row.runs](StoreWriter& writer) {

@@ -35,6 +35,7 @@ void Experiment::Recover() {
   search_.Recover(store.LatestSnapshot(id), events);
   for (TrialRow& row : store.Trials(id)) {
     validated_ = validated_ || (row.latest && row.latest->batches > 0);
+    reported_ = reported_ || row.batches > 0 || row.latest;
     RecoverTrial(std::move(row));
   }
   for (const SearcherEventRow& row : events) Replay(row);
@@ -62,7 +63,10 @@ void Experiment::RecoverTrial(TrialRow row) {
   const bool ended_early = row.reason.starts_with(kEndedEarly);
   const std::string why_early = WhyEarly(row.reason);
   const std::string why = "trial " + ToString(row.id) + ": " + row.reason;
-  if (row.state == State::kError) last_error_ = why;
+  if (row.state == State::kError) {
+    last_error_ = why;
+    if (row.batches == 0) AddEarlyFailure(row.reason);
+  }
   TrialState* trial = trials_.Add(std::move(row));
   if (trial == nullptr) return;
   trial->ended_early = ended_early;

@@ -120,9 +120,31 @@ TEST_F(CommandFaultsTest, ReportsExitCodeAndLastLines) {
   const CliResult result =
       CreateShell("echo 'no such data' >&2; exit 3\n", "max_restarts: 1\n");
   EXPECT_EQ(result.code, 1);
-  EXPECT_EQ(Reason(), "exited with code 3 (after 1 restart)");
+  EXPECT_EQ(Reason(),
+            "exited with code 3: no such data (twice, before its first "
+            "report)");
   EXPECT_THAT(result.err, HasSubstr("no such data"));
   EXPECT_EQ(Trial().at("runs"), 2);
+}
+
+TEST_F(CommandFaultsTest, SyntaxErrorCostsFewProcesses) {
+  dtrain_.Write("train.py", "for\n");
+  dtrain_.Write("train.sh", "echo >> \"$STARTS\"; exec python3 train.py\n");
+  const std::filesystem::path starts = dtrain_.Write("starts", "");
+
+  const CliResult result = Create(
+      "entrypoint: sh train.sh\n"
+      "searcher: {name: random, metric: loss, max_length: 10, max_trials: 30, "
+      "max_concurrent_trials: 2}\nresources: {slots: cpu}\n"
+      "environment: {environment_variables: [STARTS=" +
+      starts.string() + "]}\n");
+
+  const std::string why =
+      "3 of 3 trials failed before they reported: SyntaxError: invalid syntax";
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr(why));
+  EXPECT_EQ(State(), "ERROR");
+  EXPECT_LE(std::filesystem::file_size(starts), 8u);
 }
 
 TEST_F(CommandFaultsTest, EventsOnATerminalAreEscaped) {

@@ -547,6 +547,17 @@ TEST_F(OwnLengthTest, IsTestedUpToItsFirstValidation) {
   EXPECT_THAT(result.out, HasSubstr("test passed"));
 }
 
+TEST_F(OwnLengthTest, IsTestedInTheUnitOfItsLength) {
+  WriteProgram(
+      "[ \"$DTRAIN_UNIT\" = epochs ] || exit 3\n"
+      "printf '{\"type\":\"validation\",\"epochs\":%s,"
+      "\"metrics\":{\"loss\":1}}\\n' $DTRAIN_UNTIL >&3\n");
+  const CliResult result = dtrain_.Run(
+      {"create", Yaml("name: single, max_length: {epochs: 50}"), "--test"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("test passed"));
+}
+
 TEST_F(OwnLengthTest, UsesTheUnitOfTheProgram) {
   WriteProgram(
       "printf '{\"type\":\"validation\",\"epochs\":3,"

@@ -13,6 +13,26 @@ using testing::HasSubstr;
 
 class ExperimentFailureTest : public ExperimentTest {
  protected:
+  // Every process of a program ends so, before its first report.
+  void AllEnd(TrialExited end) {
+    config_.entrypoint = std::vector<std::string>{"python3", "train.py"};
+    config_.max_restarts = 5;
+    launcher_.on_start = [this, end](const TrialSpec& spec) {
+      launcher_.Push(TrialStarted{.trial = spec.id, .pid = 1});
+      TrialExited exited = end;
+      exited.trial = spec.id;
+      launcher_.Push(exited);
+    };
+  }
+  // Searches 30 trials, two at a time.
+  void Search() {
+    config_.searcher = {.name = "random",
+                        .metric = "loss",
+                        .max_length = 100,
+                        .max_trials = 30,
+                        .max_concurrent_trials = 2};
+    launcher_.set_slots(2);
+  }
   void FailOnGpu(TrialId trial, GpuFault fault) {
     launcher_.Push(TrialStarted{.trial = trial});
     launcher_.Say(trial,
@@ -198,6 +218,185 @@ TEST_F(ExperimentFailureTest, GivesUpATrialThatFailsTheSameWayBeforeTraining) {
 
   EXPECT_EQ(Trial().reason, "no mnist data");
   EXPECT_EQ(launcher_.started().size(), 2u);
+}
+
+TEST_F(ExperimentFailureTest, NamesTheLastLineOnStderrOfAProgram) {
+  AllEnd({.exit_code = 1, .last_error_line = "ValueError: bad"});
+  config_.max_restarts = 0;
+
+  EXPECT_EQ(Run().error, "trial 1.1: exited with code 1: ValueError: bad");
+  EXPECT_EQ(Trial().reason, "exited with code 1: ValueError: bad");
+}
+
+TEST_F(ExperimentFailureTest, RecordsNoValueOfAnEnvironmentVariable) {
+  AllEnd({.exit_code = 1,
+          .last_error_line = "bad key s3cr3t " + std::string(300, 'x')});
+  config_.environment.everywhere = {{"KEY", "s3cr3t"}, {"RANK", "bad"}};
+  config_.max_restarts = 0;
+
+  Run();
+
+  // The line is cut after that, to 200 columns.
+  const std::string line = "bad key REDACTED ";
+  EXPECT_EQ(Trial().reason, "exited with code 1: " + line +
+                                std::string(197 - line.size(), 'x') + "...");
+}
+
+TEST_F(ExperimentFailureTest, GivesUpAProgramThatExitsAlikeBeforeItsReport) {
+  AllEnd({.exit_code = 1, .last_error_line = "ValueError: bad"});
+
+  EXPECT_EQ(Run().state, State::kError);
+
+  EXPECT_EQ(Trial().reason,
+            "exited with code 1: ValueError: bad (twice, before its first "
+            "report)");
+  EXPECT_EQ(launcher_.started().size(), 2u);
+  EXPECT_THAT(reporter_.notices,
+              Contains(HasSubstr("exited with code 1: ValueError: bad; "
+                                 "restart 1 of 5")));
+}
+
+struct Passing {
+  const char* name;
+  TrialExited end;
+};
+
+class PassingFailureTest : public ExperimentFailureTest,
+                           public testing::WithParamInterface<Passing> {};
+
+TEST_P(PassingFailureTest, IsRestarted) {
+  AllEnd(GetParam().end);
+
+  EXPECT_EQ(Run().state, State::kError);
+
+  EXPECT_EQ(launcher_.started().size(), 6u);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, PassingFailureTest,
+    testing::Values(
+        Passing{
+            "Kill",
+            {.exit_code = -1, .signal = SIGKILL, .last_error_line = "loading"}},
+        Passing{
+            "Term",
+            {.exit_code = -1, .signal = SIGTERM, .last_error_line = "loading"}},
+        Passing{"Kernel",
+                {.exit_code = -1,
+                 .signal = SIGKILL,
+                 .out_of_memory = true,
+                 .last_error_line = "loading"}},
+        Passing{"Memory", {.exit_code = 1, .last_error_line = "MemoryError"}},
+        Passing{"Gpu",
+                {.exit_code = 1,
+                 .last_error_line = "RuntimeError: CUDA error: unknown"}},
+        Passing{"Silence", {.exit_code = 1}}),
+    [](const auto& info) { return info.param.name; });
+
+TEST_F(ExperimentFailureTest, RestartsAProgramThatHasReported) {
+  AllEnd({.exit_code = 1, .last_error_line = "ValueError: bad"});
+  launcher_.on_start = [this, fail = launcher_.on_start](const auto& spec) {
+    launcher_.Say(
+        spec.id,
+        ValidationReport{.seq = 1, .batches = 10, .metrics = {{"loss", 1}}});
+    fail(spec);
+  };
+
+  EXPECT_EQ(Run().state, State::kError);
+
+  EXPECT_EQ(launcher_.started().size(), 6u);
+  EXPECT_EQ(Trial().reason,
+            "exited with code 1: ValueError: bad (after 5 restarts)");
+}
+
+TEST_F(ExperimentFailureTest, StopsASearchIfThreeTrialsFailAlikeUnreported) {
+  AllEnd({.exit_code = 1, .last_error_line = "SyntaxError: invalid syntax"});
+  Search();
+
+  const RunResult result = Run();
+
+  EXPECT_EQ(result.state, State::kError);
+  EXPECT_EQ(result.error,
+            "3 of 3 trials failed before they reported: SyntaxError: invalid "
+            "syntax");
+  EXPECT_EQ(store_.Experiment(id_)->row.state, State::kError);
+  EXPECT_LE(launcher_.started().size(), 8u);
+}
+
+TEST_F(ExperimentFailureTest, StopsASearchOfAModelThatCannotStart) {
+  Search();
+  config_.max_restarts = 0;
+  launcher_.on_start = [this](const TrialSpec& spec) {
+    launcher_.Push(TrialStarted{.trial = spec.id, .pid = 1});
+    launcher_.Say(spec.id, Finished{.reason = EndReason::kError,
+                                    .message = "no mnist data"});
+    launcher_.Exit(spec.id, 1);
+  };
+
+  EXPECT_EQ(Run().error,
+            "3 of 3 trials failed before they reported: no mnist data");
+}
+
+TEST_F(ExperimentFailureTest, StopsASearchWhoseTrialsAreRefused) {
+  AllEnd({.exit_code = 1});
+  Search();
+  launcher_.on_start = [this](const TrialSpec& spec) {
+    launcher_.Push(TrialStarted{.trial = spec.id, .pid = 1});
+    launcher_.Say(spec.id, Finished{.reason = EndReason::kRefused,
+                                    .message = "no data set in /x"});
+    launcher_.Exit(spec.id, 1);
+  };
+
+  EXPECT_EQ(Run().error,
+            "3 of 3 trials failed before they reported: no data set in /x");
+
+  EXPECT_EQ(Trial().reason, "no data set in /x");
+  EXPECT_LE(launcher_.started().size(), 4u);
+}
+
+TEST_F(ExperimentFailureTest, DoesNotStopASearchInWhichATrialHasReported) {
+  AllEnd({.exit_code = 1, .last_error_line = "ValueError: bad"});
+  Search();
+  launcher_.on_start = [this, fail = launcher_.on_start](const auto& spec) {
+    if (spec.id.number == 2) return trials_.Begin(spec);
+    fail(spec);
+  };
+
+  EXPECT_EQ(Run().state, State::kCompleted);
+
+  EXPECT_EQ(store_.Trials(id_).size(), 30u);
+}
+
+TEST_F(ExperimentFailureTest, DoesNotStopASearchWhoseTrialsFailDifferently) {
+  AllEnd({.exit_code = 1});
+  Search();
+  config_.searcher.max_trials = 6;
+  launcher_.on_start = [this](const TrialSpec& spec) {
+    launcher_.Push(TrialStarted{.trial = spec.id, .pid = 1});
+    launcher_.Push(TrialExited{
+        .trial = spec.id,
+        .exit_code = 1,
+        .last_error_line = "no file " + std::to_string(spec.id.number)});
+  };
+
+  EXPECT_EQ(Run().state, State::kError);
+
+  EXPECT_EQ(store_.Trials(id_).size(), 6u);
+}
+
+TEST_F(ExperimentFailureTest, CountsFailuresOfTheRunnerBefore) {
+  AllEnd({.exit_code = 1, .last_error_line = "ValueError: bad"});
+  Search();
+  config_.searcher.max_concurrent_trials = 1;
+  bool interrupted = false;
+  launcher_.on_wait = [&] {
+    if (interrupted || store_.Trials(id_).size() < 3) return;
+    interrupted = true;
+    launcher_.Push(Interrupted{SIGTERM});
+  };
+  EXPECT_EQ(Run().state, State::kPaused);
+
+  EXPECT_THAT(Run().error, HasSubstr("3 of 3 trials failed before"));
 }
 
 TEST_F(ExperimentFailureTest, KillsATrialThatHangs) {
