@@ -56,6 +56,23 @@ void RemoveFrom(json& value, const std::vector<std::string>& secrets) {
   }
 }
 
+// Removes the line of a program's log that the reason of a failure ends with.
+void RemoveLogLine(json& reason) {
+  if (!reason.is_string()) return;
+  auto& text = reason.get_ref<std::string&>();
+  for (const std::string_view before :
+       {"before they reported: ", "exited with code ", "killed by signal "}) {
+    const std::size_t at = text.find(before);
+    if (at == text.npos) continue;
+    // The code or the signal follows.
+    const std::size_t line =
+        before.ends_with(": ") ? at + before.size() : text.find(": ", at);
+    if (line == text.npos) continue;
+    text = text.substr(0, line + (before.ends_with(": ") ? 0 : 2)) + kRemoved;
+    return;
+  }
+}
+
 // Names of the host and the user, if they are long enough to be unmistakable.
 std::vector<std::string> SecretsOf(const json& provenance) {
   constexpr std::size_t kMinLength = 4;
@@ -83,6 +100,10 @@ void Redact(json& experiment) {
   }
   provenance = std::move(kept);
   experiment["logs"] = json::object();
+  if (experiment.contains("error")) RemoveLogLine(experiment["error"]);
+  if (experiment.contains("reasons")) {
+    for (json& reason : experiment["reasons"]) RemoveLogLine(reason);
+  }
   if (auto& config = experiment["config"]; config.is_object()) {
     config.erase("environment");
   }

@@ -54,6 +54,26 @@ TEST(RedactTest, KeepsCommitAndVersionsOnly) {
   EXPECT_EQ(redacted.at("config"), json({{"name", "n"}}));
 }
 
+TEST(RedactTest, RemovesLinesOfLogsFromReasons) {
+  const json redacted = Redacted(
+      {{"provenance", nullptr},
+       {"error", "3 of 3 trials failed before they reported: bad key s3cr3t"},
+       {"reasons",
+        {{"1",
+          "exited with code 1: bad key s3cr3t (twice, before its first "
+          "report)"},
+         {"2", "killed by signal 11 (SIGSEGV): bad key"},
+         {"3", "exited with code 3"},
+         {"4", "out of memory: killed by the kernel"}}}});
+  EXPECT_EQ(redacted.at("error"),
+            "3 of 3 trials failed before they reported: [removed]");
+  EXPECT_EQ(redacted.at("reasons"),
+            json({{"1", "exited with code 1: [removed]"},
+                  {"2", "killed by signal 11 (SIGSEGV): [removed]"},
+                  {"3", "exited with code 3"},
+                  {"4", "out of memory: killed by the kernel"}}));
+}
+
 TEST(RedactTest, TakesRecordsWithoutProvenance) {
   EXPECT_EQ(Redacted({{"provenance", nullptr}, {"note", "a"}}).at("note"), "a");
 }
