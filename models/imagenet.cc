@@ -101,7 +101,9 @@ class FolderData final : public ImageNetData {
         })) {
     const ImageNetFiles files(context.Get<std::string>("data", ""));
     const auto directory = files.Folders();
-    if (!directory) throw Error(ErrorKind::kFailed, files.MissingFolders());
+    if (!directory) {
+      throw Error(ErrorKind::kNotFound, files.MissingFolders());
+    }
     directory_ = directory->string();
     training_ = List(*directory / "train");
     validation_ = List(*directory / "val");
@@ -365,7 +367,7 @@ std::shared_ptr<ImageClassifier> ImageNetTrial::MakeNet() const {
   if (!pretrained) return net;
   const ImageNetFiles files(context_.Get<std::string>("data", ""));
   const auto weights = files.Weights(arch);
-  if (!weights) throw Error(ErrorKind::kFailed, files.MissingWeights(arch));
+  if (!weights) throw Error(ErrorKind::kNotFound, files.MissingWeights(arch));
   LogLine(LogLevel::kInfo,
           LoadPretrained(*net, *weights,
                          classes == kImageNetClasses ? OtherHead::kError

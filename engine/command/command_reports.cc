@@ -272,7 +272,9 @@ void CommandTrial::On(const ProgramEnd& report) {
   LogLine(report.reason == EndReason::kUserStop ? LogLevel::kInfo
                                                 : LogLevel::kError,
           "dtrain: the program reports its end: " +
-              std::string(EndReasonName(report.reason)) +
+              std::string(report.reason == EndReason::kRefused
+                              ? "fatal"
+                              : EndReasonName(report.reason)) +
               (report.message.empty() ? "" : ": " + report.message));
   BeginEnding("the program reported its end");
 }

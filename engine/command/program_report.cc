@@ -189,19 +189,25 @@ MetricValues MetricsOf(const json& object) {
 
 ProgramEnd EndOf(const json& object) {
   ProgramEnd end;
+  constexpr std::array<std::pair<std::string_view, EndReason>, 4> kReasons = {
+      {{"user_stop", EndReason::kUserStop},
+       {"invalid_hp", EndReason::kInvalidHp},
+       {"fatal", EndReason::kRefused},
+       {"error", EndReason::kError}}};
   const std::string reason = Text(object, "reason");
-  if (reason == EndReasonName(EndReason::kUserStop)) {
-    end.reason = EndReason::kUserStop;
-  } else if (reason == EndReasonName(EndReason::kInvalidHp)) {
-    end.reason = EndReason::kInvalidHp;
-  } else if (reason == EndReasonName(EndReason::kError)) {
-    end.reason = EndReason::kError;
-  } else {
-    Fail("'reason' must be user_stop, invalid_hp or error, got " +
+  const auto known = std::ranges::find(
+      kReasons, reason, &std::pair<std::string_view, EndReason>::first);
+  if (known == kReasons.end()) {
+    Fail("'reason' must be user_stop, invalid_hp, fatal or error, got " +
          Shown(reason));
   }
+  end.reason = known->second;
   if (object.contains("message")) {
     end.message = Text(object, "message").substr(0, kMaxMessage);
+  }
+  // The message becomes the reason of the trial.
+  if (end.message.empty() && end.reason == EndReason::kRefused) {
+    end.message = "the program reported a fatal error";
   }
   return end;
 }

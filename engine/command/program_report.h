@@ -75,7 +75,8 @@ struct ProgramCheckpoint {
 struct ProgramProgress {
   ProgramPoint point;
 };
-/// Why the program is about to end: kUserStop, kInvalidHp or kError.
+/// Why the program is about to end: kUserStop, kInvalidHp, kRefused ("fatal")
+/// or kError.
 struct ProgramEnd {
   EndReason reason = EndReason::kUserStop;
   std::string message;

@@ -45,7 +45,11 @@ EndReason ReasonOf(const Error& error, const TrialSpec& spec) {
   if (error.kind() == ErrorKind::kNotFound && spec.task != Task::kTrain) {
     return EndReason::kNotFound;
   }
-  if (error.kind() == ErrorKind::kUsage) return EndReason::kRefused;
+  // A restart would not find data that is not there.
+  if (error.kind() == ErrorKind::kUsage ||
+      error.kind() == ErrorKind::kNotFound) {
+    return EndReason::kRefused;
+  }
   // kDamaged only if the runner can fall back to another checkpoint.
   const bool is_own =
       error.kind() == ErrorKind::kDamaged && !spec.restore.empty();

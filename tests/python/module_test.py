@@ -96,6 +96,10 @@ class OutsideTest(unittest.TestCase):
         with self.assertRaisesRegex(SystemExit, "invalid hyperparameters: too wide"):
             Trial(None).invalid("too wide")
 
+    def test_fail_exits_with_the_reason(self):
+        with self.assertRaisesRegex(SystemExit, "no data in /x"):
+            Trial(None).fail("no data in /x")
+
 
 class MistakesTest(unittest.TestCase):
     def test_metrics_must_be_numbers(self):
@@ -392,6 +396,13 @@ class TrialTest(ExperimentTest):
         script = "import dtrain\ndtrain.init().invalid('too wide')\n"
         self.create(script, {"name": "random", "max_trials": 2, "max_length": {"epochs": 2}}, code=1)
         self.assertTrue(all("too wide" in trial["reason"] for trial in self.rows("trials", "1")))
+
+    def test_a_failure_is_final(self):
+        script = "import dtrain\ndtrain.init().fail('no data in /x')\n"
+        self.create(script, {"name": "single", "max_length": {"epochs": 2}}, code=1)
+        [trial] = self.rows("trials", "1")
+        self.assertEqual(trial["reason"], "no data in /x")
+        self.assertEqual(trial["runs"], 1)
 
     def test_a_second_program_of_rank_0_is_refused(self):
         script = ("import os, subprocess, sys, dtrain\n"

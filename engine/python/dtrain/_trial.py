@@ -25,7 +25,7 @@ import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NoReturn, Optional, Tuple
 
 from dtrain import _hparams
 
@@ -344,6 +344,13 @@ class Trial:
         self._end("invalid_hp", why)
         if exits:
             raise SystemExit(0 if self.active else f"invalid hyperparameters: {why}")
+
+    def fail(self, why: str) -> NoReturn:
+        """Says that the trial cannot run here, for example because a data set is missing,
+        and exits. The trial ends in ERROR with `why` and is not restarted."""
+        if self.active:
+            self._end("fatal", why)
+        raise SystemExit(why)
 
     def finish(self, why: str = "") -> None:
         """Says that training has ended, before the length was reached: the trial is

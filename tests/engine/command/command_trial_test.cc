@@ -197,6 +197,8 @@ TEST_F(CommandTrialTest, ReportsTheProgramsReason) {
   EXPECT_EQ(Why(Run(say("invalid_hp"))), "invalid_hp: because");
   EXPECT_EQ(Why(Run(say("user_stop"))), "user_stop: because");
   EXPECT_EQ(Why(Run(say("error"))), "error: because");
+  EXPECT_EQ(Why(Run(say("fatal"))), "refused: because");
+  EXPECT_THAT(Log(), HasSubstr("reports its end: fatal: because"));
 }
 
 TEST_F(CommandTrialTest, ReportsOverTheSocketToo) {

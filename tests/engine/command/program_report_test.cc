@@ -86,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "has an empty 'path'"},
         BadLine{"NoReason", R"({"type": "end"})", "has no 'reason'"},
         BadLine{"OddReason", R"({"type": "end", "reason": "tired"})",
-                "user_stop, invalid_hp or error"}),
+                "user_stop, invalid_hp, fatal or error"}),
     [](const auto& info) { return info.param.name; });
 
 TEST(ProgramReportTest, RefusesNestedListsAsAReport) {
@@ -142,6 +142,16 @@ TEST(ProgramReportTest, ReadsTheReasonOfTheEnd) {
       Parse(R"({"type": "end", "reason": "invalid_hp", "message": "odd"})"));
   EXPECT_EQ(end.reason, EndReason::kInvalidHp);
   EXPECT_EQ(end.message, "odd");
+}
+
+TEST(ProgramReportTest, ReadsAFatalEnd) {
+  const auto named = std::get<ProgramEnd>(
+      Parse(R"({"type": "end", "reason": "fatal", "message": "no data"})"));
+  EXPECT_EQ(named.reason, EndReason::kRefused);
+  EXPECT_EQ(named.message, "no data");
+  const auto unnamed =
+      std::get<ProgramEnd>(Parse(R"({"type": "end", "reason": "fatal"})"));
+  EXPECT_EQ(unnamed.message, "the program reported a fatal error");
 }
 
 using testing::ElementsAre;
