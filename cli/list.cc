@@ -94,6 +94,17 @@ std::vector<Cell> Row(const ExperimentRow& row, const SlotWait* wait,
           Cell(FormatSeconds(seconds), FormatNumber(seconds))};
 }
 
+// Adds why experiments failed to a table for people. CSV keeps its columns;
+// there `--columns` has it.
+void ShowErrors(Listing<ExperimentRow>& listing) {
+  listing.columns.push_back({.name = "error", .elastic = true, .least = 20});
+  listing.cells = [cells = listing.cells](const ExperimentRow& row) {
+    std::vector<Cell> all = cells(row);
+    all.emplace_back(row.error);
+    return all;
+  };
+}
+
 Listing<ExperimentRow> ExperimentListing(const SlotQueueView& queue,
                                          Timestamp now) {
   const bool local = StdoutIsTerminal();
@@ -143,6 +154,11 @@ int List(const ListOptions& options, const GlobalOptions& globals) {
   }
   const SlotQueueView queue(store);
   auto listing = ExperimentListing(queue, now);
+  if (options.format() == Format::kText &&
+      std::ranges::any_of(rows,
+                          [](const auto& row) { return !row.error.empty(); })) {
+    ShowErrors(listing);
+  }
   SelectColumns(
       columns,
       [&fields](const ExperimentRow& row, const FieldName& field) {

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/os/files.h"
 #include "engine/store/layout.h"
 #include "tests/support/cli_runner.h"
 #include "tests/support/fault_run.h"
@@ -19,6 +20,7 @@ using testing::AllOf;
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::StartsWith;
 
 // Trains as it should, 10 ms a batch: says where it is, and checkpoints every
@@ -145,6 +147,37 @@ TEST_F(CommandFaultsTest, SyntaxErrorCostsFewProcesses) {
   EXPECT_THAT(result.err, HasSubstr(why));
   EXPECT_EQ(State(), "ERROR");
   EXPECT_LE(std::filesystem::file_size(starts), 8u);
+  // Every command that shows the experiment says why it failed.
+  EXPECT_THAT(dtrain_.Run({"list"}).out, HasSubstr(why));
+  EXPECT_THAT(dtrain_.Run({"list", "--csv"}).out, Not(HasSubstr(why)));
+  EXPECT_EQ(dtrain_.Run({"list", "--json"}).Json()["experiments"][0]["error"],
+            why);
+  EXPECT_THAT(dtrain_.Run({"describe", "1"}).out, HasSubstr(why));
+  const CliResult wait = dtrain_.Run({"wait", "1", "--junit", "report.xml"});
+  EXPECT_EQ(wait.code, 1);
+  EXPECT_THAT(wait.err, HasSubstr(why));
+  EXPECT_THAT(ReadFile(dtrain_.directory() / "report.xml").value_or(""),
+              HasSubstr(why));
+}
+
+TEST_F(CommandFaultsTest, FatalErrorIsNotRestarted) {
+  const CliResult result = CreateShell(
+      "echo '{\"type\":\"end\",\"reason\":\"fatal\","
+      "\"message\":\"no data in /x\"}' >&3\n",
+      "max_restarts: 5\n");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(Reason(), "no data in /x");
+  EXPECT_EQ(Trial().at("runs"), 1);
+}
+
+TEST_F(CommandFaultsTest, ReasonHasNoValueOfAnEnvironmentVariable) {
+  const CliResult result =
+      CreateShell("echo \"bad key $KEY\" >&2; exit 1\n",
+                  "max_restarts: 0\n"
+                  "environment: {environment_variables: [KEY=canary123]}\n");
+  EXPECT_EQ(Reason(), "exited with code 1: bad key REDACTED");
+  EXPECT_THAT(result.out + dtrain_.Run({"describe", "1", "--json"}).out,
+              Not(HasSubstr("canary123")));
 }
 
 TEST_F(CommandFaultsTest, EventsOnATerminalAreEscaped) {
