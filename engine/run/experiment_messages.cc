@@ -103,10 +103,13 @@ void Experiment::SetReached(TrialState& trial, std::int64_t batches,
   trials_.Reach(trial, std::min(reached, until));
 }
 
-// Without max_length, the unit can only be detected from a report.
+// Without max_length, the unit can only be detected from a report. So can
+// batches at epoch 0, of which no total can be estimated.
 void Experiment::DetectUnit(std::int64_t batches, double epoch) {
   const ExperimentConfig& config = setup_.config;
-  if (config.searcher.max_length > 0 || !IsCommand(config)) return;
+  if (batches <= 0 || !IsCommand(config)) return;
+  const bool planned = config.searcher.max_length > 0;
+  if (planned && config.length_unit != Unit::kEpochs) return;
   SetUnit(CountedUnit(config, batches, epoch));
 }
 

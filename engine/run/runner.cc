@@ -154,9 +154,12 @@ Unit CountedUnit(const ExperimentConfig& config, std::int64_t batches,
                                                : Unit::kBatches;
   }
   const Unit unit = config.length_unit;
-  const double per_epoch = unit == Unit::kEpochs ? 1 : records;
-  if (per_epoch <= 0 || epoch <= 0) return unit;
-  return is_count_of(per_epoch) ? unit : Unit::kBatches;
+  if (unit == Unit::kEpochs) {
+    // Every report of such a program has an epoch, which may be 0.
+    return is_count_of(1) ? unit : Unit::kBatches;
+  }
+  if (records <= 0 || epoch <= 0) return unit;
+  return is_count_of(records) ? unit : Unit::kBatches;
 }
 
 namespace {

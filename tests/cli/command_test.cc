@@ -558,6 +558,25 @@ TEST_F(OwnLengthTest, IsTestedInTheUnitOfItsLength) {
   EXPECT_THAT(result.out, HasSubstr("test passed"));
 }
 
+TEST_F(OwnLengthTest, BatchesAtEpochZeroAreNoEpochs) {
+  WriteProgram(
+      "report() { printf '{\"type\":\"%s\",\"epochs\":%s,\"batches\":%s,"
+      "\"path\":\"%s\",\"metrics\":{\"loss\":1}}\\n' \"$@\" >&3; }\n"
+      "echo > $DTRAIN_DIRECTORY/state\n"
+      "if [ $DTRAIN_DONE = 0 ] && [ -z \"$DTRAIN_CHECKPOINT\" ]; then\n"
+      "  report training 0 100\n"
+      "  report checkpoint 0 100 $DTRAIN_DIRECTORY/state\n"
+      "  exit 3\n"
+      "fi\n"
+      "report validation 3 600\n");
+  const CliResult result = dtrain_.Run(
+      {"create", Yaml("name: single, max_length: {epochs: 3}"), "-v"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("training at batch 100"));
+  EXPECT_THAT(result.err, HasSubstr("restart 1 of 5 from batch 100"));
+  EXPECT_THAT(result.out, HasSubstr("at batch 600"));
+}
+
 TEST_F(OwnLengthTest, UsesTheUnitOfTheProgram) {
   WriteProgram(
       "printf '{\"type\":\"validation\",\"epochs\":3,"

@@ -71,6 +71,40 @@ TEST(RunnerTest, PlansNoMoreSlotsThanAreAllowed) {
   EXPECT_EQ(PlanExperimentSlots(config).count, 1);
 }
 
+ExperimentConfig CommandOfLength(std::int64_t length, Unit unit) {
+  ExperimentConfig config;
+  config.entrypoint = std::vector<std::string>{"sh"};
+  config.searcher.max_length = length;
+  config.length_unit = unit;
+  config.training.records_per_epoch = 100;
+  return config;
+}
+
+TEST(CountedUnitTest, IsThatOfASearchWhoseUnitIsRecorded) {
+  const ExperimentConfig epochs = CommandOfLength(10, Unit::kEpochs);
+  EXPECT_EQ(CountedUnit(epochs, 3, 3), Unit::kEpochs);
+  EXPECT_EQ(CountedUnit(epochs, 0, 0), Unit::kEpochs);
+  const ExperimentConfig records = CommandOfLength(10, Unit::kRecords);
+  EXPECT_EQ(CountedUnit(records, 50, 0.5), Unit::kRecords);
+  EXPECT_EQ(CountedUnit(records, 50, 0), Unit::kRecords);
+}
+
+TEST(CountedUnitTest, IsBatchesIfAProgramReportsThemToo) {
+  const ExperimentConfig epochs = CommandOfLength(10, Unit::kEpochs);
+  EXPECT_EQ(CountedUnit(epochs, 300, 3), Unit::kBatches);
+  EXPECT_EQ(CountedUnit(epochs, 100, 0), Unit::kBatches);
+  EXPECT_EQ(CountedUnit(CommandOfLength(10, Unit::kRecords), 5, 0.5),
+            Unit::kBatches);
+}
+
+TEST(CountedUnitTest, IsTakenFromTheReportWithoutALength) {
+  const ExperimentConfig any = CommandOfLength(0, Unit::kBatches);
+  EXPECT_EQ(CountedUnit(any, 3, 3), Unit::kEpochs);
+  EXPECT_EQ(CountedUnit(any, 50, 0.5), Unit::kRecords);
+  EXPECT_EQ(CountedUnit(any, 5, 0.5), Unit::kBatches);
+  EXPECT_EQ(CountedUnit(any, 5, 0), Unit::kBatches);
+}
+
 TEST(RunnerTest, RecordsTheThreadsThatAreAskedFor) {
   Store store = Store::OpenForWriting(StoreLayout(":memory:"));
   std::int64_t placed = 0;
