@@ -15,6 +15,7 @@
 #include "cli/skeleton.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/os/installation.h"
 
 namespace dtrain {
 namespace {
@@ -40,12 +41,11 @@ constexpr std::array kSkeleton = {
 // Returns the quoted path of this program, valid in any directory.
 std::string QuotedProgram(const GlobalOptions& globals) {
   std::string program = globals.argv.empty() ? "dtrain" : globals.argv.front();
-  std::error_code error;
   if (program.find('/') != std::string::npos) {
-    program = fs::absolute(program, error).lexically_normal().string();
-  } else if (const fs::path found = fs::read_symlink("/proc/self/exe", error);
-             !error) {
-    program = found.string();  // PATH may be another one later
+    std::error_code ignored;
+    program = fs::absolute(program, ignored).lexically_normal().string();
+  } else {
+    program = OwnProgram().string();  // PATH may be another one later
   }
   return QuotePathForShell(program);
 }

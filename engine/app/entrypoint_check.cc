@@ -32,7 +32,7 @@
 #include "engine/config/experiment_config.h"
 #include "engine/data/data_directory.h"
 #include "engine/os/files.h"
-#include "engine/os/libtorch.h"
+#include "engine/os/installation.h"
 #include "engine/os/process.h"
 #include "engine/plugin/model_library.h"
 #include "engine/plugin/model_sources.h"
@@ -343,11 +343,11 @@ std::optional<ModelLibrary> CompileOwnModel(
     const GlobalOptions& globals) {
   const auto* name = std::get_if<std::string>(&config.entrypoint);
   if (name == nullptr) return std::nullopt;
-  (void)FindLibTorch(InstallPrefix());  // throws if it is missing
+  const std::filesystem::path trial_host = FindTrialHost();
   if (!HasOwnModel(*name, context)) return std::nullopt;
   const ModelTools tools{
       .build = ReadModelBuild(InstallPrefix()),
-      .trial_host = FindTrialHost(),
+      .trial_host = trial_host,
       .cache = ModelCache(),
       .jobs = static_cast<std::size_t>(UsableCpus()),
       .color = ModeOf(STDERR_FILENO, globals.color).color,

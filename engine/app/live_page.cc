@@ -22,6 +22,7 @@
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/os/installation.h"
 #include "engine/os/spawn.h"
 #include "engine/page/bundle.h"
 #include "engine/page/report_page.h"
@@ -481,15 +482,13 @@ std::optional<WebReply> LivePage::StartCommand(WebServer& server,
   }
   const Pipe output = MakePipe();
   ::fcntl(output.reading.get(), F_SETFL, O_NONBLOCK);
-  std::error_code missing;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", missing);
   const pid_t pid = Spawn()
                         .ResetSignals()
                         .Open(STDIN_FILENO, "/dev/null", O_RDONLY)
                         .Duplicate(output.writing.get(), STDOUT_FILENO)
                         .Duplicate(output.writing.get(), STDERR_FILENO)
                         .CloseFrom(STDERR_FILENO + 1)
-                        .Run(self, words);
+                        .Run(OwnProgram(), words);
   if (pid < 0) return ErrorReply(503, "cannot start the command");
   // The end of the process counts, not that of its output: a detached runner
   // keeps the pipe open.

@@ -25,6 +25,7 @@
 #include "engine/base/text.h"
 #include "engine/checkpoint/checkpoint_files.h"
 #include "engine/os/files.h"
+#include "engine/os/installation.h"
 #include "engine/os/process.h"
 #include "engine/os/spawn.h"
 #include "engine/os/system_error.h"
@@ -213,13 +214,9 @@ bool MayBeInAName(char c) {
 // then that of the module `dtrain`, which is installed beside this program.
 // Empty if it is not installed.
 std::string PythonPath() {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  const fs::path own = fs::read_symlink("/proc/self/exe", error);
-  // This program is PREFIX/libexec/dtrain/command-host.
-  const fs::path modules = own.parent_path().parent_path().parent_path() /
-                           "lib" / "dtrain" / "python";
-  if (error || !fs::is_directory(modules, error)) return "";
+  const auto modules = InstallPrefix() / "lib" / "dtrain" / "python";
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(modules, ignored)) return "";
   const char* users = std::getenv("PYTHONPATH");
   if (users == nullptr || *users == '\0') return modules.string();
   return std::string(users) + ":" + modules.string();

@@ -19,6 +19,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/os/installation.h"
 #include "engine/os/line_reader.h"
 #include "engine/os/spawn.h"
 #include "engine/os/system_error.h"
@@ -51,11 +52,9 @@ constexpr char kForce[] = "force";
 constexpr int kExitNotLoaded = 127;
 
 fs::path FindFetchProgram() {
-  std::error_code error;
-  const fs::path own = fs::read_symlink("/proc/self/exe", error);
-  fs::path program =
-      own.parent_path().parent_path() / "libexec" / "dtrain" / "data-fetch";
-  if (!error && fs::exists(program, error)) return program;
+  fs::path program = InstallPrefix() / "libexec" / "dtrain" / "data-fetch";
+  std::error_code ignored;
+  if (fs::exists(program, ignored)) return program;
   throw Error(ErrorKind::kFailed,
               program.string() +
                   ": the program that downloads is missing; build or install "

@@ -22,7 +22,7 @@
 #include "engine/base/text.h"
 #include "engine/os/file_lock.h"
 #include "engine/os/files.h"
-#include "engine/os/libtorch.h"
+#include "engine/os/installation.h"
 #include "engine/os/sha256.h"
 #include "engine/os/spawn.h"
 #include "engine/os/unique_fd.h"
@@ -120,13 +120,6 @@ ModelBuild ReadModelBuild(const fs::path& prefix) {
               file.string() +
                   ": the settings for compiling models are missing; build or "
                   "install dtrain with LibTorch");
-}
-
-fs::path InstallPrefix() {
-  std::error_code ignored;
-  return fs::read_symlink("/proc/self/exe", ignored)
-      .parent_path()
-      .parent_path();
 }
 
 fs::path FindCompiler(const ModelBuild& build) {

@@ -24,9 +24,6 @@ struct ModelBuild {
 /// installation or a build. Throws Error(kFailed) if it is missing.
 ModelBuild ReadModelBuild(const std::filesystem::path& prefix);
 
-/// Returns the prefix of the running program.
-std::filesystem::path InstallPrefix();
-
 /// Returns the compiler of `build`, or another one if that is missing.
 /// Throws Error(kUsage) if there is none.
 std::filesystem::path FindCompiler(const ModelBuild& build);

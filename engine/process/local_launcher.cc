@@ -23,7 +23,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/os/libtorch.h"
+#include "engine/os/installation.h"
 #include "engine/os/poller.h"
 #include "engine/os/process.h"
 #include "engine/os/signals.h"
@@ -56,12 +56,9 @@ constexpr std::size_t kMaxReason = 300;
 constexpr Duration kGiveUpAfter = std::chrono::seconds(10);
 
 std::filesystem::path FindHost(const char* name, const std::string& how) {
-  std::error_code error;
-  const std::filesystem::path program =
-      std::filesystem::read_symlink("/proc/self/exe", error);
-  std::filesystem::path host =
-      program.parent_path().parent_path() / "libexec" / "dtrain" / name;
-  if (!error && std::filesystem::exists(host, error)) return host;
+  std::filesystem::path host = InstallPrefix() / "libexec" / "dtrain" / name;
+  std::error_code ignored;
+  if (std::filesystem::exists(host, ignored)) return host;
   throw Error(ErrorKind::kFailed,
               host.string() +
                   ": the program that runs trials is missing; build or install "
@@ -588,9 +585,9 @@ std::unique_ptr<LocalLauncher> MakeLocalLauncher(LocalLauncherOptions options) {
 }
 
 std::filesystem::path FindTrialHost() {
-  const std::filesystem::path host = FindHost("trial-host", " with LibTorch");
+  std::filesystem::path host = FindHost("trial-host", " with LibTorch");
   // The dynamic linker would report a missing LibTorch only in a trial's log.
-  (void)FindLibTorch(host.parent_path().parent_path().parent_path());
+  (void)FindLibTorch(InstallPrefix());
   return host;
 }
 

@@ -1,6 +1,6 @@
 # DTRAIN_PACKAGE: programs for scripts/package, which work on other machines. They
 # find LibTorch by paths relative to themselves, listed in P/lib/dtrain/libtorch in
-# the order of the search (engine/os/libtorch.h): the directory of
+# the order of the search (engine/os/installation.h): the directory of
 # dtrain-fetch-libtorch, then site-packages of each Python that LibTorch supports.
 #
 # Components of the installation besides the default one:

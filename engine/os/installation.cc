@@ -1,4 +1,4 @@
-#include "engine/os/libtorch.h"
+#include "engine/os/installation.h"
 
 #include <optional>
 #include <sstream>
@@ -11,6 +11,24 @@
 namespace dtrain {
 
 namespace fs = std::filesystem;
+
+fs::path OwnProgram() {
+  std::error_code error;
+  fs::path program = fs::read_symlink("/proc/self/exe", error);
+  if (!error) return program;
+  throw Error(ErrorKind::kFailed, "cannot read /proc/self/exe: " +
+                                      error.message() + "; mount /proc");
+}
+
+fs::path InstallPrefix() { return InstallPrefix(OwnProgram()); }
+
+fs::path InstallPrefix(const fs::path& program) {
+  const fs::path directory = program.parent_path();
+  const fs::path above = directory.parent_path();
+  const bool hosts =
+      directory.filename() == "dtrain" && above.filename() == "libexec";
+  return hosts ? above.parent_path() : above;
+}
 
 fs::path FindLibTorch(const fs::path& prefix) {
   const std::optional<std::string> list =

@@ -4,6 +4,16 @@
 
 namespace dtrain {
 
+/// Returns the file of the running program. Throws Error(kFailed) without
+/// /proc.
+std::filesystem::path OwnProgram();
+
+/// Returns the prefix of this installation: the running program is
+/// PREFIX/bin/NAME or PREFIX/libexec/dtrain/NAME. Throws as OwnProgram.
+std::filesystem::path InstallPrefix();
+/// Returns that of `program`.
+std::filesystem::path InstallPrefix(const std::filesystem::path& program);
+
 /// Returns the directory of LibTorch, `torch` in its wheel, that a packaged
 /// installation in `prefix` loads. PREFIX/lib/dtrain/libtorch lists the
 /// candidates, one a line, relative to `prefix` and in the order in which the

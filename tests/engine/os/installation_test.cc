@@ -1,4 +1,4 @@
-#include "engine/os/libtorch.h"
+#include "engine/os/installation.h"
 
 #include <fstream>
 #include <string>
@@ -15,6 +15,17 @@ namespace {
 namespace fs = std::filesystem;
 
 using testing::HasSubstr;
+
+TEST(InstallPrefixTest, IsTheDirectoryAboveThoseOfPrograms) {
+  EXPECT_EQ(InstallPrefix("/opt/x/bin/dtrain"), "/opt/x");
+  EXPECT_EQ(InstallPrefix("/opt/x/libexec/dtrain/command-host"), "/opt/x");
+  EXPECT_EQ(InstallPrefix("/opt/dtrain/bin/dtrain"), "/opt/dtrain");
+}
+
+TEST(InstallPrefixTest, IsThatOfTheRunningProgram) {
+  EXPECT_EQ(InstallPrefix(),
+            fs::read_symlink("/proc/self/exe").parent_path().parent_path());
+}
 
 class LibTorchTest : public testing::Test {
  protected:
