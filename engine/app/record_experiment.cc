@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "engine/app/notices.h"
+#include "engine/app/secrets.h"
 #include "engine/app/stores.h"
 #include "engine/base/text.h"
 #include "engine/config/experiment_config.h"
@@ -22,6 +23,7 @@
 #include "engine/context/staged_files.h"
 #include "engine/context/stored_context.h"
 #include "engine/context/working_tree.h"
+#include "engine/os/files.h"
 #include "engine/run/runner.h"
 #include "engine/slots/slots.h"
 #include "engine/store/checkpoint_storage.h"
@@ -127,7 +129,10 @@ std::optional<ContextList> FindContext(const ExperimentConfig& config,
   if (!config.checkpoints.path.empty()) {
     excluded.emplace_back(config.checkpoints.path);
   }
-  if (!config.environment.All().empty()) excluded.emplace_back(config_file);
+  if (!config.environment.All().empty() ||
+      HasCredentials(ReadFile(config_file).value_or(""))) {
+    excluded.emplace_back(config_file);
+  }
   ContextList list = ListContext(directory, excluded);
   SayLeftOut(list, globals);
   SaySecrets(list, globals);

@@ -1,4 +1,5 @@
-// Hiding the values of environment variables in everything that is recorded.
+// Hiding the values of environment variables, and the credentials of
+// Determined's keys that have no effect here, in everything that is recorded.
 //
 // Values are replaced in the text of the YAML, so that comments and order
 // survive. The result is parsed again; if a value is still found, for example
@@ -8,14 +9,20 @@
 #include "engine/app/secrets.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
+#include <string_view>
+
+#include "engine/config/environment.h"
+#include "engine/config/yaml_reader.h"
 
 namespace dtrain {
 namespace {
 
-constexpr char kHidden[] = "REDACTED";
+constexpr const char* kHidden = kHiddenValue;
 constexpr char kSection[] = "environment";
 constexpr char kVariables[] = "environment_variables";
+constexpr char kRegistry[] = "registry_auth";
 
 void ReplaceAll(std::string& text, const std::string& from,
                 const std::string& to) {
@@ -54,6 +61,41 @@ void FillVariables(const nlohmann::json& names, const std::string& device,
   }
 }
 
+// Keys of a checkpoint_storage of type s3 or azure.
+constexpr std::array<std::string_view, 4> kStorageCredentials = {
+    "access_key", "connection_string", "credential", "secret_key"};
+
+// Adds the values of all scalars in `node`, each with its key.
+void AddScalars(const std::string& key, const Node& node,
+                EnvironmentVariables& values) {
+  if (node.IsScalar() && !node.is_null()) values.emplace_back(key, node.text);
+  for (const Node::Entry& entry : node.entries) {
+    AddScalars(entry.key, entry.value, values);
+  }
+  for (const Node& item : node.items) AddScalars(key, item, values);
+}
+
+// Returns the credentials in a YAML text, each with its key. They are not part
+// of a configuration.
+EnvironmentVariables Credentials(const std::string& text) {
+  EnvironmentVariables values;
+  Findings findings = Findings::Discarding();
+  const auto root = ReadYaml(text, {}, findings);
+  if (!root) return values;
+  const Node* environment = root->Find(kSection);
+  if (environment != nullptr) {
+    const Node* registry = environment->Find(kRegistry);
+    if (registry != nullptr) AddScalars(kRegistry, *registry, values);
+  }
+  const Node* storage = root->Find("checkpoint_storage");
+  for (const std::string_view key : kStorageCredentials) {
+    const Node* value = storage == nullptr ? nullptr : storage->Find(key);
+    if (value != nullptr) AddScalars(std::string(key), *value, values);
+  }
+  std::erase_if(values, [](const auto& one) { return one.second.empty(); });
+  return values;
+}
+
 bool HasValue(const ConfigResult& result,
               const std::pair<std::string, std::string>& variable) {
   return !result.config ||
@@ -65,7 +107,11 @@ bool HasValue(const ConfigResult& result,
 std::vector<std::string> RecordedArgv(const std::vector<std::string>& argv) {
   std::vector<std::string> words;
   for (const std::string& word : argv) {
-    const std::size_t section = word.find(kSection);
+    std::size_t section = word.find(kSection);
+    for (const std::string_view key : kStorageCredentials) {
+      section = std::min(section,
+                         word.find("checkpoint_storage." + std::string(key)));
+    }
     const std::size_t equals =
         section == std::string::npos ? section : word.find('=', section);
     words.push_back(equals == std::string::npos
@@ -75,26 +121,43 @@ std::vector<std::string> RecordedArgv(const std::vector<std::string>& argv) {
   return words;
 }
 
+bool HasCredentials(const std::string& text) {
+  return !Credentials(text).empty();
+}
+
 std::string RecordedYaml(const std::string& text,
                          const ExperimentConfig& config) {
   // Short values, which may occur in other text, are hidden only after their
-  // names.
-  constexpr std::size_t kTelling = 4;
+  // names. User names and addresses of registries are no secrets elsewhere.
+  constexpr std::size_t kMinValue = 4;
+  constexpr std::size_t kMinCredential = 8;
   std::string hidden = text;
   const EnvironmentVariables variables = config.environment.All();
-  for (const auto& [name, value] : variables) {
-    if (value.empty()) continue;
-    HideAfterName(hidden, name, value);
-    if (value.size() >= kTelling) ReplaceAll(hidden, value, kHidden);
-  }
-  if (hidden == text && variables.empty()) return text;
+  const EnvironmentVariables credentials = Credentials(text);
+  if (variables.empty() && credentials.empty()) return text;
+  const auto hide = [&hidden](const EnvironmentVariables& secrets,
+                              std::size_t min_length) {
+    for (const auto& [name, value] : secrets) {
+      if (value.empty()) continue;
+      HideAfterName(hidden, name, value);
+      if (value.size() >= min_length) ReplaceAll(hidden, value, kHidden);
+    }
+  };
+  hide(variables, kMinValue);
+  hide(credentials, kMinCredential);
   const ConfigResult again = ReadConfig(hidden, {.file_name = "recorded"});
-  const bool safe = std::ranges::none_of(variables, [&](const auto& variable) {
-    return !variable.second.empty() && HasValue(again, variable);
-  });
+  const bool safe =
+      std::ranges::none_of(variables,
+                           [&](const auto& variable) {
+                             return !variable.second.empty() &&
+                                    HasValue(again, variable);
+                           }) &&
+      std::ranges::all_of(Credentials(hidden), [](const auto& credential) {
+        return credential.second == kHidden;
+      });
   if (safe) return hidden;
-  return "# as it was run; the values of its environment variables are not "
-         "recorded\n" +
+  return "# as it was run; values of environment variables and credentials are "
+         "not recorded\n" +
          ToYaml(config.effective);
 }
 

@@ -7,10 +7,11 @@
 
 namespace dtrain {
 
-// Values of `environment.environment_variables` are for the trials only: what
-// is recorded has none of them.
+// Values of `environment.environment_variables` are for the trials only, and
+// the credentials of `environment.registry_auth` and of a `checkpoint_storage`
+// elsewhere for nobody: what is recorded has none of them.
 
-/// Returns the command line without the values of environment variables.
+/// Returns the command line without those values.
 std::vector<std::string> RecordedArgv(const std::vector<std::string>& argv);
 
 /// Returns the configuration's text with those values replaced by `REDACTED`;
@@ -18,6 +19,9 @@ std::vector<std::string> RecordedArgv(const std::vector<std::string>& argv);
 /// configuration as YAML.
 std::string RecordedYaml(const std::string& text,
                          const ExperimentConfig& config);
+
+/// True if the YAML text has such credentials.
+bool HasCredentials(const std::string& text);
 
 /// Fills in the values from this process's environment. Returns the names of
 /// variables that it does not have.

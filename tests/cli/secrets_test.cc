@@ -63,6 +63,45 @@ TEST(SecretsTest, HidesOverridesOfVariables) {
   EXPECT_EQ(RecordedArgv(argv), expected);
 }
 
+constexpr char kCredentials[] =
+    "name: bob-1\n"
+    "checkpoint_storage: {type: s3, bucket: b, access_key: AKIACANARY,\n"
+    "  secret_key: 'canary/key'}  # canary/key\n"
+    "environment:\n"
+    "  registry_auth:\n"
+    "    username: bob\n"
+    "    password: \"canary2\"\n";
+
+TEST(SecretsTest, HidesCredentialsOfDetermined) {
+  EXPECT_EQ(RecordedYaml(kCredentials, {}),
+            "name: bob-1\n"
+            "checkpoint_storage: {type: s3, bucket: b, access_key: REDACTED,\n"
+            "  secret_key: 'REDACTED'}  # REDACTED\n"
+            "environment:\n"
+            "  registry_auth:\n"
+            "    username: REDACTED\n"
+            "    password: \"REDACTED\"\n");
+}
+
+TEST(SecretsTest, RecordsTheEffectiveYamlIfACredentialIsEscaped) {
+  const std::string recorded = RecordedYaml(
+      "environment: {registry_auth: {password: \"can\\x61ry\"}}\n", Read("{}"));
+  EXPECT_THAT(recorded, Not(HasSubstr("can")));
+  EXPECT_THAT(recorded, HasSubstr("builtin:FaultTrial"));
+}
+
+TEST(SecretsTest, HidesOverridesOfCredentials) {
+  const std::vector<std::string> argv = {
+      "--set", "checkpoint_storage.secret_key=canary",
+      "--set", "environment.registry_auth.password=canary",
+      "--set", "checkpoint_storage.path=/x"};
+  const std::vector<std::string> expected = {
+      "--set", "checkpoint_storage.secret_key=REDACTED",
+      "--set", "environment.registry_auth.password=REDACTED",
+      "--set", "checkpoint_storage.path=/x"};
+  EXPECT_EQ(RecordedArgv(argv), expected);
+}
+
 TEST(SecretsTest, RestoresValuesFromTheEnvironment) {
   ExperimentConfig config =
       ConfigFromJson(Read("{HOME: x, DTRAIN_NOT_SET: y}").effective);
