@@ -6,12 +6,11 @@
 // refuses both; `validate` reports the second kind as warnings, because the
 // experiment may run elsewhere. Trials run from a copy of the context, so a
 // command's script must also be in the copy: it must not be excluded by
-// .gitignore or .detignore.
+// .gitignore or .detignore (script_check.cc).
 
 #include "engine/app/entrypoint_check.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <functional>
 #include <optional>
@@ -26,8 +25,8 @@
 #include "engine/app/config_file.h"
 #include "engine/app/notices.h"
 #include "engine/app/record_experiment.h"
+#include "engine/app/script_check.h"
 #include "engine/base/error.h"
-#include "engine/base/placeholders.h"
 #include "engine/base/text.h"
 #include "engine/config/experiment_config.h"
 #include "engine/data/data_directory.h"
@@ -54,127 +53,6 @@ ReadVariable VariablesOfTrials(const ExperimentConfig& config) {
     }
     return ProcessVariable(wanted);
   };
-}
-
-// Returns the script that an interpreter executes, as in the command; empty if
-// there is none or it cannot be determined.
-std::string ScriptOf(const std::vector<std::string>& words) {
-  static constexpr std::array<std::string_view, 12> kInterpreters = {
-      "bash", "dash",   "julia",   "ksh",  "lua", "node",
-      "perl", "python", "Rscript", "ruby", "sh",  "zsh"};
-  std::string program = fs::path(words.front()).filename();
-  // python3, python3.12
-  while (!program.empty() &&
-         (std::isdigit(program.back()) != 0 || program.back() == '.')) {
-    program.pop_back();
-  }
-  if (std::ranges::find(kInterpreters, program) == kInterpreters.end()) {
-    return "";
-  }
-  // Options without a value. An unknown option may take one, so the search
-  // stops.
-  static constexpr std::array<std::string_view, 6> kOfShells = {
-      "-e", "-x", "-u", "-ex", "-eu", "-eux"};
-  static constexpr std::array<std::string_view, 8> kOfPython = {
-      "-u", "-O", "-OO", "-B", "-E", "-I", "-s", "-S"};
-  const bool shell = program.ends_with("sh");
-  const bool python = program == "python";
-  for (std::size_t i = 1; i < words.size(); ++i) {
-    const std::string& word = words[i];
-    if (!word.starts_with('-')) return word;
-    const bool known =
-        (shell && std::ranges::find(kOfShells, word) != kOfShells.end()) ||
-        (python && std::ranges::find(kOfPython, word) != kOfPython.end());
-    if (!known) return "";
-  }
-  return "";
-}
-
-// Returns the words of a command, nothing for a model. Words with placeholders,
-// whose values only a trial has, are left out with all that follow them.
-std::optional<std::vector<std::string>> FixedWords(
-    const ExperimentConfig& config) {
-  const auto* words = std::get_if<std::vector<std::string>>(&config.entrypoint);
-  if (words == nullptr) return std::nullopt;
-  if (!config.placeholders) return *words;
-  std::vector<std::string> fixed;
-  for (const std::string& word : *words) {
-    bool filled = false;
-    std::string text = FillTemplate(word, [&](const std::string&) {
-      filled = true;
-      return std::string();
-    });
-    if (filled) break;
-    fixed.push_back(std::move(text));
-  }
-  return fixed;
-}
-
-// True if the word is a path within the context.
-bool IsInContext(const std::string& word) {
-  return !word.starts_with('/') && word.find('/') != std::string::npos;
-}
-
-std::optional<std::string> ProgramProblem(const ExperimentConfig& config,
-                                          const fs::path& context) {
-  const auto words = FixedWords(config);
-  if (!words) return std::nullopt;
-  try {
-    FindProgram(words->front(), context,
-                VariablesOfTrials(config)("PATH").value_or(""));
-    return std::nullopt;
-  } catch (const Error& error) {
-    return error.what();
-  }
-}
-
-// Checks a script outside or inside of the context; one outside may exist on
-// another machine only.
-std::optional<std::string> ScriptProblem(const ExperimentConfig& config,
-                                         const fs::path& context,
-                                         bool outside) {
-  const auto words = FixedWords(config);
-  if (!words) return std::nullopt;
-  if (!outside && IsInContext(words->front())) {
-    if (auto problem = ProgramProblem(config, context)) return problem;
-  }
-  const std::string script = ScriptOf(*words);
-  std::error_code ignored;
-  if (script.empty() || script.starts_with('/') != outside ||
-      fs::exists(context / script, ignored)) {
-    return std::nullopt;
-  }
-  return "no script '" + script + "'" +
-         (outside ? "" : " in " + context.string()) +
-         "; correct its name, or give its directory as CONTEXT";
-}
-
-// Trials run from a copy of the context.
-std::optional<std::string> StoredScriptProblem(const ExperimentConfig& config,
-                                               const ContextList& stored) {
-  const auto words = FixedWords(config);
-  if (!words) return std::nullopt;
-  std::vector<std::string> paths = {ScriptOf(*words)};
-  if (IsInContext(words->front())) paths.push_back(words->front());
-  for (const std::string& path : paths) {
-    if (path.empty() || path.starts_with('/')) continue;
-    const std::string normal = fs::path(path).lexically_normal().string();
-    if (normal == ".." || normal.starts_with("../")) {
-      return "'" + path + "' is outside " + stored.directory.string() +
-             ", but trials run from a copy of that directory; give a directory "
-             "that contains it as CONTEXT";
-    }
-    const bool is_stored =
-        std::ranges::any_of(stored.files, [&](const ContextFile& file) {
-          return file.path == normal || file.path.starts_with(normal + "/");
-        });
-    if (!is_stored) {
-      return "'" + path +
-             "' is excluded from the context by .gitignore or .detignore; "
-             "remove it from these files";
-    }
-  }
-  return std::nullopt;
 }
 
 [[noreturn]] void Refuse(const std::string& file, const std::string& key,
@@ -217,15 +95,14 @@ void CheckEntrypoint(const std::string& file, const ExperimentConfig& config,
 
 void CheckScript(const std::string& file, const ExperimentConfig& config,
                  const fs::path& context) {
-  const auto problem = ScriptProblem(config, context, /*outside=*/false);
+  const auto problem = ScriptProblem(config, context);
   if (problem) Refuse(file, "entrypoint", *problem);
 }
 
 std::optional<std::string> ProblemOnThisMachine(const ExperimentConfig& config,
                                                 const fs::path& context) {
   if (auto problem = ModelProblem(config, context)) return problem;
-  auto problem = ProgramProblem(config, context);
-  if (!problem) problem = ScriptProblem(config, context, /*outside=*/true);
+  const auto problem = ScriptProblemHere(config, context);
   return problem ? std::optional("entrypoint: " + *problem) : std::nullopt;
 }
 
@@ -254,7 +131,7 @@ Diagnostics CheckAsCreateDoes(const std::string& file, ExperimentConfig config,
         {.severity = severity, .file = file, .key = key, .message = *problem});
   };
   const Severity error = Severity::kError;
-  add(error, "entrypoint", ScriptProblem(config, context, /*outside=*/false));
+  add(error, "entrypoint", ScriptProblem(config, context));
   std::optional<ContextList> stored;
   add(error, "",
       Caught([&] { stored = FindContext(config, context, file, globals); }));
@@ -264,11 +141,9 @@ Diagnostics CheckAsCreateDoes(const std::string& file, ExperimentConfig config,
   if (found.empty()) {
     add(error, "entrypoint", OwnTrialProblem(config, context));
   }
-  const auto words = FixedWords(config);
-  if (words && !IsInContext(words->front())) {
-    add(here, "entrypoint", ProgramProblem(config, context));
+  if (found.empty()) {
+    add(here, "entrypoint", ScriptProblemHere(config, context));
   }
-  add(here, "entrypoint", ScriptProblem(config, context, /*outside=*/true));
   add(here, "", ModelProblem(config, context));
   add(here, "entrypoint", CompilerProblem(config, context));
   add(here, "", Caught([&] { PlanExperimentSlots(config); }));

@@ -18,8 +18,8 @@ struct ModelLibrary;
 void CheckEntrypoint(const std::string& file, const ExperimentConfig& config,
                      const std::filesystem::path& context);
 
-/// Throws Error(kUsage) if the entrypoint is a command whose program or script
-/// should be in `context` and is not: an error on every machine.
+/// Throws Error(kUsage) if the entrypoint is a command that fails on every
+/// machine (ScriptProblem).
 void CheckScript(const std::string& file, const ExperimentConfig& config,
                  const std::filesystem::path& context);
 

@@ -1,0 +1,428 @@
+// A check that is wrong about a valid command would be worse than none, so each
+// form that is not understood is accepted: options with unknown arguments,
+// launchers, placeholders in the name of the script, an interpreter that does
+// not answer.
+
+#include "engine/app/script_check.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <csignal>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/error.h"
+#include "engine/base/placeholders.h"
+#include "engine/base/text.h"
+#include "engine/config/experiment_config.h"
+#include "engine/context/context_list.h"
+#include "engine/os/files.h"
+#include "engine/os/process.h"
+#include "engine/os/spawn.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Words = std::vector<std::string>;
+
+// Returns the value of PATH that trials get.
+std::string PathOfTrials(const ExperimentConfig& config) {
+  const auto reader = VariablesWith(config.environment.For(/*on_gpus=*/false));
+  return reader("PATH").value_or("");
+}
+
+// True for NAME=value.
+bool IsAssignment(std::string_view word) {
+  const std::size_t equals = word.find('=');
+  return equals != word.npos && equals > 0 &&
+         std::ranges::all_of(word.substr(0, equals), [](unsigned char c) {
+           return std::isalnum(c) != 0 || c == '_';
+         });
+}
+
+// Removes `env NAME=value...` from the words, unless it changes where programs
+// are found or has options.
+Words WithoutEnv(const Words& words) {
+  if (words.empty() || fs::path(words.front()).filename() != "env") {
+    return words;
+  }
+  const auto command = std::find_if_not(
+      words.begin() + 1, words.end(), [](const std::string& word) {
+        return IsAssignment(word) && !word.starts_with("PATH=");
+      });
+  if (command == words.end() || command->starts_with('-') ||
+      IsAssignment(*command)) {
+    return words;
+  }
+  return {command, words.end()};
+}
+
+// Returns the words of a command, none for a model. Words with placeholders,
+// whose values only a trial has, are left out with all that follow them.
+Words FixedWords(const ExperimentConfig& config) {
+  const auto* words = std::get_if<Words>(&config.entrypoint);
+  if (words == nullptr) return {};
+  if (!config.placeholders) return WithoutEnv(*words);
+  Words fixed;
+  for (const std::string& word : *words) {
+    bool filled = false;
+    std::string text = FillTemplate(word, [&](const std::string&) {
+      filled = true;
+      return std::string();
+    });
+    if (filled) break;
+    fixed.push_back(std::move(text));
+  }
+  return WithoutEnv(fixed);
+}
+
+// Returns the name of a program without its version: python for python3.12.
+std::string PlainName(const std::string& program) {
+  std::string name = fs::path(program).filename();
+  while (!name.empty() &&
+         (std::isdigit(name.back()) != 0 || name.back() == '.')) {
+    name.pop_back();
+  }
+  return name;
+}
+
+// Returns the number of words that an option of an interpreter takes, itself
+// included; 0 if it is unknown, and what follows may be its argument.
+std::size_t OptionLength(const std::string& interpreter,
+                         const std::string& option) {
+  static constexpr std::array<std::string_view, 6> kOfShells = {
+      "-e", "-x", "-u", "-ex", "-eu", "-eux"};
+  static constexpr std::array<std::string_view, 8> kOfPython = {
+      "-u", "-O", "-OO", "-B", "-E", "-I", "-s", "-S"};
+  const auto has = [&](const auto& options) {
+    return std::ranges::find(options, option) != options.end();
+  };
+  if (interpreter.ends_with("sh")) return has(kOfShells) ? 1 : 0;
+  if (interpreter != "python") return 0;
+  if (option == "-W" || option == "-X") return 2;
+  return has(kOfPython) || option.starts_with("-W") || option.starts_with("-X")
+             ? 1
+             : 0;
+}
+
+// Returns the script that an interpreter executes, as in the command; empty if
+// there is none or it cannot be determined.
+std::string ScriptOf(const Words& words) {
+  static constexpr std::array<std::string_view, 12> kInterpreters = {
+      "bash", "dash",   "julia",   "ksh",  "lua", "node",
+      "perl", "python", "Rscript", "ruby", "sh",  "zsh"};
+  if (words.empty()) return "";
+  const std::string interpreter = PlainName(words.front());
+  if (std::ranges::find(kInterpreters, interpreter) == kInterpreters.end()) {
+    return "";
+  }
+  for (std::size_t i = 1; i < words.size();) {
+    if (!words[i].starts_with('-')) return words[i];
+    const std::size_t length = OptionLength(interpreter, words[i]);
+    if (length == 0) return "";
+    i += length;
+  }
+  return "";
+}
+
+// True if the word is a path within the context.
+bool IsInContext(const std::string& word) {
+  return !word.starts_with('/') && word.find('/') != std::string::npos;
+}
+
+std::optional<std::string> ProgramProblem(const std::string& program,
+                                          const fs::path& context,
+                                          const std::string& path) {
+  try {
+    FindProgram(program, context, path);
+    return std::nullopt;
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+// Returns the names of the files beside `file`, written as `word` is.
+Words NeighboursOf(const std::string& word, const fs::path& file) {
+  Words names;
+  std::error_code error;
+  for (fs::directory_iterator entry(file.parent_path(), error), end;
+       !error && entry != end; entry.increment(error)) {
+    names.push_back(
+        (fs::path(word).parent_path() / entry->path().filename()).string());
+  }
+  return names;
+}
+
+// Checks that a script exists. One outside of the context may exist on another
+// machine only.
+std::optional<std::string> MissingScript(const std::string& script,
+                                         const fs::path& context,
+                                         bool outside) {
+  std::error_code ignored;
+  const fs::path file = context / script;
+  if (script.empty() || script.starts_with('/') != outside ||
+      fs::exists(file, ignored)) {
+    return std::nullopt;
+  }
+  return "no script '" + script + "'" +
+         (outside ? "" : " in " + context.string()) +
+         DidYouMean(script, NeighboursOf(script, file)) +
+         "; correct its name, or give its directory as CONTEXT";
+}
+
+// The first line of a script that the kernel executes: #!PROGRAM [ARGUMENT].
+struct InterpreterLine {
+  std::string text;
+  Words words;  // of the command, without env
+};
+
+std::optional<InterpreterLine> ReadInterpreterLine(const fs::path& file) {
+  constexpr std::size_t kMaxBytes = 256;
+  const std::string text = ReadFile(file, kMaxBytes).value_or("");
+  if (!text.starts_with("#!")) return std::nullopt;
+  InterpreterLine line{.text = text.substr(0, text.find('\n')), .words = {}};
+  std::string command = line.text.substr(2);
+  std::ranges::replace(command, '\t', ' ');
+  for (std::string& word : Split(command, ' ')) {
+    if (!word.empty() && word != "-S") line.words.push_back(std::move(word));
+  }
+  line.words = WithoutEnv(line.words);
+  return line;
+}
+
+// Returns the first line of a program in the context, if it has one.
+std::optional<InterpreterLine> InterpreterLineOf(const Words& words,
+                                                 const fs::path& context) {
+  if (words.empty() || !IsInContext(words.front())) return std::nullopt;
+  return ReadInterpreterLine(context / words.front());
+}
+
+std::optional<std::string> LineEndProblem(const Words& words,
+                                          const fs::path& context) {
+  const auto line = InterpreterLineOf(words, context);
+  if (!line || !line->text.ends_with('\r')) return std::nullopt;
+  return words.front() +
+         ":1: the line ends with a carriage return, which becomes part of the "
+         "interpreter's name; convert the file to Unix line ends: dos2unix " +
+         words.front();
+}
+
+// A Python script and the interpreter that will run it.
+struct PythonScript {
+  std::string name;    // as in the command
+  fs::path directory;  // the working directory, absolute
+  fs::path file;
+  fs::path interpreter;
+};
+
+// Returns the Python script of a command, if it has one that can be compiled: a
+// file of text, not a directory or an archive.
+std::optional<PythonScript> FindPythonScript(const Words& words,
+                                             const fs::path& context,
+                                             const std::string& path) {
+  std::string interpreter = words.empty() ? "" : words.front();
+  std::string script = ScriptOf(words);
+  if (const auto line = InterpreterLineOf(words, context);
+      script.empty() && line && !line->words.empty()) {
+    interpreter = line->words.front();
+    script = words.front();
+  }
+  if (PlainName(interpreter) != "python" || script.empty()) {
+    return std::nullopt;
+  }
+  const fs::path directory = fs::absolute(context);
+  const fs::path file = directory / script;
+  std::error_code ignored;
+  if (!fs::is_regular_file(file, ignored)) return std::nullopt;
+  const std::optional<std::string> text = ReadFile(file);
+  if (!text || text->find('\0') != text->npos) return std::nullopt;
+  try {
+    return PythonScript{script, directory, file,
+                        FindProgram(interpreter, directory, path)};
+  } catch (const Error&) {
+    return std::nullopt;  // reported elsewhere
+  }
+}
+
+// Runs under every Python, 2 too, and imports nothing that PYTHONPATH could
+// replace. `import dtrain` counts where it is neither conditional nor in a
+// `try` statement.
+constexpr char kCompile[] = R"(import sys
+out = getattr(sys.stdout, "buffer", sys.stdout)
+def say(*words):
+    out.write(("\t".join(str(w) for w in words) + "\n").encode("utf-8"))
+say("version", *sys.version_info[:3])
+with open(sys.argv[1], "rb") as file:
+    text = file.read()
+try:
+    tree = compile(text, sys.argv[1], "exec", 1024, True)
+    compile(text, sys.argv[1], "exec", 0, True)
+    for node in tree.body:
+        names = [n.name for n in node.names] if type(node).__name__ == "Import" else [getattr(node, "module", None) or ""]
+        if "dtrain" in [name.split(".")[0] for name in names]:
+            say("imports")
+except SyntaxError as error:
+    say("error", error.lineno or 0, error.offset or 0, error.msg)
+)";
+
+// Result of kCompile.
+struct Compiled {
+  std::string version;  // empty: the interpreter did not answer
+  bool is_old = false;  // below 3.8, which the module dtrain needs
+  bool imports_dtrain = false;
+  std::string error;  // [LINE:[COLUMN:] ]MESSAGE
+};
+
+int PartOfVersion(const std::string& text) {
+  int number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+Compiled ParseCompiled(const std::string& text) {
+  Compiled result;
+  for (const std::string& line : Split(text, '\n')) {
+    const Words fields = Split(line, '\t');
+    if (fields.front() == "version" && fields.size() == 4) {
+      result.version = fields[1] + "." + fields[2] + "." + fields[3];
+      result.is_old = std::pair(PartOfVersion(fields[1]),
+                                PartOfVersion(fields[2])) < std::pair(3, 8);
+    } else if (fields.front() == "imports") {
+      result.imports_dtrain = true;
+    } else if (fields.front() == "error" && fields.size() >= 4) {
+      if (PartOfVersion(fields[1]) > 0) result.error = fields[1] + ":";
+      if (PartOfVersion(fields[2]) > 0) result.error += fields[2] + ":";
+      if (!result.error.empty()) result.error += " ";
+      result.error += Truncate(EscapeForTerminal(ToValidUtf8(fields[3])), 200);
+    }
+  }
+  return result;
+}
+
+// Compiles a script with its interpreter, in the environment of trials.
+Compiled Compile(const PythonScript& script, const ExperimentConfig& config) {
+  constexpr Duration kLimit = std::chrono::seconds(10);
+  constexpr std::size_t kMaxAnswer = 4096;
+  EnvironmentVariables variables = {{"PYTHONPATH", ""}};
+  for (auto& variable : config.environment.For(/*on_gpus=*/false)) {
+    variables.push_back(std::move(variable));
+  }
+  Pipe answer = MakePipe();
+  // In the directory of the script, which may select the version. No module is
+  // imported that a file there could replace.
+  const pid_t pid = Spawn()
+                        .NewSession()
+                        .ResetSignals()
+                        .ChangeDirectory(script.directory)
+                        .Open(STDIN_FILENO, "/dev/null", O_RDONLY)
+                        .Duplicate(answer.writing.get(), STDOUT_FILENO)
+                        .Open(STDERR_FILENO, "/dev/null", O_WRONLY)
+                        .CloseFrom(STDERR_FILENO + 1)
+                        .Environment(EnvironmentWith(variables))
+                        .Run(script.interpreter,
+                             {script.interpreter.string(), "-S", "-W", "ignore",
+                              "-c", kCompile, script.file.string()});
+  answer.writing.reset();
+  if (pid < 0) return {};
+  const auto text = ReadUntil(answer.reading.get(),
+                              Clock::System().monotonic() + kLimit, kMaxAnswer);
+  ::kill(-pid, SIGKILL);
+  AwaitExit(pid);
+  return text ? ParseCompiled(*text) : Compiled();
+}
+
+std::optional<std::string> PythonProblem(const PythonScript& script,
+                                         const Compiled& compiled) {
+  const std::string python =
+      script.interpreter.string() + ", Python " + compiled.version;
+  if (!compiled.error.empty()) {
+    return script.name + ":" + compiled.error + " (" + python +
+           "); correct the script" +
+           (compiled.is_old ? ", or name a newer Python for it" : "");
+  }
+  if (!compiled.is_old || !compiled.imports_dtrain) return std::nullopt;
+  return script.name + ": imports dtrain, which needs Python 3.8 (" + python +
+         "); name a newer Python for it";
+}
+
+}  // namespace
+
+std::optional<std::string> ScriptProblem(const ExperimentConfig& config,
+                                         const fs::path& context) {
+  const Words words = FixedWords(config);
+  if (words.empty()) return std::nullopt;
+  if (IsInContext(words.front())) {
+    const std::string& program = words.front();
+    std::error_code ignored;
+    if (auto problem = ProgramProblem(program, context, PathOfTrials(config))) {
+      const fs::path file = context / program;
+      if (fs::exists(file, ignored)) return problem;
+      return *problem + DidYouMean(program, NeighboursOf(program, file));
+    }
+    if (auto problem = LineEndProblem(words, context)) return problem;
+  }
+  if (auto problem = MissingScript(ScriptOf(words), context, false)) {
+    return problem;
+  }
+  const auto script = FindPythonScript(words, context, PathOfTrials(config));
+  return script ? PythonProblem(*script, Compile(*script, config))
+                : std::nullopt;
+}
+
+std::optional<std::string> ScriptProblemHere(const ExperimentConfig& config,
+                                             const fs::path& context) {
+  const Words words = FixedWords(config);
+  if (words.empty()) return std::nullopt;
+  const std::string path = PathOfTrials(config);
+  if (auto problem = ProgramProblem(words.front(), context, path)) {
+    return problem;
+  }
+  if (auto problem = MissingScript(ScriptOf(words), context, true)) {
+    return problem;
+  }
+  if (const auto line = InterpreterLineOf(words, context);
+      line && !line->words.empty()) {
+    const auto problem = ProgramProblem(line->words.front(), context, path);
+    if (problem) return words.front() + ":1: " + *problem;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> StoredScriptProblem(const ExperimentConfig& config,
+                                               const ContextList& stored) {
+  const Words words = FixedWords(config);
+  if (words.empty()) return std::nullopt;
+  Words paths = {ScriptOf(words)};
+  if (IsInContext(words.front())) paths.push_back(words.front());
+  for (const std::string& path : paths) {
+    if (path.empty() || path.starts_with('/')) continue;
+    const std::string normal = fs::path(path).lexically_normal().string();
+    if (normal == ".." || normal.starts_with("../")) {
+      return "'" + path + "' is outside " + stored.directory.string() +
+             ", but trials run from a copy of that directory; give a directory "
+             "that contains it as CONTEXT";
+    }
+    const bool is_stored =
+        std::ranges::any_of(stored.files, [&](const ContextFile& file) {
+          return file.path == normal || file.path.starts_with(normal + "/");
+        });
+    if (!is_stored) {
+      return "'" + path +
+             "' is excluded from the context by .gitignore or .detignore; "
+             "remove it from these files";
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace dtrain

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace dtrain {
+
+struct ContextList;
+struct ExperimentConfig;
+
+// Checks of the program and script of a command, as far as they are known
+// before a trial runs: of `python3 train.py --lr {lr}`, both; of launchers such
+// as torchrun and `python -m`, only the program. Each function returns the
+// first problem, or nothing, also for a model. A script that Python runs is
+// compiled by its interpreter, which writes no file and has ten seconds.
+
+/// Returns why the command fails on every machine: a program or script that is
+/// not in `context`, one there that cannot be executed, or a Python script that
+/// its interpreter cannot compile or that imports `dtrain` under a Python that
+/// is too old for it.
+std::optional<std::string> ScriptProblem(const ExperimentConfig& config,
+                                         const std::filesystem::path& context);
+
+/// Returns why the command fails on this machine: a program that is not in
+/// PATH, a missing script outside of `context`, or a missing interpreter.
+std::optional<std::string> ScriptProblemHere(
+    const ExperimentConfig& config, const std::filesystem::path& context);
+
+/// Returns why `stored`, the copy of the context that trials run from, lacks
+/// the program or script.
+std::optional<std::string> StoredScriptProblem(const ExperimentConfig& config,
+                                               const ContextList& stored);
+
+}  // namespace dtrain

@@ -1,0 +1,181 @@
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/cli_runner.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+/// Commands in YAML files, which are only checked.
+class ScriptCheckTest : public testing::Test {
+ protected:
+  CliResult Check(const std::string& entrypoint,
+                  const std::string& command = "validate") const {
+    dtrain_.Write("x.yaml",
+                  "entrypoint: " + entrypoint +
+                      "\nhyperparameters: {lr: 0.1}\n"
+                      "searcher: {name: single, metric: loss, max_length: 9}\n"
+                      "resources: {slots: cpu}\n");
+    return dtrain_.Run({command, "x.yaml"});
+  }
+  void ExpectRefused(const std::string& entrypoint,
+                     const std::string& why) const {
+    for (const char* command : {"create", "validate"}) {
+      const CliResult result = Check(entrypoint, command);
+      EXPECT_EQ(result.code, 2) << command;
+      EXPECT_THAT(result.err, HasSubstr("x.yaml: entrypoint: "));
+      EXPECT_THAT(result.err, HasSubstr(why)) << command;
+    }
+    EXPECT_FALSE(fs::exists(dtrain_.store()));
+  }
+  /// It might run on another machine.
+  void ExpectRefusedHere(const std::string& entrypoint,
+                         const std::string& why) const {
+    EXPECT_THAT(Check(entrypoint, "create").err, HasSubstr(why));
+    const CliResult result = Check(entrypoint);
+    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_THAT(result.err, AllOf(HasSubstr("warning"), HasSubstr(why)));
+    EXPECT_FALSE(fs::exists(dtrain_.store()));
+  }
+  void ExpectAccepted(const std::string& entrypoint) const {
+    const CliResult result = Check(entrypoint);
+    EXPECT_EQ(result.code, 0) << entrypoint;
+    EXPECT_THAT(result.err, Not(HasSubstr("entrypoint"))) << entrypoint;
+  }
+  void WriteProgram(const std::string& name, const std::string& text) const {
+    fs::permissions(dtrain_.Write(name, text), fs::perms::owner_all);
+  }
+  /// A program that answers as Python 3.6 does and has a syntax of its own.
+  void WriteOldPython() const {
+    WriteProgram("python3.6",
+                 "#!/bin/sh\n"
+                 "printf 'version\\t3\\t6\\t9\\n'\n"
+                 "for script; do :; done\n"
+                 "if grep -q match \"$script\"; then\n"
+                 "  printf 'error\\t1\\t7\\tinvalid syntax\\n'\n"
+                 "elif grep -q '^import dtrain' \"$script\"; then\n"
+                 "  echo imports\n"
+                 "fi\n");
+  }
+
+  CliRunner dtrain_;
+};
+
+TEST_F(ScriptCheckTest, NamesTheScriptThatWasMeant) {
+  dtrain_.Write("train.py", "");
+  ExpectRefused("python3 trian.py", "no script 'trian.py'");
+  EXPECT_THAT(Check("python3 trian.py").err,
+              HasSubstr("; did you mean 'train.py'?"));
+  fs::create_directory(dtrain_.directory() / "src");
+  dtrain_.Write("src/train.py", "");
+  ExpectRefused("python3 -u -W ignore src/trian.py --lr {lr}",
+                "; did you mean 'src/train.py'?");
+  ExpectRefused("env A=1 python3 none.py", "no script 'none.py'");
+}
+
+TEST_F(ScriptCheckTest, RefusesAScriptThatDoesNotCompile) {
+  dtrain_.Write("train.py", "import os\nprint('a'\n");
+  ExpectRefused("python3 train.py", ": train.py:2:");
+  EXPECT_THAT(Check("python3 train.py").err, HasSubstr("/python3, Python 3."));
+  ExpectRefused("env OMP_NUM_THREADS=1 python3 -u train.py --lr {lr}",
+                ": train.py:2:");
+  dtrain_.Write("outside.py", "return 1\n");
+  ExpectRefused("python3 outside.py", "'return' outside function");
+  // Nothing was compiled into a file.
+  EXPECT_FALSE(fs::exists(dtrain_.directory() / "__pycache__"));
+}
+
+TEST_F(ScriptCheckTest, CompilesAScriptThatNamesPythonItself) {
+  WriteProgram("train.py", "#!/usr/bin/env python3\nif:\n");
+  ExpectRefused("./train.py", ": ./train.py:2:");
+}
+
+TEST_F(ScriptCheckTest, ExecutesNothingOfTheContext) {
+  dtrain_.Write("sys.py", "open('executed', 'w')\n");
+  dtrain_.Write("train.py", "open('executed', 'w')\n");
+  ExpectAccepted("python3 train.py");
+  EXPECT_FALSE(fs::exists(dtrain_.directory() / "executed"));
+}
+
+TEST_F(ScriptCheckTest, RefusesAProgramThatCannotBeExecuted) {
+  dtrain_.Write("train.sh", "#!/bin/sh\n");
+  ExpectRefused("./train.sh", "may not be executed; chmod +x it");
+  ExpectRefused("./tarin.sh",
+                "tarin.sh: there is no such file; did you mean "
+                "'./train.sh'?");
+  WriteProgram("windows.sh", "#!/bin/sh\r\nexit 1\r\n");
+  ExpectRefused("./windows.sh",
+                "./windows.sh:1: the line ends with a carriage "
+                "return");
+}
+
+TEST_F(ScriptCheckTest, NamesAMissingInterpreter) {
+  dtrain_.Write("train.py", "");
+  ExpectRefusedHere("python9 train.py", "there is no program 'python9'");
+  WriteProgram("a.py", "#!/usr/bin/python9\n");
+  ExpectRefusedHere("./a.py", "./a.py:1: /usr/bin/python9: there is no such");
+  WriteProgram("b.py", "#! /usr/bin/env -S python9 -u\n");
+  ExpectRefusedHere("./b.py", "./b.py:1: there is no program 'python9'");
+}
+
+TEST_F(ScriptCheckTest, RefusesAPythonThatIsTooOldForTheModule) {
+  WriteOldPython();
+  dtrain_.Write("train.py", "import dtrain\n");
+  ExpectRefused("./python3.6 train.py",
+                "train.py: imports dtrain, which needs Python 3.8 (");
+  dtrain_.Write("new.py", "match x:\n");
+  ExpectRefused("./python3.6 new.py",
+                "python3.6, Python 3.6.9); correct the script, or name a newer "
+                "Python for it");
+  dtrain_.Write("plain.py", "# import dtrain\n");
+  ExpectAccepted("./python3.6 plain.py");
+}
+
+TEST_F(ScriptCheckTest, ImportsOfDtrainMayBeOptional) {
+  // As WriteOldPython, but with the parser of the real one.
+  WriteProgram("python3",
+               "#!/bin/sh\n/usr/bin/env -i PATH=/usr/bin:/bin "
+               "python3 \"$@\" | sed 's/^version.*/version\\t3\\t6"
+               "\\t9/'\n");
+  dtrain_.Write("a.py", "import os, dtrain.core\n");
+  ExpectRefused("./python3 a.py", "a.py: imports dtrain");
+  dtrain_.Write("b.py", "from dtrain import init\n");
+  ExpectRefused("./python3 b.py", "b.py: imports dtrain");
+  dtrain_.Write("c.py",
+                "try:\n  import dtrain\nexcept ImportError:\n  dtrain = None\n"
+                "from . import dtrains\n");
+  ExpectAccepted("./python3 c.py");
+}
+
+TEST_F(ScriptCheckTest, AcceptsWhatItDoesNotUnderstand) {
+  WriteProgram("torchrun", "#!/bin/sh\n");
+  WriteProgram("python", "#!/bin/sh\nexit 3\n");  // does not answer
+  dtrain_.Write("bad.py", "if:\n");
+  dtrain_.Write("train.sh", "");
+  ExpectAccepted("./torchrun --nproc_per_node 2 none.py");
+  ExpectAccepted("python3 -m none.module");
+  ExpectAccepted("python3 -c 'if:'");
+  ExpectAccepted("python3 -q none.py");
+  ExpectAccepted("./python bad.py");
+  ExpectAccepted("python3 model_{lr}.py");
+  ExpectAccepted("sh -c 'exec python3 none.py'");
+  ExpectAccepted("env -i python3 none.py");
+  ExpectAccepted("env PATH=/nowhere python3 none.py");
+  ExpectAccepted("sh train.sh");
+  fs::create_directory(dtrain_.directory() / "package");
+  dtrain_.Write("package/__main__.py", "");
+  ExpectAccepted("python3 package");
+  dtrain_.Write("app.pyz", std::string("PK\0\x03", 4));
+  ExpectAccepted("python3 app.pyz");
+}
+
+}  // namespace
+}  // namespace dtrain
