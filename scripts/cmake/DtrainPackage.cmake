@@ -8,6 +8,8 @@
 #             need, for the wheel and the archive. A .deb depends on their packages.
 #   fetch     P/bin/dtrain-fetch-libtorch, for the archive and the .deb. A wheel
 #             requires torch.
+#
+# P/share/doc/dtrain/licenses has the licence texts of the libraries in the package.
 option(DTRAIN_PACKAGE "Build programs that find LibTorch by relative paths" OFF)
 if(NOT DTRAIN_PACKAGE)
   return()
@@ -44,6 +46,7 @@ endfunction()
 set(_provided "^(ld-linux.*|lib(c|m|dl|rt|pthread|util|resolv|stdc\\+\\+|gcc_s))\\.so"
   "^lib(torch.*|c10.*|gomp|cu(blas|blasLt|dart|dnn|fft|file|pti|rand|solver|sparse)|nccl|nv.*)\\.so")
 list(JOIN _provided "|" _provided)
+set(DTRAIN_LICENSE_SCRIPT ${PROJECT_SOURCE_DIR}/scripts/cmake/LicenseTexts.cmake)
 string(CONFIGURE [[
   set(_prefix "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}")
   file(GET_RUNTIME_DEPENDENCIES
@@ -53,6 +56,8 @@ string(CONFIGURE [[
     RESOLVED_DEPENDENCIES_VAR _found
     PRE_EXCLUDE_REGEXES "@_provided@")
   file(INSTALL ${_found} DESTINATION ${_prefix}/lib/dtrain/bundled FOLLOW_SYMLINK_CHAIN)
+  execute_process(COMMAND ${CMAKE_COMMAND} -DDIRECTORY=${_prefix}/share/doc/dtrain/licenses
+    "-DLIBRARIES=${_found}" -P @DTRAIN_LICENSE_SCRIPT@ COMMAND_ERROR_IS_FATAL ANY)
   # Archives of wheels hold no links, so each library has only the name that is loaded.
   file(GLOB _files ${_prefix}/lib/dtrain/bundled/*)
   foreach(_file IN LISTS _files)
@@ -64,6 +69,18 @@ string(CONFIGURE [[
   endforeach()
 ]] _bundle @ONLY)
 install(CODE "${_bundle}" COMPONENT bundled)
+# Libraries that are part of the programs or of the live page.
+string(REGEX MATCH "^[0-9]+" _gcc ${CMAKE_CXX_COMPILER_VERSION})
+set(_linked libcli11-dev libevent-dev libre2-dev libsqlite3-dev libsqlitecpp-dev
+  libstdc++-${_gcc}-dev libyaml-cpp-dev node-d3 nlohmann-json3-dev
+  zlib1g-dev)
+string(CONFIGURE [[
+  set(_prefix "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}")
+  execute_process(COMMAND ${CMAKE_COMMAND} -DDIRECTORY=${_prefix}/share/doc/dtrain/licenses
+    "-DPACKAGES=@_linked@" -P @DTRAIN_LICENSE_SCRIPT@ COMMAND_ERROR_IS_FATAL ANY)
+]] _license @ONLY)
+install(CODE "${_license}")
+
 install(PROGRAMS scripts/fetch_libtorch DESTINATION bin RENAME dtrain-fetch-libtorch
   COMPONENT fetch)
 

@@ -2,6 +2,7 @@
 """Tests the parts of scripts/package and scripts/fetch_libtorch that need no build and no
 network. tests/package/run tests the packages."""
 
+import ctypes.util
 import importlib.util
 import os
 import subprocess
@@ -55,6 +56,47 @@ class PackageTest(unittest.TestCase):
         with zipfile.ZipFile(file, "a") as archive:
             archive.write(library, "lib/libpart.so")
         package.check_libraries(file)
+
+    def test_refuses_a_wheel_without_licence_texts(self) -> None:
+        file = self.directory / "dtrain.whl"
+        licenses = "dtrain.data/data/share/doc/dtrain/licenses"
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.writestr("dtrain.data/data/lib/dtrain/bundled/libcurl.so.4", "")
+        with self.assertRaisesRegex(SystemExit, "lacks licence texts"):
+            package.check_licenses(file)
+        with zipfile.ZipFile(file, "a") as archive:
+            archive.writestr(f"{licenses}/zlib1g-dev", "")
+        with self.assertRaisesRegex(SystemExit, "lacks licence texts"):
+            package.check_licenses(file)
+        with zipfile.ZipFile(file, "a") as archive:
+            archive.writestr(f"{licenses}/libcurl4", "")
+        package.check_licenses(file)
+
+    def license_texts(self, *definitions: str) -> subprocess.CompletedProcess:
+        return subprocess.run(
+            ["cmake", f"-DDIRECTORY={self.directory}/licenses",
+             *(f"-D{it}" for it in definitions), "-P", SCRIPTS / "cmake/LicenseTexts.cmake"],
+            check=False, text=True, stderr=subprocess.PIPE)
+
+    def test_copies_licence_texts(self) -> None:
+        library = ctypes.util.find_library("z")
+        path, = {it.split(" => ")[1] for it in subprocess.run(
+            ["/sbin/ldconfig", "-p"], check=True, text=True, stdout=subprocess.PIPE)
+                 .stdout.splitlines() if f"{library} (libc6,x86-64)" in it}
+        done = self.license_texts("PACKAGES=libre2-dev", f"LIBRARIES={path}")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        texts = {it.name for it in (self.directory / "licenses").iterdir()}
+        self.assertEqual(texts, {"common-licenses", "libre2-dev", "zlib1g"})
+        self.assertTrue(list((self.directory / "licenses/common-licenses").iterdir()))
+
+    def test_refuses_a_library_without_a_licence_text(self) -> None:
+        file = self.directory / "libown.so"
+        file.touch()
+        done = self.license_texts(f"LIBRARIES={file}")
+        self.assertIn("is not a file of a Debian package", done.stderr)
+        self.assertNotEqual(done.returncode, 0)
+        done = self.license_texts("PACKAGES=no-such-package")
+        self.assertIn("the licence text of no-such-package", done.stderr)
 
     def test_takes_the_version_from_cmake(self) -> None:
         self.assertIn(f"project(dtrain VERSION {package.version()} ",
