@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <span>
@@ -127,6 +128,7 @@ class OneTransfer {
 
   void SetUp();
   void LimitProtocols();
+  void ChooseCertificates();
   void TakeHeader(std::string_view line);
   bool Begin();
   bool Take(std::span<const std::byte> bytes);
@@ -180,6 +182,7 @@ void OneTransfer::SetUp() {
   if (local) part_.Clear();
   Set(CURLOPT_URL, request_.address.c_str());
   LimitProtocols();
+  ChooseCertificates();
   Set(CURLOPT_FOLLOWLOCATION, 1L);
   Set(CURLOPT_MAXREDIRS, kMaxRedirects);
   Set(CURLOPT_FAILONERROR, 1L);
@@ -213,6 +216,20 @@ void OneTransfer::LimitProtocols() {
   Set(CURLOPT_PROTOCOLS, kRemote | CURLPROTO_FILE);
   Set(CURLOPT_REDIR_PROTOCOLS, safe ? long{CURLPROTO_HTTPS} : kRemote);
 #endif
+}
+
+// A libcurl that was built on another distribution may look for certificates
+// in a place that this system does not have. Like the program curl, it lets
+// SSL_CERT_FILE name another file.
+void OneTransfer::ChooseCertificates() {
+  const char* const chosen = std::getenv("SSL_CERT_FILE");
+  const char* built_in = nullptr;
+#if LIBCURL_VERSION_NUM >= 0x075400
+  curl_easy_getinfo(handle_.get(), CURLINFO_CAINFO, &built_in);
+#endif
+  const std::string file = FindCertificates(
+      chosen == nullptr ? "" : chosen, built_in == nullptr ? "" : built_in);
+  if (!file.empty()) Set(CURLOPT_CAINFO, file.c_str());
 }
 
 // With redirects there are several responses; the last one counts.
@@ -467,6 +484,26 @@ std::string Downloader::Run() {
 }
 
 }  // namespace
+
+std::string FindCertificates(const std::string& chosen,
+                             const std::string& built_in,
+                             const std::filesystem::path& root) {
+  constexpr std::array kPlaces = {
+      "etc/ssl/certs/ca-certificates.crt",  // Debian, Arch, Gentoo
+      "etc/pki/tls/certs/ca-bundle.crt",    // Fedora, Red Hat
+      "etc/ssl/ca-bundle.pem",              // openSUSE
+      "etc/ssl/cert.pem",                   // Alpine
+  };
+  if (!chosen.empty()) return chosen;
+  std::error_code ignored;
+  if (!built_in.empty() && std::filesystem::exists(built_in, ignored)) {
+    return built_in;
+  }
+  for (const char* place : kPlaces) {
+    if (std::filesystem::exists(root / place, ignored)) return root / place;
+  }
+  return "";
+}
 
 std::string Download(const DownloadRequest& request,
                      const FetchListener& listener) {

@@ -43,6 +43,13 @@ struct FetchListener {
   bool Stops() const { return stop && stop(); }
 };
 
+/// Returns the file of certificates to trust: `chosen` unless it is empty;
+/// `built_in`, libcurl's own default, if it exists; otherwise the file of
+/// another Linux distribution, below `root`. Empty if there is none.
+std::string FindCertificates(const std::string& chosen,
+                             const std::string& built_in,
+                             const std::filesystem::path& root = "/");
+
 /// Downloads the rest of `request.part` and verifies its SHA-256. If a resumed
 /// file fails that check, downloads it once more from scratch. Follows up to
 /// five redirects: from https only to https, never to a file. Returns the whole

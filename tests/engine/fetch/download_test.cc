@@ -50,6 +50,21 @@ class DownloadTest : public testing::Test {
 // A download that does not arrive in one piece.
 using DownloadResumeTest = DownloadTest;
 
+TEST(CertificatesTest, AreFoundWhereDistributionsHaveThem) {
+  const TemporaryDirectory system;
+  const auto bundle = system.path() / "etc/pki/tls/certs/ca-bundle.crt";
+  EXPECT_EQ(FindCertificates("", "/no/such/file", system.path()), "");
+  WriteText(bundle, "certificates");
+  EXPECT_EQ(FindCertificates("", "/no/such/file", system.path()),
+            bundle.string());
+  EXPECT_EQ(FindCertificates("", "", system.path()), bundle.string());
+  WriteText(system.path() / "built_in", "certificates");
+  const std::string built_in = system.path() / "built_in";
+  EXPECT_EQ(FindCertificates("", built_in, system.path()), built_in);
+  EXPECT_EQ(FindCertificates("/mine.pem", built_in, system.path()),
+            "/mine.pem");
+}
+
 TEST_F(DownloadTest, ReportsAFileThatTheServerLacks) {
   const HttpServer server(
       [](const HttpRequest&) { return HttpAnswer{.status = "404 Not Found"}; });
