@@ -141,6 +141,7 @@ struct LogsOptions {
   std::string level;
   std::optional<int> rank;
   std::string since;
+  std::string until;
   std::string grep;
   bool raw = false;
   bool timestamps = false;
@@ -152,8 +153,16 @@ LogFilter FilterOf(const LogsOptions& options) {
   LogFilter filter;
   if (!options.level.empty()) filter.least = LogLevelFromName(options.level);
   filter.rank = options.rank;
+  const Timestamp now = Clock::System().now();
   if (!options.since.empty()) {
-    filter.since = ParseSince(options.since, Clock::System().now());
+    filter.since = ParseLogTime(options.since, "--since", now);
+  }
+  if (!options.until.empty()) {
+    filter.until = ParseLogTime(options.until, "--until", now);
+  }
+  if (filter.since && filter.until && *filter.since > *filter.until) {
+    throw Error(ErrorKind::kUsage,
+                "logs: --since is later than --until; exchange the times");
   }
   if (!options.grep.empty()) filter.grep.emplace(options.grep);
   return filter;
@@ -183,7 +192,7 @@ class LogReading {
   void Run(LogPrinter& printer) {
     AddTrials();
     options_.tail ? PrintTail(printer) : PrintNew(printer);
-    while (options_.follow && !Enough() && !over_) {
+    while (options_.follow && !Enough() && !over_ && !TimeIsUp()) {
       std::cout.flush();
       if (!std::cout) return;
       const timespec nap{.tv_sec = 0, .tv_nsec = 200'000'000};
@@ -199,6 +208,10 @@ class LogReading {
 
  private:
   bool Enough() const { return options_.head && printed_ >= *options_.head; }
+
+  bool TimeIsUp() const {
+    return filter_.until && Clock::System().now() > *filter_.until;
+  }
 
   void AddTrials() {
     const ExperimentRow row = FindExperiment(store_, target_.experiment);
@@ -291,6 +304,9 @@ void AddFilterOptions(CLI::App& app, LogsOptions& options) {
       .AtLeast(0);
   AddOption(app, "--since", options.since,
             "Only lines since TIME: 10m (ago) or an RFC 3339 time")
+      .TypeName("TIME");
+  AddOption(app, "--until", options.until,
+            "Only lines until TIME; with -f, the end")
       .TypeName("TIME");
   AddOption(app, "--grep", options.grep,
             "Only lines that match RE, a regular expression in RE2 syntax")

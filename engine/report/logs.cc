@@ -16,20 +16,22 @@ namespace dtrain {
 bool LogFilter::Accepts(const LogRecord& record) const {
   return (!least || record.level >= *least) &&
          (!rank || record.rank == *rank) && (!since || record.time >= *since) &&
+         (!until || record.time <= *until) &&
          (!grep || grep->Matches(record.text));
 }
 
-Timestamp ParseSince(const std::string& text, Timestamp now) {
+Timestamp ParseLogTime(const std::string& text, const std::string& option,
+                       Timestamp now) {
   if (const auto time = ParseTimestamp(text)) return *time;
   constexpr std::string_view kAgo = " ago";
   std::string_view duration = text;
   if (duration.ends_with(kAgo)) duration.remove_suffix(kAgo.size());
   try {
     return now - std::chrono::duration_cast<Timestamp>(
-                     ParseDuration(duration, "--since"));
+                     ParseDuration(duration, option));
   } catch (const Error&) {
     throw Error(ErrorKind::kUsage,
-                "--since: '" + text +
+                option + ": '" + text +
                     "' is neither a time nor a duration; write 10m, 2h or "
                     "2026-11-21T07:35:44Z");
   }

@@ -20,17 +20,19 @@ struct LogFilter {
   std::optional<LogLevel> least;
   std::optional<int> rank;
   std::optional<Timestamp> since;
+  std::optional<Timestamp> until;
   std::optional<LineRegex> grep;
 
   bool Accepts(const LogRecord& record) const;
   /// True if every record is selected.
-  bool empty() const { return !least && !rank && !since && !grep; }
+  bool empty() const { return !least && !rank && !since && !until && !grep; }
 };
 
-/// Parses a time: RFC 3339 ("2026-11-21T07:35:44Z"; a date alone and a time
-/// without an offset are UTC), or a duration ("10m", "10m ago") before `now`.
-/// Throws Error(kUsage).
-Timestamp ParseSince(const std::string& text, Timestamp now);
+/// Parses the value of `option`, a time: RFC 3339 ("2026-11-21T07:35:44Z"; a
+/// date alone and a time without an offset are UTC), or a duration ("10m", "10m
+/// ago") before `now`. Throws Error(kUsage).
+Timestamp ParseLogTime(const std::string& text, const std::string& option,
+                       Timestamp now);
 
 /// The log of one trial.
 struct LogSource {

@@ -34,19 +34,21 @@ TEST(LogFilterTest, AcceptsOneRankFromATimeOn) {
 
 TEST(LogFilterTest, TakesTimesAndDurations) {
   const Timestamp now = seconds(1000);
-  EXPECT_EQ(ParseSince("10m", now), seconds(400));
-  EXPECT_EQ(ParseSince("1970-01-01T00:00:07Z", now), seconds(7));
-  EXPECT_EQ(ParseSince("10m ago", now), seconds(400));
-  EXPECT_EQ(ParseSince("1970-01-01T00:00:07.25Z", now),
+  EXPECT_EQ(ParseLogTime("10m", "--since", now), seconds(400));
+  EXPECT_EQ(ParseLogTime("1970-01-01T00:00:07Z", "--since", now), seconds(7));
+  EXPECT_EQ(ParseLogTime("10m ago", "--since", now), seconds(400));
+  EXPECT_EQ(ParseLogTime("1970-01-01T00:00:07.25Z", "--since", now),
             std::chrono::milliseconds(7250));
-  EXPECT_EQ(ParseSince("1970-01-01T01:00:07+01:00", now), seconds(7));
-  EXPECT_EQ(ParseSince("1970-01-01T00:00:07.5-00:30", now),
+  EXPECT_EQ(ParseLogTime("1970-01-01T01:00:07+01:00", "--since", now),
+            seconds(7));
+  EXPECT_EQ(ParseLogTime("1970-01-01T00:00:07.5-00:30", "--since", now),
             std::chrono::milliseconds(1807500));
-  EXPECT_EQ(ParseSince("1970-01-02", now), seconds(86400));
-  EXPECT_THROW(ParseSince("yesterday", now), Error);
-  EXPECT_THROW(ParseSince("1970-01-01T00:00:07+1", now), Error);
-  EXPECT_THROW(ParseSince("1970-01-01T00:00:07+01-00", now), Error);
-  EXPECT_THROW(ParseSince("10m from now", now), Error);
+  EXPECT_EQ(ParseLogTime("1970-01-02", "--since", now), seconds(86400));
+  EXPECT_THROW(ParseLogTime("yesterday", "--since", now), Error);
+  EXPECT_THROW(ParseLogTime("1970-01-01T00:00:07+1", "--since", now), Error);
+  EXPECT_THROW(ParseLogTime("1970-01-01T00:00:07+01-00", "--since", now),
+               Error);
+  EXPECT_THROW(ParseLogTime("10m from now", "--since", now), Error);
 }
 
 }  // namespace
