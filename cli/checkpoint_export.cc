@@ -1,5 +1,5 @@
 // `dtrain checkpoint export`: the weights of a checkpoint as a file for other
-// tools.
+// tools, or a copy of its files.
 //
 // Tied parameters are stored once in a checkpoint; other tools expect them
 // under each of their names, so they are written again here. The checkpoint is
@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iostream>
 #include <memory>
 #include <set>
 #include <span>
@@ -30,6 +31,7 @@ namespace {
 
 constexpr char kSafetensors[] = "safetensors";
 constexpr char kStateDict[] = "state_dict";
+constexpr char kFiles[] = "files";
 constexpr std::size_t kShownModels = 6;
 
 struct ExportOptions : JsonOption {
@@ -44,6 +46,9 @@ struct ExportOptions : JsonOption {
 std::filesystem::path FileFor(const ExportOptions& options,
                               const CheckpointRow& checkpoint) {
   if (!options.out.empty()) return options.out;
+  if (options.to == kFiles) {
+    return std::filesystem::path("checkpoints") / checkpoint.uuid;
+  }
   return checkpoint.uuid.substr(0, 8) +
          (options.to == kSafetensors ? ".safetensors" : ".pth");
 }
@@ -112,9 +117,9 @@ std::vector<TensorBytes> TensorsOf(const CheckpointFiles& files,
   if (std::filesystem::is_directory(own)) {
     throw Error(ErrorKind::kFailed,
                 "checkpoint " + files.path() +
-                    ": was written by a command, and only that command can "
+                    ": was written by a program, and only that program can "
                     "read it; its files are in " +
-                    own.string());
+                    own.string() + "; --to files copies them");
   }
   if (!files.Has(kWeightsName)) {
     throw Error(ErrorKind::kFailed, "checkpoint " + files.path() +
@@ -140,10 +145,83 @@ void WriteTensors(const std::vector<TensorBytes>& tensors,
   for (const TensorBytes& tensor : tensors) file.Write(tensor.bytes);
 }
 
+// A copy of a checkpoint's files.
+struct CopiedFiles {
+  std::int64_t files = 0;
+  std::int64_t bytes = 0;
+};
+
+// Copies the files `names` into a new directory, with a manifest of their
+// checksums. Of a program's checkpoint, only the files that the program wrote.
+CopiedFiles CopyTo(const std::filesystem::path& directory,
+                   const CheckpointFiles& files,
+                   const std::vector<std::string>& names) {
+  const std::string own = std::string(kProgramFiles) + "/";
+  const bool is_program = std::ranges::any_of(
+      names, [&](const std::string& name) { return name.starts_with(own); });
+  CopiedFiles copied;
+  CheckpointWriter writer(directory.string());
+  for (const std::string& name : names) {
+    if (name == kManifestName || (is_program && !name.starts_with(own))) {
+      continue;
+    }
+    const std::span<const std::byte> bytes = files[name];
+    writer.Write(is_program ? name.substr(own.size()) : name,
+                 std::span(&bytes, 1));
+    ++copied.files;
+    copied.bytes += static_cast<std::int64_t>(bytes.size());
+  }
+  static_cast<void>(writer.Commit());
+  return copied;
+}
+
+int ExportFiles(const ExportOptions& options, const Store& store,
+                const CheckpointRow& checkpoint, const GlobalOptions& globals) {
+  auto path = std::filesystem::absolute(FileFor(options, checkpoint))
+                  .lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();  // "DIR/"
+  std::error_code ignored;
+  if (std::filesystem::symlink_status(path, ignored).type() !=
+      std::filesystem::file_type::not_found) {
+    throw Error(ErrorKind::kUsage,
+                "--out: '" + path.string() +
+                    "' already exists and is not replaced; choose a new "
+                    "directory");
+  }
+  const CheckpointFiles files = ReadCheckpoint(store, checkpoint);
+  std::vector<std::string> names;
+  for (const auto& [name, sha256] : checkpoint.files.items()) {
+    names.push_back(name);
+  }
+  const CopiedFiles copied = CopyTo(path, files, names);
+  if (options.json) {
+    PrintJson({{"checkpoint", checkpoint.uuid},
+               {"file", path.string()},
+               {"files", copied.files},
+               {"bytes", copied.bytes},
+               {"format", options.to}});
+  } else {
+    std::cout << EscapeForTerminal(path.string()) << '\n';
+    Say(globals, "copied checkpoint " + checkpoint.uuid + ": " +
+                     std::to_string(copied.files) +
+                     (copied.files == 1 ? " file, " : " files, ") +
+                     FormatBytes(copied.bytes));
+  }
+  return kExitDone;
+}
+
 int Export(const ExportOptions& options, const GlobalOptions& globals) {
+  if (options.to == kFiles && !options.model.empty()) {
+    throw Error(ErrorKind::kUsage,
+                "--model: cannot be combined with --to files, which copies "
+                "all files");
+  }
   const Store store = OpenStore(globals);
   const CheckpointRow checkpoint =
       FindSourceCheckpoint(store, options.source, options.latest);
+  if (options.to == kFiles) {
+    return ExportFiles(options, store, checkpoint, globals);
+  }
   const std::filesystem::path path = FileFor(options, checkpoint);
   // Refuses a bad name before it reads the weights.
   NewFile file(path, options.force);
@@ -176,13 +254,14 @@ CommandRun SetUpCheckpointExport(CLI::App& app) {
   AddFlag(app, "--latest", options->latest,
           "Export the latest checkpoint of the trial, not the best");
   AddOption(app, "--to", options->to,
-            "File format: safetensors, or state_dict for torch.load")
+            "Format: safetensors, state_dict for torch.load, or files for a "
+            "directory with a copy of all files")
       .TypeName("FORMAT")
-      .OneOf({kSafetensors, kStateDict})
+      .OneOf({kSafetensors, kStateDict, kFiles})
       .Required();
   AddOption(app, "--out", options->out,
             "Output file (default: first 8 characters of the ID and "
-            ".safetensors or .pth)")
+            ".safetensors or .pth; of files: directory checkpoints/ID)")
       .TypeName("FILE")
       .IsPath();
   AddOption(app, "--model", options->model,

@@ -206,7 +206,7 @@ TEST_F(CheckpointExportTest, RefusesFormatsAndPlacesThatItCannotWrite) {
   const CliResult format = Export({"cccc", "--to", "statedict"});
   EXPECT_EQ(format.code, 2);
   EXPECT_THAT(format.err,
-              HasSubstr("--to: expected safetensors or state_dict, got "
+              HasSubstr("--to: expected safetensors, state_dict or files, got "
                         "'statedict'; did you mean 'state_dict'?\n"));
   EXPECT_EQ(Export({"cccc"}).code, 2);
   const CliResult place =
