@@ -187,6 +187,24 @@ int DryRun(const CreateOptions& options, const ExperimentConfig& config,
   return kExitDone;
 }
 
+// Records the experiment without running it.
+int RecordPaused(const Recording& record, RunRequest& request,
+                 const GlobalOptions& globals) {
+  const StoreLayout layout = FindStore(globals);
+  Store store = OpenStoreForWriting(layout, globals);
+  const std::int64_t id = record(store);
+  request.experiment = id;
+  if (request.json) {
+    PrintJson({{"experiment", id}, {"store", layout.root().string()}});
+  } else {
+    std::cout << id << '\n';
+  }
+  const std::string text = std::to_string(id);
+  Say(globals, "experiment " + text + " is paused; start it with " +
+                   NamedCommand(CommandFor(globals, "resume " + text)));
+  return kExitDone;
+}
+
 // Records the experiment and runs it, on this machine or on all.
 int RecordAndRun(const std::optional<DistributedEnv>& place,
                  const ExperimentConfig& config, const SlotPlan& slots,
@@ -224,6 +242,8 @@ void AddCreateOptions(CLI::App& app, CreateOptions& options) {
           "Print the plan and the full configuration; create nothing");
   AddFlag(app, "--test", options.test,
           "Smoke test: train, validate, checkpoint, restore; keep nothing");
+  AddFlag(app, "--paused", options.paused,
+          "Record the experiment as PAUSED; 'dtrain resume' starts it");
 }
 
 std::vector<std::string> OverridesOf(const CreateOptions& options) {
@@ -253,6 +273,9 @@ ExperimentConfig CheckedConfig(const CreateOptions& options,
   return *std::move(result.config);
 }
 
+namespace {
+
+// Rejects options that need an experiment.
 void CheckTestFlags(const CreateOptions& options) {
   const RunFlags& run = options.run;
   const bool other = options.dry_run || run.detach || run.jsonl ||
@@ -264,19 +287,42 @@ void CheckTestFlags(const CreateOptions& options) {
               "--dry-run, --detach, --jsonl, --require, --timeout or --junit");
 }
 
+// Rejects options that need a run.
+void CheckPausedFlags(const CreateOptions& options) {
+  const RunFlags& run = options.run;
+  const bool other = options.dry_run || options.test || run.detach ||
+                     run.follow || run.jsonl || !run.require.empty() ||
+                     !run.timeout_text.empty() || !run.disk_wait.empty() ||
+                     run.ci.has_file();
+  if (!options.paused || !other) return;
+  throw Error(ErrorKind::kUsage,
+              "--paused starts no run, so it cannot be combined with "
+              "--dry-run, --test, --detach, --follow, --jsonl, --require, "
+              "--timeout, --disk-wait or --junit; most of them are options of "
+              "'dtrain resume', which starts it");
+}
+
+}  // namespace
+
+void CheckCreateFlags(const CreateOptions& options) {
+  CheckTestFlags(options);
+  CheckPausedFlags(options);
+}
+
 int CreateAndRun(const CreateOptions& options, const std::string& text,
                  RunRequest& request, const GlobalOptions& globals) {
   ExperimentConfig config = CheckedConfig(options, text, request, globals);
   const auto directory = ContextDirectory(options.config, options.context);
   const bool runs = !options.dry_run && !options.test;
-  const auto place = runs ? FindDistributedEnv(config, request.detach)
-                          : std::optional<DistributedEnv>();
+  const auto place =
+      runs ? FindDistributedEnv(config, request.detach || options.paused)
+           : std::optional<DistributedEnv>();
   if (place && place->follows()) {
     CheckOnThisMachine(options.config, config, directory, globals);
     return FollowRunner(*place, config, PlanExperimentSlots(config), globals);
   }
-  const ExperimentParts parts =
-      FindParts(options.config, config, directory, globals);
+  ExperimentParts parts = FindParts(options.config, config, directory, globals);
+  parts.paused = options.paused;
   // Before the store is opened: an impossible experiment leaves no trace.
   const SlotPlan slots = PlanExperimentSlots(config);
   if (options.dry_run) {
@@ -301,13 +347,14 @@ int CreateAndRun(const CreateOptions& options, const std::string& text,
     }
     return id;
   };
+  if (options.paused) return RecordPaused(record, request, globals);
   return RecordAndRun(place, config, slots, record, request, globals);
 }
 
 namespace {
 
 int CheckAndCreate(const CreateOptions& options, const GlobalOptions& globals) {
-  CheckTestFlags(options);
+  CheckCreateFlags(options);
   RunRequest request = CheckRunFlags(options.run, globals);
   return RunOrReport(request, options.config, [&] {
     return CreateAndRun(options, ReadConfigFile(options.config), request,

@@ -17,20 +17,22 @@ struct CreateOptions {
   std::string slots;
   bool dry_run = false;
   bool test = false;
+  bool paused = false;
   bool allow_unread = false;
   RunFlags run;
 };
 
 /// Adds the options that all of these commands have, except `run`: --set,
-/// --name, --label, --slots, --dry-run and --test.
+/// --name, --label, --slots, --dry-run, --test and --paused.
 void AddCreateOptions(CLI::App& app, CreateOptions& options);
 
 /// Returns the keys of the YAML that the options override, as KEY=VALUE.
 /// Labels, which are added, are not among them.
 std::vector<std::string> OverridesOf(const CreateOptions& options);
 
-/// Throws Error(kUsage) for options that cannot be combined with --test.
-void CheckTestFlags(const CreateOptions& options);
+/// Throws Error(kUsage) for options that cannot be combined with --test or
+/// --paused.
+void CheckCreateFlags(const CreateOptions& options);
 
 /// Returns the configuration, or prints all findings and throws Error(kUsage).
 ExperimentConfig CheckedConfig(const CreateOptions& options,

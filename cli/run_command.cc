@@ -48,13 +48,14 @@ std::vector<std::string> WordsAfterDashes(
 void CheckPrintFlags(const InlineOptions& options) {
   const RunFlags& run = options.create.run;
   const bool other = options.create.dry_run || options.create.test ||
-                     run.detach || run.follow || run.json || run.jsonl ||
-                     !run.require.empty() || !run.timeout_text.empty() ||
-                     !run.disk_wait.empty() || run.ci.has_file();
+                     options.create.paused || run.detach || run.follow ||
+                     run.json || run.jsonl || !run.require.empty() ||
+                     !run.timeout_text.empty() || !run.disk_wait.empty() ||
+                     run.ci.has_file();
   if (!options.print_yaml || !other) return;
   throw Error(ErrorKind::kUsage,
               "--print-yaml runs nothing, so it cannot be combined with "
-              "--dry-run, --test or the options of a run");
+              "--dry-run, --test, --paused or the options of a run");
 }
 
 constexpr std::string_view kUnchecked =
@@ -111,7 +112,7 @@ void ExplainHalving(const InlineExperiment& experiment, const InlineYaml& yaml,
 
 int RunInline(const InlineOptions& options, const GlobalOptions& globals) {
   CheckPrintFlags(options);
-  CheckTestFlags(options.create);
+  CheckCreateFlags(options.create);
   InlineExperiment experiment = options.experiment;
   experiment.command = WordsAfterDashes(globals.argv);
   if (experiment.command.empty() || experiment.command.front().empty()) {

@@ -171,6 +171,7 @@ std::int64_t RecordExperiment(Store& store, const ExperimentConfig& config,
   const RecordOptions options{.threads = parts.threads,
                               .one_process = parts.one_process,
                               .storage = config.checkpoints.path,
+                              .paused = parts.paused,
                               .place = [&](std::int64_t experiment) {
                                 files.Place(experiment);
                                 storage.Make(store, config.checkpoints,

@@ -29,6 +29,7 @@ struct ExperimentParts {
   std::optional<SourceCheckpoint> source;
   std::optional<std::int64_t> threads;  // of each process; none: as planned
   bool one_process = false;             // see RecordOptions
+  bool paused = false;                  // see RecordOptions
 };
 
 /// CreateExperiment with all these parts stored with it, what they are added

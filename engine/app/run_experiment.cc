@@ -105,8 +105,8 @@ std::optional<DistributedEnv> FindDistributedEnv(const ExperimentConfig& config,
   if (detach) {
     throw Error(ErrorKind::kUsage,
                 size +
-                    ": --detach is not supported with several machines; omit "
-                    "it, or unset WORLD_SIZE");
+                    ": --detach and --paused are not supported with several "
+                    "machines; omit them, or unset WORLD_SIZE");
   }
   return place;
 }

@@ -240,6 +240,9 @@ std::int64_t CreateExperiment(Store& store, const ExperimentConfig& config,
   std::int64_t id = 0;
   store.Write([&](StoreWriter& w) {
     id = w.AddExperiment(experiment);
+    if (options.paused) {
+      w.SetExperimentState(id, State::kPaused, experiment.created);
+    }
     if (options.place) options.place(id);
   });
   return id;

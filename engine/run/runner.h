@@ -56,12 +56,13 @@ struct RecordOptions {
   bool one_process = false;
   // Absolute directory of its checkpoints; empty: the store.
   std::string storage;
+  bool paused = false;  // PAUSED in place of PENDING, until it is resumed
   // Called with the id inside the transaction; an exception rolls it back.
   std::function<void(std::int64_t)> place;
 };
 
-/// Records a new experiment, PENDING, and returns its id. Draws the seed if the
-/// configuration has none. `yaml` is the text written by the user.
+/// Records a new experiment, PENDING or PAUSED, and returns its id. Draws the
+/// seed if the configuration has none. `yaml` is the text written by the user.
 std::int64_t CreateExperiment(Store& store, const ExperimentConfig& config,
                               const std::string& yaml,
                               const nlohmann::json& provenance, Clock clock,
