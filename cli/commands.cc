@@ -13,9 +13,9 @@ CommandSetUp SetUpArchive, SetUpBackup, SetUpBest, SetUpCancel,
     SetUpDoctor, SetUpEvaluate, SetUpGc, SetUpImportance, SetUpInit, SetUpKill,
     SetUpLabel, SetUpList, SetUpLogs, SetUpMetrics, SetUpModels, SetUpNote,
     SetUpPause, SetUpPlot, SetUpPredict, SetUpPreviewSearch, SetUpReport,
-    SetUpReproduce, SetUpResume, SetUpRun, SetUpServe, SetUpSlots,
-    SetUpTensorboard, SetUpTrials, SetUpUnarchive, SetUpValidate, SetUpVersion,
-    SetUpWait, SetUpWatch;
+    SetUpReproduce, SetUpResume, SetUpRun, SetUpServe, SetUpSetDescription,
+    SetUpSetMaxSlots, SetUpSetName, SetUpSlots, SetUpTensorboard, SetUpTrials,
+    SetUpUnarchive, SetUpValidate, SetUpVersion, SetUpWait, SetUpWatch;
 
 namespace {
 
@@ -47,6 +47,18 @@ constexpr std::array kDataCommands = {
 };
 
 std::span<const Command> DataCommands() { return kDataCommands; }
+
+constexpr std::array kSetCommands = {
+    Command{CommandGroup::kMaintain, "name", "", "Rename an experiment",
+            SetUpSetName},
+    Command{CommandGroup::kMaintain, "description", "",
+            "Change the description of an experiment", SetUpSetDescription},
+    Command{CommandGroup::kMaintain, "max-slots", "",
+            "Change the maximum of slots that an experiment uses",
+            SetUpSetMaxSlots},
+};
+
+std::span<const Command> SetCommands() { return kSetCommands; }
 
 constexpr std::array kCommands = {
     Command{CommandGroup::kRun, "create", "",
@@ -123,6 +135,9 @@ constexpr std::array kCommands = {
             "Add or remove labels of experiments", SetUpLabel},
     Command{CommandGroup::kMaintain, "note", "",
             "Attach a note to an experiment", SetUpNote},
+    Command{CommandGroup::kMaintain, "set", "",
+            "Change the name, description or slots of an experiment",
+            /*set_up=*/nullptr, SetCommands},
     Command{CommandGroup::kMaintain, "archive", "",
             "Hide experiments from 'list'", SetUpArchive},
     Command{CommandGroup::kMaintain, "unarchive", "",

@@ -72,6 +72,7 @@ SearchOutcome Experiment::Outcome() const {
 RunResult Experiment::Run() {
   start_ = recorded_at_ = Now();
   Recover();
+  max_slots_ = RecordedMaxSlots();
   deps_.reporter.Begin(setup_.info);
   for (const std::string& warning : setup_.warnings) {
     deps_.reporter.OnNotice(LogLevel::kWarning, warning);
@@ -338,7 +339,7 @@ RunStatus Experiment::Status() const {
   status.trials = trials_.created();
   status.trials_ended = trials_.ended();
   status.waiting = static_cast<std::int64_t>(queue_.size());
-  status.slots = setup_.slots;
+  status.slots = Slots();
   status.slot_wait = deps_.launcher.LongWait();
   status.best = best_.validation();
   status.best_trial = best_.trial();
@@ -443,9 +444,48 @@ void Experiment::FailBecauseOf(const std::string& why) {
 // Executes new requests of other processes. Cheap if the store is unchanged.
 void Experiment::PollRequests() {
   if (!deps_.store.ChangedByOthers()) return;
+  PollMaxSlots();
   for (const RequestRow& request : deps_.store.OpenRequests(setup_.id)) {
     Execute(request);
   }
+}
+
+std::optional<std::int64_t> Experiment::RecordedMaxSlots() const {
+  const auto detail = deps_.store.Experiment(setup_.id);
+  if (!detail || !detail->config.contains("resources")) return std::nullopt;
+  const nlohmann::json& resources = detail->config.at("resources");
+  const auto most = resources.find("max_slots");
+  if (most == resources.end() || !most->is_number_integer()) {
+    return std::nullopt;
+  }
+  return most->get<std::int64_t>();
+}
+
+// Applies a change of resources.max_slots. Running trials are left alone; as
+// they end, fewer start.
+void Experiment::PollMaxSlots() {
+  const auto most = RecordedMaxSlots();
+  if (most == max_slots_) return;
+  max_slots_ = most;
+  trial_limit_.reset();
+  if (most) {
+    const auto shares = static_cast<std::int64_t>(static_cast<double>(*most) /
+                                                  setup_.gpu_share);
+    trial_limit_ = static_cast<std::size_t>(
+        std::max<std::int64_t>(shares / setup_.slots_per_trial, 1));
+  }
+  deps_.reporter.OnNotice(
+      LogLevel::kInfo,
+      "resources.max_slots is now " + (most ? std::to_string(*most) : "null") +
+          ", by another process; this run uses at most " +
+          std::to_string(Slots()) + (Slots() == 1 ? " slot" : " slots"));
+}
+
+// Returns the number of slots that the trials may use.
+std::int64_t Experiment::Slots() const {
+  if (!trial_limit_) return setup_.slots;
+  return std::min(setup_.slots, static_cast<std::int64_t>(*trial_limit_) *
+                                    setup_.slots_per_trial);
 }
 
 void Experiment::Execute(const RequestRow& request) {

@@ -45,7 +45,8 @@ struct ExperimentSetup {
   int threads = 1;         // intra-op threads of each
   std::int64_t slots = 1;  // of all trials
   std::int64_t slots_per_trial = 1;
-  std::string advice;  // shown to the user at the start, or empty
+  double gpu_share = 1;  // of a GPU for a trial
+  std::string advice;    // shown to the user at the start, or empty
   std::vector<std::string> warnings;  // shown likewise
   std::string boot_id;                // of this machine, recorded beside pids
   ExperimentPlaces places;
@@ -86,6 +87,7 @@ class Experiment {
   RunResult Finish();
   void RecordEnd(const RunResult& result);
   void StopAfterFailure();
+  std::int64_t Slots() const;
   double TotalProgress() const;
   RunStatus Status() const;
 
@@ -208,6 +210,8 @@ class Experiment {
   bool StopIfLost(bool with_storage = true);
   void FailBecauseOf(const std::string& why);
   void PollRequests();
+  std::optional<std::int64_t> RecordedMaxSlots() const;
+  void PollMaxSlots();
   void Execute(const RequestRow& request);
   void KillTrial(const RequestRow& request);
   void CancelAll(bool now);
@@ -246,9 +250,11 @@ class Experiment {
   int failed_starts_ = 0;      // of processes, in a row
   std::set<std::int64_t> unrecorded_batches_;  // trials
 
-  // Requests of other processes.
+  // Requests of other processes, and resources.max_slots, which they change.
   std::set<std::int64_t> seen_requests_;
   std::vector<std::int64_t> requests_until_end_;  // finished with the run
+  std::optional<std::int64_t> max_slots_;         // as recorded
+  std::optional<std::size_t> trial_limit_;        // by a changed max_slots
 
   // Time.
   double earlier_seconds_ = 0;   // of earlier runs, as recorded

@@ -255,7 +255,9 @@ std::string Experiment::PauseReason(const TrialState& trial) const {
 
 std::size_t Experiment::FreeSlots() const {
   const std::size_t live = trials_.live().size();
-  const std::size_t allowed = max_live_ > live ? max_live_ - live : 0;
+  const std::size_t most =
+      std::min(max_live_, trial_limit_.value_or(max_live_));
+  const std::size_t allowed = most > live ? most - live : 0;
   const std::size_t free = std::min(allowed, deps_.launcher.FreeSlots());
   const std::size_t held = queue_.held();
   return free > held ? free - held : 0;

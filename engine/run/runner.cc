@@ -316,6 +316,7 @@ RunResult ExperimentRunner::Run(Launcher& launcher, const RunOptions& options,
       .threads = static_cast<int>(threads),
       .slots = slots_.count * slots_.slots_per_trial,
       .slots_per_trial = slots_.slots_per_trial,
+      .gpu_share = slots_.gpu_share,
       .advice = MpsAdvice(
           slots_.gpu_share,
           VariablesWith(config_.environment.For(!slots_.gpus.empty()))),

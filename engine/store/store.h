@@ -169,6 +169,8 @@ class StoreWriter {
   void SetLabels(std::int64_t experiment,
                  const std::vector<std::string>& labels);
   void SetNote(std::int64_t experiment, const std::string& note);
+  /// Replaces the configuration, and with it the name and the description.
+  void SetConfig(std::int64_t experiment, const nlohmann::json& config);
   /// Deletes the experiment and all its records. REQUIRES: it has no runner.
   void DeleteExperiment(std::int64_t experiment);
 

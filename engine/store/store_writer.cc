@@ -120,6 +120,20 @@ void StoreWriter::SetNote(std::int64_t experiment, const std::string& note) {
       experiment);
 }
 
+void StoreWriter::SetConfig(std::int64_t experiment,
+                            const nlohmann::json& config) {
+  const nlohmann::json& description = config.at("description");
+  Statements::RequireExperiment(
+      statements_.Run(
+          "UPDATE experiments SET name = ?2, description = ?3 WHERE id = ?1",
+          experiment, config.at("name").get<std::string>(),
+          description.is_null() ? "" : description.get<std::string>()),
+      experiment);
+  statements_.Run(
+      "UPDATE experiment_details SET config = ?2 WHERE experiment = ?1",
+      experiment, JsonText(config));
+}
+
 void StoreWriter::DeleteExperiment(std::int64_t experiment) {
   for (const char* sql : kDeletions) statements_.Run(sql, experiment);
   Statements::RequireExperiment(

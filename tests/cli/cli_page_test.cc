@@ -132,7 +132,8 @@ void PrintTo(const Proof& proof, std::ostream* out) {
 std::string CommandOf(const std::string& words) {
   const std::vector<std::string> all = Split(words, ' ');
   if (all.front().starts_with("[")) return "";
-  const bool nested = all.front() == "checkpoint" || all.front() == "data";
+  const bool nested = all.front() == "checkpoint" || all.front() == "data" ||
+                      all.front() == "set";
   return nested ? all[0] + " " + all[1] : all[0];
 }
 

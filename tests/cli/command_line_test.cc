@@ -143,7 +143,7 @@ struct NamedCommand {
 // the end of the quotes or of the line.
 void FindCommands(const fs::path& file, std::vector<NamedCommand>& found) {
   static const std::regex kCommand(
-      R"((?:^ {0,4}(?:\$ )?|[`'])(?:scripts/)?dtrain ([a-z][a-z-]+)( [a-z]+)?([^`'|#"]*))");
+      R"((?:^ {0,4}(?:\$ )?|[`'])(?:scripts/)?dtrain ([a-z][a-z-]+)( [a-z][a-z-]*)?([^`'|#"]*))");
   static const std::regex kOption("--[a-z][a-z-]+");
   std::ifstream in(file);
   const bool is_markdown = file.extension() == ".md";
@@ -160,7 +160,8 @@ void FindCommands(const fs::path& file, std::vector<NamedCommand>& found) {
       if (is_prose) continue;
       NamedCommand one{.place = file.string() + ":" + std::to_string(number),
                        .words = (*at)[1]};
-      const bool nested = one.words == "checkpoint" || one.words == "data";
+      const bool nested = one.words == "checkpoint" || one.words == "data" ||
+                          one.words == "set";
       if (nested) one.words += (*at)[2];
       const std::string rest = (*at)[3];
       for (std::sregex_iterator option(rest.begin(), rest.end(), kOption);

@@ -37,7 +37,7 @@ def find_in_document(words: tuple[str, ...], out: str) -> list[str]:
         document = parse(out)
     except ValueError:
         return [f"'{' '.join(words)}': not a JSON document: {out[:200]!r}"]
-    name = "-".join(words[:2]) if words[0] in ("checkpoint", "data") else words[0]
+    name = "-".join(words[:2]) if words[0] in ("checkpoint", "data", "set") else words[0]
     candidates = [_find(it, document) for it in _OF_COMMANDS.get(name, [name])]
     return [f"'{' '.join(words)}': {it}" for it in min(candidates, key=len)]
 

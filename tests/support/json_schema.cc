@@ -196,7 +196,7 @@ fs::path FileOf(const std::string& schema) {
 
 // A word of a shell command may be a part of a quoted name.
 bool IsKnown(const std::string& word) {
-  return word == "checkpoint" || word == "data" ||
+  return word == "checkpoint" || word == "data" || word == "set" ||
          SchemasOfCommands().contains(word) || fs::exists(FileOf(word));
 }
 
@@ -215,7 +215,8 @@ Asked ReadArguments(const std::vector<std::string>& argv) {
       asked.jsonl = true;
     } else if (!word->starts_with("-") && asked.command.empty()) {
       if (!is_quoted || IsKnown(*word)) asked.command = *word;
-    } else if (asked.command == "checkpoint" || asked.command == "data") {
+    } else if (asked.command == "checkpoint" || asked.command == "data" ||
+               asked.command == "set") {
       asked.command += " " + *word;
     }
   }

@@ -377,6 +377,22 @@ TEST_F(StoreChangesTest, RefusesChangesOfMissingRows) {
   EXPECT_THROW(Write([](StoreWriter& w) { w.SetArchived(9, true); }), Error);
   EXPECT_THROW(Write([](StoreWriter& w) { w.SetLabels(9, {}); }), Error);
   EXPECT_THROW(Write([](StoreWriter& w) { w.SetNote(9, "x"); }), Error);
+  EXPECT_THROW(Write([](StoreWriter& w) {
+                 w.SetConfig(9, {{"name", "x"}, {"description", nullptr}});
+               }),
+               Error);
+}
+
+TEST_F(StoreChangesTest, ReplacesTheConfigurationWithNameAndDescription) {
+  nlohmann::json config = {{"name", "b"}, {"description", "c"}};
+  Write([&](StoreWriter& writer) { writer.SetConfig(1, config); });
+  EXPECT_EQ(store_.Experiment(1)->row.name, "b");
+  EXPECT_EQ(store_.Experiment(1)->row.description, "c");
+  EXPECT_EQ(store_.Experiment(1)->config, config);
+
+  config["description"] = nullptr;
+  Write([&](StoreWriter& writer) { writer.SetConfig(1, config); });
+  EXPECT_EQ(store_.Experiment(1)->row.description, "");
 }
 
 TEST_F(StoreChangesTest, ArchivesLabelsAndNotes) {
