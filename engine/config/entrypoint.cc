@@ -295,8 +295,37 @@ std::optional<nlohmann::json> ReadEntrypoint(const Node& node,
   return ReadCommandText(node, findings);
 }
 
+namespace {
+
+// Reports a launcher of Determined, which asks its cluster for the processes to
+// start.
+void CheckLauncher(const nlohmann::json& entrypoint, Mark mark,
+                   const ReadOptions& options, Findings& findings) {
+  const nlohmann::json& words =
+      entrypoint.is_object() ? entrypoint.at("command") : entrypoint;
+  if (!words.is_array()) return;
+  for (const nlohmann::json& word : words) {
+    const auto text = word.is_string() ? word.get<std::string>() : "";
+    if (!text.starts_with("determined.launch.")) continue;
+    const std::string advice =
+        text +
+        " needs a cluster of Determined; start the processes with 'torchrun "
+        "--nproc_per_node=N SCRIPT', and the script with 'import dtrain' or "
+        "'from dtrain import core' (docs/python.md)";
+    if (options.refuse_unknown_entrypoint) {
+      findings.Error(mark, std::string(kPath), advice);
+    } else {
+      findings.Warning(mark, std::string(kPath), advice);
+    }
+    return;
+  }
+}
+
+}  // namespace
+
 void CheckEntrypoint(const nlohmann::json& entrypoint, Mark mark,
                      const ReadOptions& options, Findings& findings) {
+  CheckLauncher(entrypoint, mark, options, findings);
   const std::vector<std::string>& known = options.known_entrypoints;
   if (known.empty() || !entrypoint.is_string()) return;
   const auto name = entrypoint.get<std::string>();

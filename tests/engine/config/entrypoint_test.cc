@@ -37,6 +37,23 @@ TEST_F(EntrypointTest, CutsCommandsIntoWords) {
   EXPECT_EQ(Read("./train.sh"), nlohmann::json::array({"./train.sh"}));
 }
 
+TEST_F(EntrypointTest, RefusesLaunchersOfDetermined) {
+  const nlohmann::json words =
+      Read("python3 -m determined.launch.torch_distributed python3 train.py");
+  const ReadOptions create = {.refuse_unknown_entrypoint = true};
+  CheckEntrypoint(words, {.line = 1, .column = 1}, create, findings_);
+  CheckEntrypoint(nlohmann::json{{"command", words}}, {}, {}, findings_);
+  CheckEntrypoint(Read("python3 -m determined"), {}, create, findings_);
+  const Diagnostics all = findings_.Take();
+  ASSERT_EQ(all.size(), 2);
+  EXPECT_EQ(all[0].severity, Severity::kError);
+  EXPECT_THAT(all[0].message,
+              testing::StartsWith("determined.launch.torch_distributed needs a "
+                                  "cluster of Determined; start the "));
+  EXPECT_THAT(all[0].message, testing::HasSubstr("'torchrun "));
+  EXPECT_EQ(all[1].severity, Severity::kWarning);
+}
+
 TEST_F(EntrypointTest, TakesListsOfWords) {
   EXPECT_EQ(Read("[sh, -c, 'a | b', 5]"),
             nlohmann::json({"sh", "-c", "a | b", "5"}));
