@@ -173,6 +173,11 @@ std::string UsageText(const CommandInfo& command) {
   return usage + (command.subcommands.empty() ? "" : " SUBCOMMAND");
 }
 
+void AppendHelpRow(const std::string& name, std::string_view text,
+                   std::string& out) {
+  AppendRow(name, text, kTextColumn, out);
+}
+
 std::string HelpText(const CommandInfo& command) {
   if (command.name.empty()) return ProgramHelp(command);
   std::string text =

@@ -52,6 +52,10 @@ std::string OptionText(const OptionInfo& option);
 /// "COMMAND [OPTIONS] EXP...", without the program's name.
 std::string UsageText(const CommandInfo& command);
 
+/// Appends "  NAME    TEXT" to a help text, wrapped to its 80 columns.
+void AppendHelpRow(const std::string& name, std::string_view text,
+                   std::string& out);
+
 /// The text that `--help` prints, in 80 columns.
 std::string HelpText(const CommandInfo& command);
 

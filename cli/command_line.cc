@@ -15,6 +15,7 @@
 
 #include "cli/command_help.h"
 #include "cli/commands.h"
+#include "cli/determined.h"
 #include "engine/app/build_info.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
@@ -269,8 +270,8 @@ std::string Explain(const CLI::App& app, const CLI::ParseError& error) {
 }
 
 // True for "dtrain help ...".
-bool AsksForHelp(int argc, char** argv) {
-  return argc > 1 && std::string_view(argv[1]) == "help";
+bool AsksForHelp(const std::vector<std::string>& words) {
+  return !words.empty() && words.front() == "help";
 }
 
 // True if a word stands where the name of a command is expected.
@@ -281,15 +282,14 @@ bool HasUnknownCommand(const CLI::App& app) {
       [](const std::string& word) { return !word.starts_with('-'); });
 }
 
-// Returns the words after the program's name in reverse order, as CLI11 wants
-// them. "--name=" becomes "--name" with an empty value; CLI11 would take the
-// next word as its value. "help COMMAND" becomes "COMMAND --help".
-std::vector<std::string> ReversedWords(int argc, char** argv) {
-  const bool is_help = AsksForHelp(argc, argv);
+// Returns the words of a command line in reverse order, as CLI11 wants them.
+// "--name=" becomes "--name" with an empty value; CLI11 would take the next
+// word as its value. "help COMMAND" becomes "COMMAND --help".
+std::vector<std::string> ReversedWords(const std::vector<std::string>& given) {
+  const bool is_help = AsksForHelp(given);
   std::vector<std::string> words;
   bool options = true;
-  for (const std::string word :
-       std::span(argv, argc).subspan(is_help ? 2 : 1)) {
+  for (const std::string& word : std::span(given).subspan(is_help ? 1 : 0)) {
     options = options && word != "--";
     const bool empty =
         options && word.starts_with("--") && word.find('=') == word.size() - 1;
@@ -378,7 +378,8 @@ CommandInfo DescribeAll(const CommandApp& app) {
               "trial by both numbers (3.7), a checkpoint by the first "
               "characters of its ID (0a1b2c3d). Several experiments may "
               "be a range (3-7). 'dtrain COMMAND --help' shows the options, "
-              "exit codes and examples of a command."}};
+              "exit codes and examples of a command. Commands of Determined's "
+              "CLI work too: 'dtrain experiment --help' lists them."}};
   for (const CLI::Option* option : app.get_options()) {
     program.options.push_back(Describe(app, *option));
   }
@@ -521,6 +522,30 @@ CommandInfo DescribeProgram(const std::vector<std::string>& words) {
   return DescribeAll(app);
 }
 
+namespace {
+
+// Parses words of dtrain. REQUIRES: invocation.globals.argv has them.
+void Parse(const std::vector<std::string>& words, Invocation& invocation) {
+  CommandApp app;
+  SetUpProgram(app, invocation);
+  try {
+    app.parse(ReversedWords(words));
+    if (!invocation.run) invocation.run = Print(Help(app));
+  } catch (const CLI::CallForVersion& version) {
+    invocation.run = Print(std::string(version.what()) + "\n");
+  } catch (const CLI::CallForHelp&) {
+    if (HasUnknownCommand(app) ||
+        (AsksForHelp(words) && !app.remaining(/*recurse=*/true).empty())) {
+      throw Error(ErrorKind::kUsage, ExplainExtra(app));
+    }
+    invocation.run = Print(Help(app));
+  } catch (const CLI::ParseError& error) {
+    throw Error(ErrorKind::kUsage, Explain(app, error));
+  }
+}
+
+}  // namespace
+
 void ParseCommandLine(int argc, char** argv, Invocation& invocation) {
   invocation.globals.argv.assign(argv, argv + argc);
   if (const HiddenCommand* hidden = FindHiddenCommand(argc, argv)) {
@@ -529,22 +554,16 @@ void ParseCommandLine(int argc, char** argv, Invocation& invocation) {
     };
     return;
   }
-  CommandApp app;
-  SetUpProgram(app, invocation);
-  try {
-    app.parse(ReversedWords(argc, argv));
-    if (!invocation.run) invocation.run = Print(Help(app));
-  } catch (const CLI::CallForVersion& version) {
-    invocation.run = Print(std::string(version.what()) + "\n");
-  } catch (const CLI::CallForHelp&) {
-    if (HasUnknownCommand(app) ||
-        (AsksForHelp(argc, argv) && !app.remaining(/*recurse=*/true).empty())) {
-      throw Error(ErrorKind::kUsage, ExplainExtra(app));
-    }
-    invocation.run = Print(Help(app));
-  } catch (const CLI::ParseError& error) {
-    throw Error(ErrorKind::kUsage, Explain(app, error));
+  const std::vector<std::string> given(argv + std::min(argc, 1), argv + argc);
+  if (auto help = DeterminedHelp(given)) {
+    invocation.run = Print(*std::move(help));
+    return;
   }
+  const std::vector<std::string> words = FromDetermined(given);
+  invocation.globals.argv.resize(std::min(argc, 1));
+  invocation.globals.argv.insert(invocation.globals.argv.end(), words.begin(),
+                                 words.end());
+  Parse(words, invocation);
 }
 
 }  // namespace dtrain

@@ -24,6 +24,7 @@
 #include "cli/command_help.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/determined.h"
 #include "engine/analysis/search_axes.h"
 #include "engine/app/notices.h"
 #include "engine/app/stores.h"
@@ -393,8 +394,18 @@ std::optional<std::int64_t> Completer::Experiment(
 }
 
 Completion CompletionOf(const std::vector<std::string>& words) {
-  Completer completer(words);
-  for (std::size_t i = 0; i + 1 < words.size(); ++i) completer.Pass(words[i]);
+  const DeterminedLine line =
+      CompleteDetermined({words.begin(), words.end() - 1});
+  if (line.names && !words.back().starts_with("-")) {
+    Completion completion;
+    for (const auto& [name, command] : *line.names) {
+      if (!name.starts_with(words.back())) continue;
+      completion.candidates.push_back({.word = name, .text = command});
+    }
+    return completion;
+  }
+  Completer completer(line.words);
+  for (const std::string& word : line.words) completer.Pass(word);
   return completer.Finish(words.back());
 }
 

@@ -61,9 +61,40 @@ def options_of(*command: str) -> set[str]:
 
 
 @cache
+def determined_commands() -> dict[str, str]:
+    """Commands of Determined's CLI, such as "e list", and those of dtrain that they run."""
+    found = {}
+    for group in ("experiment", "trial", "slot"):
+        listed, _, _ = help_of(group).partition("\nNot in dtrain:")
+        for names, command in re.findall(r"^  ([a-z][a-z, -]*?)  +([a-z].*)$", listed, re.MULTILINE):
+            for name in names.split(", "):
+                found[f"{group} {name}"] = found[f"{group[0]} {name}"] = command
+    return found
+
+
+@cache
+def determined_options() -> set[str]:
+    """Options of Determined's CLI that commands of dtrain accept or explain."""
+    text = (REPOSITORY / "cli" / "determined.cc").read_text(encoding="utf-8")
+    named = re.findall(r'^    \{"[a-z ]+", "(--[^"]+)"', text, re.MULTILINE)
+    return {option for names in named for option in names.split()}
+
+
+def in_own_words(words: list[str]) -> list[str]:
+    """Returns the words of a call with names of Determined's CLI replaced; [] if one is unknown."""
+    if words[0] not in ("experiment", "e", "trial", "t", "slot", "s"):
+        return words
+    for count in (3, 2):
+        command = determined_commands().get(" ".join(words[:count]))
+        if command:
+            return [*(it for it in command.split() if not it.startswith("-")), *words[count:]]
+    return words[:1] if words[1:] == ["--help"] else []
+
+
+@cache
 def every_option() -> set[str]:
     """Returns the options of all commands, and those that scripts and test programs read."""
-    named = set()
+    named = set(determined_options())
     for command in commands():
         named |= options_of(command)
         for sub in subcommands(command):
@@ -120,6 +151,11 @@ def wrong_in_call(call: str) -> str:
         words = words[2 if takes_value else 1:]
     if not words or not re.fullmatch(r"[a-z][a-z-]*", words[0]):
         return ""
+    given, words = words, in_own_words(words)
+    if not words:
+        return f"no command '{' '.join(given[:2])}'"
+    if words == given[:1] != given:
+        return ""  # the help of a group
     command = [words[0]]
     if words[0] not in commands():
         return f"no command '{words[0]}'"
@@ -128,7 +164,7 @@ def wrong_in_call(call: str) -> str:
             return f"no command '{words[0]} {words[1]}'"
         command.append(words[1])
     for option in sorted(options_in(" " + call)):
-        if option not in options_of(*command):
+        if option not in options_of(*command) | determined_options():
             return f"'dtrain {' '.join(command)}' has no option '{option}'"
     for key in re.findall(r"--set ['\"]?([\w.]+)=", call):
         if wrong_key(key):
@@ -270,6 +306,7 @@ _WRONG = {
     "in `engine/store/nothing.cc`": "no file 'engine/store/nothing.cc'",
     "in `engine/store/{store,nothing}.h`": "no file 'engine/store/nothing.h'",
     "call `dtrain telescope 1`": "no command 'telescope'",
+    "call `dtrain experiment burn`": "no command 'experiment burn'",
     "call `dtrain checkpoint burn`": "no command 'checkpoint burn'",
     "call `dtrain list --sideways`": "'dtrain list' has no option '--sideways'",
     "with\n`dtrain\nlist --sideways`": "'dtrain list' has no option '--sideways'",
