@@ -1,9 +1,9 @@
 #include "engine/report/event_file.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 
+#include "engine/base/crc32c.h"
 #include "engine/base/text.h"
 
 namespace dtrain {
@@ -65,31 +65,12 @@ class ProtoMessage {
   std::string bytes_;
 };
 
-// Table of the reflected polynomial 0x82F63B78, a byte at a time.
-constexpr std::array<std::uint32_t, 256> kCrcTable = [] {
-  std::array<std::uint32_t, 256> table{};
-  for (std::uint32_t i = 0; i < 256; ++i) {
-    std::uint32_t crc = i;
-    for (int bit = 0; bit < 8; ++bit) {
-      crc = crc >> 1 ^ ((crc & 1) != 0 ? 0x82F63B78U : 0U);
-    }
-    table[i] = crc;
-  }
-  return table;
-}();
-
-// TFRecord masks its checksums, so that a checksum of data that contains
-// checksums is a good one.
-std::uint32_t Masked(std::uint32_t crc) {
-  return std::rotr(crc, 15) + 0xA282EAD8U;
-}
-
 void AppendRecord(std::string& to, const std::string& data) {
   const std::size_t start = to.size();
   AppendLittleEndian(to, data.size(), 8);
-  AppendLittleEndian(to, Masked(Crc32c(std::string_view(to).substr(start))), 4);
+  AppendLittleEndian(to, MaskedCrc32c(std::string_view(to).substr(start)), 4);
   to += data;
-  AppendLittleEndian(to, Masked(Crc32c(data)), 4);
+  AppendLittleEndian(to, MaskedCrc32c(data), 4);
 }
 
 ProtoMessage EventAt(double time, std::int64_t step) {
@@ -159,14 +140,6 @@ ProtoMessage ColumnInfo(const HparamColumn& column) {
 }
 
 }  // namespace
-
-std::uint32_t Crc32c(std::string_view bytes) {
-  std::uint32_t crc = 0xFFFFFFFFU;
-  for (const char byte : bytes) {
-    crc = crc >> 8 ^ kCrcTable[(crc ^ static_cast<unsigned char>(byte)) & 0xFF];
-  }
-  return ~crc;
-}
 
 void AppendFileVersion(std::string& to, double time) {
   AppendRecord(to, EventAt(time, 0).Text(3, "brain.Event:2").bytes());

@@ -47,7 +47,4 @@ enum class SessionStatus { kUnknown = 0, kSuccess = 1, kFailure = 2 };
 
 void AppendTrialEnd(std::string& to, double time, SessionStatus outcome);
 
-/// CRC-32C (Castagnoli) of `bytes`, RFC 3720 appendix B.4.
-std::uint32_t Crc32c(std::string_view bytes);
-
 }  // namespace dtrain

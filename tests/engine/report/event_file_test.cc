@@ -9,14 +9,6 @@
 namespace dtrain {
 namespace {
 
-// RFC 3720, appendix B.4.
-TEST(EventFileTest, ChecksumIsCrc32c) {
-  EXPECT_EQ(Crc32c(std::string(32, '\0')), 0x8A9136AAU);
-  EXPECT_EQ(Crc32c(std::string(32, '\xFF')), 0x62A8AB43U);
-  EXPECT_EQ(Crc32c("123456789"), 0xE3069283U);
-  EXPECT_EQ(Crc32c(""), 0U);
-}
-
 // Recorded from the RecordWriter of tensorboard 2.21.
 TEST(EventFileTest, RecordsEqualThoseOfTensorboard) {
   std::string version;
