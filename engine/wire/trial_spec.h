@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -82,6 +83,35 @@ struct TrainerSettings {
     field("searcher_metric", m.searcher_metric);
     field("smaller_is_better", m.smaller_is_better);
     field("profile", m.profile);
+  }
+};
+
+/// Where dtrain finds the metrics of a program that does not report them
+/// itself (key `metrics` of the YAML).
+struct MetricSource {
+  // A file of rows or a directory of event files, relative to the program's
+  // working directory; at most one. Neither: what the program prints.
+  std::string file;
+  std::string tensorboard;
+  // By the metric: the regular expression (RE2) whose group captures its value,
+  // its column or its tag. Empty: every column of the file.
+  std::map<std::string, std::string> names;
+  // Expression for the lines that begin a step, or for those that end one; or
+  // the step's column.
+  std::string step;
+  std::string step_end;
+  // The first step of training, 0 or 1; empty: steps are lengths as printed.
+  std::optional<std::int64_t> first_step;
+
+  bool is_printed() const { return file.empty() && tensorboard.empty(); }
+
+  static void Fields(auto& field, auto& m) {
+    field("file", m.file);
+    field("tensorboard", m.tensorboard);
+    field("names", m.names);
+    field("step", m.step);
+    field("step_end", m.step_end);
+    field("first_step", m.first_step, 0, 1);
   }
 };
 
@@ -171,6 +201,8 @@ struct TrialSpec {
   std::vector<std::string> command;
   // The command's words have placeholders, see engine/base/placeholders.h.
   bool placeholders = false;
+  // Empty: the program reports them.
+  std::optional<MetricSource> metrics;
   std::string context;
   // The stored context that `context`, the trial's own copy, is made from if it
   // does not exist; empty: `context` is a directory of the user's.
@@ -200,6 +232,10 @@ struct TrialSpec {
   std::vector<Length> completed;
   // The first operation: train to this absolute length.
   std::optional<Length> until;
+  // The longest length that the search can ask a program for.
+  std::optional<Length> max_length;
+  // The search stops trials instead of pausing and promoting them.
+  bool stops_trials = false;
   TrainerSettings settings;
 
   /// The directory of its checkpoint `uuid`.
@@ -219,6 +255,7 @@ struct TrialSpec {
     field("library", m.library);
     field("command", m.command);
     field("placeholders", m.placeholders);
+    field("metrics", m.metrics);
     field("context", m.context);
     field("master", m.master);
     field("hparams", m.hparams);
@@ -237,6 +274,8 @@ struct TrialSpec {
     field("warm_start", m.warm_start);
     field("completed", m.completed);
     field("until", m.until);
+    field("max_length", m.max_length);
+    field("stops_trials", m.stops_trials);
     field("settings", m.settings);
   }
 };

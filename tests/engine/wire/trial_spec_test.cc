@@ -35,6 +35,12 @@ TrialSpec Sample() {
           .library = "/cache/model_def.so",
           .command = {"./train.sh", "--fast"},
           .placeholders = true,
+          .metrics = MetricSource{.file = "a.csv",
+                                  .tensorboard = "runs",
+                                  .names = {{"acc", "acc=(.)"}},
+                                  .step = "epoch (.)",
+                                  .step_end = "end (.)",
+                                  .first_step = 0},
           .context = "/home/me",
           .master = "/store/experiments/3/context",
           .hparams = {{"lr", 0.1}, {"layers", {1, 2}}},
@@ -56,6 +62,8 @@ TrialSpec Sample() {
           .warm_start = "/elsewhere",
           .completed = {{1, Unit::kEpochs}},
           .until = Length{2, Unit::kEpochs},
+          .max_length = Length{9, Unit::kEpochs},
+          .stops_trials = true,
           .settings = {.scheduling_unit = 7}};
 }
 
