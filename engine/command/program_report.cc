@@ -93,7 +93,9 @@ std::string QuoteNonFinite(std::string_view line) {
   return quoted;
 }
 
-json ParseObject(std::string_view line) {
+}  // namespace
+
+json ParseJsonLine(std::string_view line) {
   json object = json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (object.is_discarded()) {
     object = json::parse(QuoteNonFinite(line), nullptr, false);
@@ -102,6 +104,8 @@ json ParseObject(std::string_view line) {
   if (!object.is_object()) Fail("is not a JSON object");
   return object;
 }
+
+namespace {
 
 std::string Text(const json& object, const char* name) {
   const auto found = object.find(name);
@@ -236,7 +240,7 @@ ProgramReport ReportFrom(const json& object, const ProgramUnits& units) {
 ProgramReport ParseProgramReport(std::string_view line,
                                  const ProgramUnits& units) {
   try {
-    return ReportFrom(ParseObject(line), units);
+    return ReportFrom(ParseJsonLine(line), units);
   } catch (const json::exception& error) {
     Fail("cannot be parsed: " + Truncate(EscapeForTerminal(error.what()), 200));
   }

@@ -10,6 +10,8 @@
 #include <variant>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "engine/base/clock.h"
 #include "engine/base/length.h"
 #include "engine/os/line_reader.h"
@@ -93,6 +95,10 @@ struct ProgramUnits {
   bool is_open = false;                // the unit is that of the first report
   std::int64_t records_per_epoch = 0;  // 0: not known
 };
+
+/// Returns the JSON object in a line, in which NaN and infinities may be bare
+/// words as Python writes them; they become strings. Throws Error(kFailed).
+nlohmann::json ParseJsonLine(std::string_view line);
 
 /// Parses one line. Throws Error(kFailed) that says what is wrong with it, and
 /// nothing else, whatever the line holds.

@@ -1,0 +1,371 @@
+// A file of metrics is read as it grows. Some loggers write it again from its
+// beginning, with another header: then the bytes before the position that was
+// reached have changed, and the file is read again, without the rows of steps
+// that were reported.
+
+#include "engine/command/metric_file.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/command/program_report.h"
+#include "engine/train/log_line.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxRow = std::size_t{1} << 20;
+constexpr std::size_t kFileChunk = std::size_t{64} << 10;
+constexpr int kChunksAtOnce = 16;
+constexpr std::size_t kTail = 256;
+constexpr std::size_t kMaxColumns = 1'000;
+// Files that are named if the one of metrics is missing.
+constexpr std::size_t kMaxNamed = 5;
+constexpr int kMaxVisited = 10'000;
+constexpr std::size_t kRowColumns = 80;
+
+[[noreturn]] void FailRow(const std::string& what) {
+  throw Error(ErrorKind::kFailed, what);
+}
+
+std::variant<double, std::string> CellOf(std::string text) {
+  if (const auto number = ParseMetric(text)) return *number;
+  return text;
+}
+
+// Splits a line of CSV. Throws Error(kFailed) for a quote that is not closed.
+std::vector<std::string> CellsOf(std::string_view line) {
+  std::vector<std::string> cells(1);
+  bool quoted = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (quoted && c == '"' && i + 1 < line.size() && line[i + 1] == '"') {
+      cells.back() += line[++i];
+    } else if (c == '"') {
+      quoted = !quoted;
+    } else if (c == ',' && !quoted) {
+      cells.emplace_back();
+    } else {
+      cells.back() += c;
+    }
+  }
+  if (quoted) FailRow("has a quote that is not closed");
+  return cells;
+}
+
+// The columns that hold a step of the unit, most specific first.
+std::vector<std::string_view> StepColumns(Unit unit) {
+  switch (unit) {
+    case Unit::kEpochs:
+      return {"epoch", "epochs", "step"};
+    case Unit::kRecords:
+      return {"records", "samples", "step"};
+    case Unit::kBatches:
+      return {"batches", "batch", "global_step", "step", "iteration", "iter"};
+  }
+  return {};
+}
+
+bool IsStepColumn(std::string_view name) {
+  for (const Unit unit : {Unit::kEpochs, Unit::kRecords, Unit::kBatches}) {
+    const auto columns = StepColumns(unit);
+    if (std::ranges::find(columns, name) != columns.end()) return true;
+  }
+  return false;
+}
+
+// Moves a file that exists already to a name that is free.
+void MoveAside(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return;
+  fs::path old;
+  for (int i = 1; old.empty() || fs::exists(old, error); ++i) {
+    old = path.string() + ".old" + std::to_string(i);
+  }
+  fs::rename(path, old, error);
+  if (error) {
+    throw Error(ErrorKind::kFailed,
+                "cannot rename " + path.string() + ": " + error.message());
+  }
+  LogLine(LogLevel::kInfo, "dtrain: renamed the earlier " +
+                               path.filename().string() + " to " +
+                               old.filename().string());
+}
+
+// Names files of the same kind below the directory.
+std::string FilesLike(const fs::path& path) {
+  std::vector<std::string> found;
+  std::error_code error;
+  const fs::path root = path.parent_path();
+  int visited = 0;
+  for (auto at = fs::recursive_directory_iterator(
+           root, fs::directory_options::skip_permission_denied, error);
+       !error && at != fs::recursive_directory_iterator();
+       at.increment(error)) {
+    if (at.depth() > 4) at.disable_recursion_pending();
+    if (at->path().extension() == path.extension()) {
+      found.push_back(at->path().lexically_relative(root).string());
+    }
+    if (found.size() == kMaxNamed || ++visited > kMaxVisited) break;
+  }
+  std::ranges::sort(found);
+  return Join(found, ", ");
+}
+
+}  // namespace
+
+std::optional<MetricRow> CsvRows::Parse(std::string_view line) {
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  if (columns_.empty() && line.starts_with("\xEF\xBB\xBF")) {
+    line.remove_prefix(3);
+  }
+  std::vector<std::string> cells = CellsOf(line);
+  if (cells.size() > kMaxColumns) FailRow("has more than 1000 cells");
+  for (std::string& cell : cells) cell = std::string(Trim(cell));
+  // A program that opens the file again may write the header again.
+  if (columns_.empty() || cells == columns_) {
+    columns_ = std::move(cells);
+    return std::nullopt;
+  }
+  if (cells.size() != columns_.size()) {
+    FailRow("has " + std::to_string(cells.size()) + " cells, and the header " +
+            std::to_string(columns_.size()));
+  }
+  MetricRow row;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    if (cells[i].empty()) continue;
+    row.emplace_back(columns_[i], CellOf(std::move(cells[i])));
+  }
+  return row;
+}
+
+MetricRow ParseJsonRow(std::string_view line) {
+  MetricRow row;
+  const nlohmann::json object = ParseJsonLine(line);
+  if (object.size() > kMaxColumns) FailRow("has more than 1000 fields");
+  for (const auto& [name, value] : object.items()) {
+    if (value.is_number()) {
+      row.emplace_back(name, value.get<double>());
+    } else if (value.is_string()) {
+      const auto text = value.get<std::string>();
+      // As Python's NaN is read, which is no JSON.
+      if (text == "NaN" || text == "Infinity" || text == "-Infinity") {
+        row.emplace_back(name, *ParseMetric(text));
+      } else {
+        row.emplace_back(name, text);
+      }
+    }
+  }
+  return row;
+}
+
+MetricFile::MetricFile(const MetricSource& source, fs::path path,
+                       std::string searcher_metric, double from, Unit unit,
+                       bool refuses_zero, MetricFindings& findings)
+    : source_(source),
+      path_(std::move(path)),
+      searcher_metric_(std::move(searcher_metric)),
+      unit_(unit),
+      is_csv_(path_.extension() == ".csv"),
+      from_(from),
+      refuses_zero_(refuses_zero),
+      findings_(findings),
+      lines_(kMaxRow, LineSplitter::Overlong::kDiscard),
+      repeated_until_(-1) {
+  MoveAside(path_);
+  StartAgain();
+}
+
+// Opens the file once it exists. A file of the kernel, or a pipe, is not one.
+bool MetricFile::Open() {
+  UniqueFd file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat status {};
+  if (!file || ::fstat(file.get(), &status) != 0) return false;
+  if (!S_ISREG(status.st_mode)) return false;
+  file_ = std::move(file);
+  return true;
+}
+
+// True if the file under the name is another one, or has other bytes before the
+// position that was reached.
+bool MetricFile::IsRewritten() {
+  struct stat named {};
+  struct stat opened {};
+  if (::stat(path_.c_str(), &named) != 0) return false;
+  if (::fstat(file_.get(), &opened) != 0) return true;
+  if (named.st_ino != opened.st_ino || opened.st_size < offset_) return true;
+  std::string now(tail_.size(), '\0');
+  const auto start =
+      static_cast<off_t>(offset_) - static_cast<off_t>(tail_.size());
+  const ssize_t count = ::pread(file_.get(), now.data(), now.size(), start);
+  return count != static_cast<ssize_t>(tail_.size()) || now != tail_;
+}
+
+void MetricFile::StartAgain() {
+  file_.reset();
+  offset_ = line_ = 0;
+  tail_.clear();
+  lines_.Clear();
+  csv_ = {};
+  steps_.emplace(source_, from_, refuses_zero_, findings_);
+  results_ = from_;
+  repeated_until_ = reported_;
+}
+
+bool MetricFile::Poll() {
+  if (file_ && IsRewritten()) StartAgain();
+  if (!file_ && !Open()) return false;
+  bool any = false;
+  for (int i = 0; i < kChunksAtOnce && ReadChunk(); ++i) any = true;
+  return any;
+}
+
+bool MetricFile::ReadChunk() {
+  std::array<char, kFileChunk> chunk;
+  const ssize_t count = ::pread(file_.get(), chunk.data(), chunk.size(),
+                                static_cast<off_t>(offset_));
+  if (count <= 0) return false;
+  const std::string_view bytes(chunk.data(), static_cast<std::size_t>(count));
+  offset_ += count;
+  tail_ += bytes;
+  if (tail_.size() > kTail) tail_.erase(0, tail_.size() - kTail);
+  lines_.Append(bytes);
+  while (const auto line = lines_.Next()) ReadLine(line->text, line->overlong);
+  return true;
+}
+
+void MetricFile::End(bool whole) {
+  while (Poll()) {
+  }
+  if (!whole) return;
+  if (const auto line = lines_.Rest()) ReadLine(line->text, line->overlong);
+}
+
+void MetricFile::ReadLine(std::string_view line, bool too_long) {
+  ++line_;
+  if (too_long) {
+    return Ignore("is longer than " + FormatBytes(std::int64_t{kMaxRow}), line);
+  }
+  if (line.find_first_not_of(" \t\r") == line.npos) return;
+  try {
+    const auto row = is_csv_ ? csv_.Parse(line)
+                             : std::optional<MetricRow>(ParseJsonRow(line));
+    if (row) ReadRow(*row);
+  } catch (const Error& error) {
+    Ignore(error.what(), line);
+  }
+}
+
+void MetricFile::ReadRow(const MetricRow& row) {
+  ++rows_;
+  for (const auto& [name, cell] : row) {
+    if (std::ranges::find(columns_, name) != columns_.end()) continue;
+    if (columns_.size() < kMaxColumns) columns_.push_back(name);
+  }
+  FoundReport report{.metrics = ValuesOf(row)};
+  const bool is_result = std::ranges::any_of(
+      report.metrics,
+      [&](const auto& metric) { return metric.first == searcher_metric_; });
+  const auto step = StepOf(row);
+  if (!findings_.refusal.empty()) return;
+  if (step) {
+    const auto count = steps_->MoveTo(*step);
+    if (!count) return;
+    report.count = *count;
+  } else {
+    report.count = is_result ? ++results_ : results_ + 1;
+  }
+  if (report.metrics.empty() || report.count <= repeated_until_) return;
+  has_result_ = has_result_ || is_result;
+  reported_ = std::max(reported_, report.count);
+  findings_.reports.push_back(std::move(report));
+}
+
+// Returns the step of the row. Throws Error(kFailed) if it must have one.
+std::optional<double> MetricFile::StepOf(const MetricRow& row) {
+  std::vector<std::string_view> names = StepColumns(unit_);
+  if (!source_.step.empty()) names = {source_.step};
+  for (const std::string_view name : names) {
+    for (const auto& [column, cell] : row) {
+      if (column != name) continue;
+      if (const auto* number = std::get_if<double>(&cell)) return *number;
+      FailRow("has a text in the column of the step, '" + column + "'");
+    }
+  }
+  if (source_.step.empty() && !steps_->begun()) return std::nullopt;
+  FailRow("has no column '" +
+          (source_.step.empty() ? std::string(names.front()) : source_.step) +
+          "' with the step");
+}
+
+// Returns the metrics of the row: those of `source_`, or all of its numbers.
+MetricValues MetricFile::ValuesOf(const MetricRow& row) {
+  MetricValues values;
+  for (const auto& [column, cell] : row) {
+    const auto* number = std::get_if<double>(&cell);
+    if (source_.names.empty()) {
+      const bool is_step = column == source_.step || IsStepColumn(column);
+      if (number != nullptr && (!is_step || column == searcher_metric_)) {
+        values.emplace_back(column, *number);
+      } else if (number == nullptr && column == searcher_metric_) {
+        FailRow("has a text for '" + column + "'");
+      }
+      continue;
+    }
+    for (const auto& [name, wanted] : source_.names) {
+      if (wanted != column) continue;
+      if (number == nullptr) FailRow("has a text for '" + column + "'");
+      values.emplace_back(name, *number);
+    }
+  }
+  return values;
+}
+
+void MetricFile::Ignore(const std::string& why, std::string_view line) {
+  findings_.remarks.push_back(
+      {.text = "line " + std::to_string(line_) + " of " +
+               path_.filename().string() + " " + why + ": '" +
+               Truncate(EscapeForTerminal(line.substr(0, 400)), kRowColumns) +
+               "'",
+       .ignored = true});
+}
+
+std::string MetricFile::Hint() const {
+  if (has_result_) {
+    return steps_->began_with_zero()
+               ? "; its first step was 0: if that is the first step of "
+                 "training, set metrics.first_step: 0"
+               : "";
+  }
+  if (!file_) {
+    const std::string others = FilesLike(path_);
+    return "; it did not write " + path_.string() +
+           (others.empty() ? "" : ", but there: " + others);
+  }
+  const auto column = source_.names.find(searcher_metric_);
+  const std::string wanted =
+      column == source_.names.end() ? searcher_metric_ : column->second;
+  const bool is_there = std::ranges::find(columns_, wanted) != columns_.end();
+  return "; " + path_.filename().string() + " has " + std::to_string(rows_) +
+         (rows_ == 1 ? " row" : " rows") +
+         (is_there || rows_ == 0
+              ? ""
+              : ", and no column '" + wanted + "'" +
+                    (DidYouMean(wanted, columns_).empty()
+                         ? "; its columns are " + Join(columns_, ", ")
+                         : DidYouMean(wanted, columns_)));
+}
+
+}  // namespace dtrain
