@@ -1,0 +1,101 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/base/clock.h"
+#include "engine/command/metric_steps.h"
+#include "engine/os/unique_fd.h"
+#include "engine/wire/trial_spec.h"
+
+namespace dtrain {
+
+/// Scalars in a record of TensorBoard's event files.
+struct EventScalars {
+  std::int64_t step = 0;
+  std::vector<std::pair<std::string, double>> values;  // by their tags
+};
+
+/// Splits the bytes of an event file into records (TensorFlow's TFRecord
+/// format, see engine/report/event_file.h). One thread.
+class EventRecords {
+ public:
+  static constexpr std::size_t kMaxRecord = std::size_t{64} << 20;
+
+  void Append(std::string_view bytes);
+  /// Returns the next complete record, valid until the next Append; nothing if
+  /// it is not complete. Throws Error(kFailed) if a checksum is wrong or the
+  /// record is too long; the rest of the file cannot be read then.
+  std::optional<std::string_view> Next();
+
+ private:
+  std::string buffer_;
+  std::size_t start_ = 0;
+};
+
+/// Returns the scalars of an Event, a protocol buffer: simple values, and
+/// tensors of one number. Other summaries are left out. Throws Error(kFailed)
+/// if it is invalid.
+EventScalars ParseEvent(std::string_view record);
+
+/// Follows the event files that a program writes in a directory, and below it.
+/// Files that exist already are those of an earlier run. Values of a step may
+/// come in any order and from several files, so a step is reported when all of
+/// its metrics are known, or those of a later step, or at the end. One thread.
+class EventMetrics {
+ public:
+  EventMetrics(const MetricSource& source, std::filesystem::path directory,
+               std::string searcher_metric, double from, bool refuses_zero,
+               MetricFindings& findings);
+
+  /// Reads what was added, at most 1 MiB of each file. True if there was
+  /// something. Looks for new files once a second.
+  bool Poll(Duration now);
+  /// Reports all values: the program has ended.
+  void End();
+
+  /// See PrintedMetrics.
+  std::string Hint() const;
+
+ private:
+  struct File {
+    std::filesystem::path path;
+    UniqueFd fd;
+    std::int64_t offset = 0;
+    EventRecords records;
+    bool damaged = false;
+  };
+
+  void FindFiles();
+  bool Read(File& file);
+  void Add(const File& file, const EventScalars& event);
+  std::optional<std::string> MetricOf(const std::string& tag,
+                                      const std::string& whole);
+  void ReportUntil(double step);
+  void ReportComplete();
+  void Report(double step, MetricValues values);
+
+  const MetricSource source_;
+  const std::filesystem::path directory_;
+  const std::string searcher_metric_;
+  MetricFindings& findings_;
+  StepCounter steps_;
+  std::set<std::filesystem::path> known_;
+  std::vector<File> files_;
+  std::optional<Duration> looked_at_;
+  std::map<std::string, std::string> chosen_;  // whole tag of each metric
+  std::map<double, MetricValues> waiting_;     // values by step
+  double reported_ = -1;                       // the last step
+  std::set<std::string> tags_;                 // that were seen
+  bool has_result_ = false;
+};
+
+}  // namespace dtrain

@@ -1,0 +1,219 @@
+#include "engine/command/event_reader.h"
+
+#include <fstream>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/base/error.h"
+#include "engine/report/event_file.h"
+#include "tests/support/temporary_directory.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Pair;
+
+std::string Scalar(const std::string& tag, std::int64_t step, double value) {
+  std::string bytes;
+  AppendScalar(bytes, tag, step, 1, value);
+  return bytes;
+}
+
+std::string Bytes(std::initializer_list<int> bytes) {
+  std::string text;
+  for (const int byte : bytes) text += static_cast<char>(byte);
+  return text;
+}
+
+// A field with bytes in a protocol buffer.
+std::string Field(int field, const std::string& bytes) {
+  return Bytes({field << 3 | 2, static_cast<int>(bytes.size())}) + bytes;
+}
+
+// An Event of step 3 whose summary has the tag "t" and this tensor.
+std::string TensorEvent(const std::string& tensor) {
+  return Bytes({0x10, 3}) +
+         Field(5, Field(1, Field(1, "t") + Field(8, tensor)));
+}
+
+TEST(EventRecordsTest, SplitsAFileThatGrows) {
+  const std::string file = Scalar("a", 1, 0.5) + Scalar("b", 2, 1.5);
+  EventRecords records;
+  std::vector<std::string> tags;
+  for (const char byte : file) {
+    records.Append({&byte, 1});
+    while (const auto record = records.Next()) {
+      const EventScalars event = ParseEvent(*record);
+      tags.push_back(event.values.at(0).first + std::to_string(event.step));
+    }
+  }
+  EXPECT_THAT(tags, ElementsAre("a1", "b2"));
+}
+
+TEST(EventRecordsTest, RefusesWrongChecksums) {
+  for (const std::size_t at : {std::size_t{0}, std::size_t{15}}) {
+    std::string file = Scalar("a", 1, 0.5);
+    file[at] ^= 1;
+    EventRecords records;
+    records.Append(file);
+    EXPECT_THROW((void)records.Next(), Error);
+  }
+}
+
+TEST(ParseEventTest, ReadsSimpleValues) {
+  std::string file = Scalar("val/acc", 7, 0.25);
+  EventRecords records;
+  records.Append(file);
+  const EventScalars event = ParseEvent(*records.Next());
+  EXPECT_EQ(event.step, 7);
+  EXPECT_THAT(event.values, ElementsAre(Pair("val/acc", 0.25)));
+}
+
+// As torch.utils.tensorboard writes them with new_style=True, and TensorFlow.
+TEST(ParseEventTest, ReadsTensorsOfOneNumber) {
+  const auto value = [](const std::string& tensor) {
+    const EventScalars event = ParseEvent(TensorEvent(tensor));
+    return event.values.empty() ? -1 : event.values[0].second;
+  };
+  EXPECT_EQ(value(Bytes({8, 1, 0x2D, 0, 0, 0x40, 0x3F})), 0.75)
+      << "float_val, not packed";
+  EXPECT_EQ(value(Bytes({8, 1, 0x2A, 4, 0, 0, 0x40, 0x3F})), 0.75)
+      << "float_val, packed";
+  EXPECT_EQ(value(Bytes({8, 1, 0x22, 4, 0, 0, 0x40, 0x3F})), 0.75)
+      << "tensor_content";
+  EXPECT_EQ(value(Bytes({8, 2, 0x22, 8, 0, 0, 0, 0, 0, 0, 0xF8, 0x3F})), 1.5);
+  EXPECT_EQ(value(Bytes({8, 9, 0x52, 2, 0xAC, 0x02})), 300) << "int64_val";
+  EXPECT_EQ(value(Bytes({8, 3, 0x38, 5})), 5) << "int_val, not packed";
+  EXPECT_EQ(value(Bytes({8, 19, 0x6A, 2, 0x80, 0x78})), 1) << "half_val";
+  EXPECT_EQ(value(Bytes({8, 1, 0x22, 8, 0, 0, 0, 0, 0, 0, 0, 0})), -1)
+      << "two numbers";
+}
+
+TEST(ParseEventTest, RefusesWhatIsNoEvent) {
+  for (const std::string& bytes :
+       {Bytes({0x10}), Bytes({0x2A, 5, 1}), Bytes({0x13}),
+        Bytes({0x10, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF,
+               0xFF})}) {
+    EXPECT_THROW(ParseEvent(bytes), Error);
+  }
+}
+
+class EventMetricsTest : public testing::Test {
+ protected:
+  void Write(const std::string& file, const std::string& bytes) const {
+    const fs::path path = directory_.path() / file;
+    fs::create_directories(path.parent_path());
+    std::ofstream(path, std::ios::app | std::ios::binary) << bytes;
+  }
+  std::vector<std::string> Found() {
+    metrics().Poll(now_ += std::chrono::seconds(2));
+    return Taken();
+  }
+  std::vector<std::string> End() {
+    metrics().End();
+    return Taken();
+  }
+  EventMetrics& metrics() {
+    if (!metrics_) {
+      metrics_.emplace(source_, directory_.path(), "acc", 0,
+                       /*refuses_zero=*/true, findings_);
+    }
+    return *metrics_;
+  }
+
+  TemporaryDirectory directory_;
+  MetricSource source_{.names = {{"acc", "val/acc"}, {"loss", "loss"}}};
+  MetricFindings findings_;
+
+ private:
+  std::vector<std::string> Taken() {
+    std::vector<std::string> found;
+    for (const FoundReport& report : findings_.reports) {
+      std::string text = std::to_string(static_cast<int>(report.count));
+      for (const auto& [name, value] : report.metrics) {
+        text += " " + name + "=" + std::to_string(value).substr(0, 4);
+      }
+      found.push_back(text);
+    }
+    findings_.reports.clear();
+    return found;
+  }
+
+  std::optional<EventMetrics> metrics_;
+  Duration now_{0};
+};
+
+constexpr char kFile[] = "run/events.out.tfevents.1.host";
+
+TEST_F(EventMetricsTest, ReportsAStepWhenItIsComplete) {
+  EXPECT_THAT(Found(), IsEmpty());
+  Write(kFile, Scalar("loss", 1, 0.5) + Scalar("other", 1, 3));
+  EXPECT_THAT(Found(), IsEmpty());
+  Write(kFile, Scalar("val/acc", 1, 0.7) + Scalar("loss", 2, 0.4));
+  EXPECT_THAT(Found(), ElementsAre("1 loss=0.50 acc=0.70"));
+  EXPECT_THAT(End(), ElementsAre("2 loss=0.40"));
+}
+
+TEST_F(EventMetricsTest, MergesSeveralFiles) {
+  metrics();
+  Write("train/events.out.tfevents.1",
+        Scalar("loss", 1, 0.5) + Scalar("loss", 2, 0.4));
+  EXPECT_THAT(Found(), IsEmpty());
+  Write("val/events.out.tfevents.1",
+        Scalar("acc", 1, 0.7) + Scalar("acc", 2, 0.8));
+  EXPECT_THAT(Found(),
+              ElementsAre("1 loss=0.50 acc=0.70", "2 loss=0.40 acc=0.80"));
+}
+
+TEST_F(EventMetricsTest, LeavesOutTheFilesOfEarlierRuns) {
+  Write(kFile, Scalar("val/acc", 1, 0.1));
+  EXPECT_THAT(Found(), IsEmpty());
+  EXPECT_THAT(End(), IsEmpty());
+}
+
+TEST_F(EventMetricsTest, WarnsIfATagIsInSeveralDirectories) {
+  metrics();
+  Write("a/events.out.tfevents.1", Scalar("loss", 1, 1));
+  Found();
+  Write("b/events.out.tfevents.1", Scalar("loss", 1, 2));
+  Found();
+  ASSERT_EQ(findings_.remarks.size(), 1u);
+  EXPECT_THAT(findings_.remarks[0].text,
+              HasSubstr("'loss' is in several event files, as a/loss and "
+                        "b/loss; the first one counts"));
+  EXPECT_THAT(End(), ElementsAre("1 loss=1.00"));
+}
+
+TEST_F(EventMetricsTest, StopsAtADamagedRecord) {
+  metrics();
+  std::string bytes = Scalar("val/acc", 1, 1) + Scalar("val/acc", 2, 2);
+  bytes.back() ^= 1;
+  Write(kFile, bytes);
+  EXPECT_THAT(End(), ElementsAre("1 acc=1.00"));
+  EXPECT_THAT(findings_.remarks[0].text,
+              HasSubstr("wrong checksum; the rest of the file is not read"));
+}
+
+TEST_F(EventMetricsTest, AsksWhatAnEpochZeroMeans) {
+  metrics();
+  Write(kFile, Scalar("val/acc", 0, 1));
+  EXPECT_THAT(End(), IsEmpty());
+  EXPECT_THAT(findings_.refusal, HasSubstr("metrics.first_step"));
+}
+
+TEST_F(EventMetricsTest, SaysWhatIsThere) {
+  EXPECT_THAT(metrics().Hint(), HasSubstr("it wrote no event file in "));
+  Write(kFile, Scalar("val_acc", 1, 1));
+  Found();
+  EXPECT_THAT(metrics().Hint(),
+              HasSubstr("have no tag 'val/acc'; did you mean 'val_acc'?"));
+}
+
+}  // namespace
+}  // namespace dtrain
