@@ -21,6 +21,8 @@ namespace fs = std::filesystem;
 // Most ignored lines that are shown.
 constexpr std::int64_t kMaxShown = 10;
 constexpr std::size_t kShownLine = 100;
+// Time between reports that a program still prints.
+constexpr Duration kSignOfLife = std::chrono::seconds(2);
 
 void Warn(const std::string& text) {
   LogLine(LogLevel::kWarning, "dtrain: " + text);
@@ -51,6 +53,8 @@ void CommandTrial::OnLine(const ReportLine& line, Connection* connection) {
     const auto rank = connection ? ParseHello(line.text) : std::nullopt;
     if (rank) return Welcome(*connection, *rank);
     const ProgramReport report = ParseProgramReport(line.text, units_);
+    RefuseBothSources(report);
+    if (!refusal_.empty()) return;
     std::visit([this](const auto& kind) { On(kind); }, report);
   } catch (const Error& error) {
     Ignore(line.text, error.what());
@@ -58,11 +62,13 @@ void CommandTrial::OnLine(const ReportLine& line, Connection* connection) {
 }
 
 void CommandTrial::Ignore(const std::string& line, const std::string& why) {
-  const std::string text =
-      "line " + std::to_string(lines_) + " " + why + ": '" +
-      Truncate(EscapeForTerminal(ToValidUtf8(line.substr(0, 400))),
-               kShownLine) +
-      "'";
+  CountIgnored("line " + std::to_string(lines_) + " " + why + ": '" +
+               Truncate(EscapeForTerminal(ToValidUtf8(line.substr(0, 400))),
+                        kShownLine) +
+               "'");
+}
+
+void CommandTrial::CountIgnored(const std::string& text) {
   if (++ignored_ == 1) first_ignored_ = text;
   if (ignored_ <= kMaxShown) {
     Warn("ignored, see docs/protocol.md: " + text);
@@ -162,7 +168,9 @@ void CommandTrial::CompleteIfDone() {
   Complete(early);
   if (units_.planned && !early) return;
   SendOperation({{"type", "close"}});
-  BeginEnding(early ? ended_early_ : "the test has its validation");
+  const std::string why = early ? ended_early_ : "the test has its validation";
+  if (!EndsByItself()) return EndNow(why);
+  BeginEnding(why);
 }
 
 // The program exited with 0, so it has trained as long as it wanted.
@@ -180,6 +188,7 @@ void CommandTrial::Complete(bool early) {
   // The result is its report, which precedes this message.
   if (validation_) completed.batches = validation_->point.batches;
   channel_.Send(std::move(completed));
+  if (units_.planned && !EndsByItself()) Suspend();
 }
 
 void CommandTrial::WarnOfOvershoot() {
@@ -281,7 +290,9 @@ void CommandTrial::On(const ProgramEnd& report) {
 
 void CommandTrial::SendProgress() {
   progress_at_ = clock_.monotonic();
-  if (std::exchange(progress_, at_.batches) == at_.batches) return;
+  const bool alive = activity_ && progress_at_ - activity_at_ >= kSignOfLife;
+  if (std::exchange(progress_, at_.batches) == at_.batches && !alive) return;
+  activity_at_ = progress_at_;
   const auto batches = static_cast<double>(at_.batches);
   const auto until = static_cast<double>(until_.count);
   // Estimated total number of batches.
@@ -291,7 +302,8 @@ void CommandTrial::SendProgress() {
   const double per_epoch = at_.epoch > 0 ? batches / at_.epoch : 0;
   channel_.Send(Progress{.batches = at_.batches,
                          .total = std::llround(total),
-                         .batches_per_epoch = std::llround(per_epoch)});
+                         .batches_per_epoch = std::llround(per_epoch),
+                         .activity = activity_});
 }
 
 }  // namespace dtrain

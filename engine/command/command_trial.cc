@@ -129,16 +129,23 @@ CommandEnd CommandTrial::Run() {
     EnforceEnd();
   }
   Drain();
+  if (spec_.metrics) EndMetrics();
   SendMeans();
   return DecideEnd();
 }
 
 void CommandTrial::Restore() {
   if (spec_.restore.empty()) {
-    if (spec_.run > 0) {
-      Log(LogLevel::kInfo, "no checkpoint; starting from scratch");
+    if (spec_.run == 0) return;
+    std::string text = "no checkpoint; starting from scratch";
+    if (spec_.metrics) {
+      text = "the program is run again from its beginning" +
+             (units_.planned ? " to " + std::to_string(until_.count) + " " +
+                                   std::string(UnitName(until_.unit))
+                             : "") +
+             ": it has saved no checkpoint with dtrain";
     }
-    return;
+    return Log(LogLevel::kInfo, text);
   }
   const fs::path path = spec_.CheckpointPath(spec_.restore);
   ProgramState state = LoadProgramCheckpoint(path);
@@ -179,23 +186,33 @@ void CommandTrial::Start() {
           "\n");
   const char* path = std::getenv("PATH");
   const std::vector<std::string> words = ProgramWords(spec_, until_, paths);
-  ProgramStart start{.words = words,
-                     .file = FindProgram(words.front(), spec_.context,
-                                         path == nullptr ? "" : path),
-                     .directory = spec_.context,
-                     .environment = ProgramVariables(spec_, until_, paths)};
+  ProgramStart start{
+      .words = words,
+      .file = FindProgram(words.front(), spec_.context,
+                          path == nullptr ? "" : path),
+      .directory = spec_.context,
+      .environment = ProgramVariables(spec_, until_, paths),
+      .captures_output = spec_.metrics && spec_.metrics->is_printed()};
+  if (spec_.metrics) ObserveMetrics();
   program_.emplace(start);
   reports_.emplace(program_->TakeReports());
+  if (printed_) {
+    output_.emplace(program_->TakeOutput(), STDOUT_FILENO);
+    errors_.emplace(program_->TakeErrors(), STDERR_FILENO);
+  }
 }
 
 // Returns true if something was read.
 bool CommandTrial::PollOnce(Duration longest) {
-  const std::int64_t lines = lines_;
+  const std::int64_t lines = lines_ + activity_.value_or(0);
   std::vector<pollfd> entries = {
       {.fd = program_->Reap() ? -1 : program_->pidfd(), .events = POLLIN},
       {.fd = channel_.news(), .events = POLLIN},
       {.fd = socket_->fd(), .events = POLLIN},
-      {.fd = reports_ ? reports_->fd() : -1, .events = POLLIN}};
+      {.fd = reports_ ? reports_->fd() : -1, .events = POLLIN},
+      {.fd = output_ ? output_->fd() : -1, .events = POLLIN},
+      {.fd = errors_ ? errors_->fd() : -1, .events = POLLIN}};
+  const std::size_t fixed = entries.size();
   for (const Connection& connection : connections_) {
     entries.push_back({.fd = connection.lines.fd(), .events = POLLIN});
   }
@@ -205,15 +222,18 @@ bool CommandTrial::PollOnce(Duration longest) {
   if (entries[3].revents != 0 && !ReadFrom(*reports_)) CloseReports();
   for (std::size_t i = connections_.size(); i > 0; --i) {
     Connection& connection = connections_[i - 1];
-    if (entries[3 + i].revents == 0) continue;
+    if (entries[fixed + i - 1].revents == 0) continue;
     if (ReadFrom(connection.lines, &connection)) continue;
     connections_.erase(connections_.begin() + static_cast<int>(i - 1));
   }
   if (entries[2].revents != 0) Accept();
+  if (entries[4].revents != 0) ReadFrom(*output_);
+  if (entries[5].revents != 0) ReadFrom(*errors_);
+  if (spec_.metrics) PollMetrics();
   const Duration now = clock_.monotonic();
   if (!means_.empty() && rate_.Take(now)) SendMeans();
   if (now - progress_at_ >= kTick) SendProgress();
-  return lines_ != lines;
+  return lines_ + activity_.value_or(0) != lines;
 }
 
 void CommandTrial::CloseReports() {
@@ -221,7 +241,7 @@ void CommandTrial::CloseReports() {
   // A program that is exiting closes it a moment before.
   pollfd end{.fd = program_->pidfd(), .events = POLLIN, .revents = 0};
   if (::poll(&end, 1, /*milliseconds=*/100) > 0) return;
-  if (!connections_.empty()) return;
+  if (!connections_.empty() || spec_.metrics) return;
   Log(LogLevel::kWarning,
       "the program has closed descriptor " + std::to_string(kReportFd) +
           " and continues to run; its reports there are not received");
@@ -279,12 +299,18 @@ void CommandTrial::OnOperation(const RunnerMessage& message) {
     progress_ = -1;
     SendOperation({{"type", "train"}, {"until", LengthToJson(until_)}});
     CompleteIfDone();
+    TakeFindings();
+    if (!done_ && std::exchange(suspended_, false)) {
+      program_->SignalAll(SIGCONT);
+    }
   } else if (std::holds_alternative<CloseTrial>(message)) {
     closed_ = true;
     SendOperation({{"type", "close"}});
+    if (!EndsByItself()) return EndNow("the search has stopped the trial");
     BeginEnding("all operations are complete");
   } else if (!std::exchange(stop_sent_, true)) {
     SendOperation({{"type", "stop"}});
+    if (!EndsByItself()) EndNow("the trial is to stop");
   }
 }
 
@@ -326,7 +352,10 @@ void CommandTrial::EnforceEnd() {
 void CommandTrial::Drain() {
   const Duration deadline = clock_.monotonic() + limits_.drain;
   bool more = PollOnce(Duration(0));
-  while (reports_ || !connections_.empty()) {
+  const auto open = [](const std::optional<ProgramOutput>& output) {
+    return output && output->fd() >= 0;
+  };
+  while (reports_ || !connections_.empty() || open(output_) || open(errors_)) {
     const Duration limit = more ? deadline + 9 * limits_.drain : deadline;
     if (clock_.monotonic() >= limit) break;
     more = PollOnce(milliseconds(20));
@@ -339,6 +368,7 @@ CommandEnd CommandTrial::DecideEnd() {
   const auto finish = [&](EndReason reason, const std::string& message = "") {
     return CommandEnd{.finished = Finished{reason, message}, .exit = exit};
   };
+  if (!refusal_.empty()) return finish(EndReason::kRefused, refusal_);
   if (end_report_) {
     if (end_report_->reason == EndReason::kUserStop && validation_) {
       CompleteOpenEnded();
@@ -361,10 +391,10 @@ CommandEnd CommandTrial::DecideEnd() {
   CompleteOpenEnded();
   // The runner starts the program again for later operations.
   if (done_ || awaits_first_report_) return finish(EndReason::kStopped);
-  const std::string why = "the program ended at " + PositionText() +
-                          " without a validation of '" +
-                          spec_.settings.searcher_metric + "'" +
-                          (units_.planned ? " there" : "") + IgnoredText();
+  const std::string why =
+      "the program ended at " + PositionText() + " without a validation of '" +
+      spec_.settings.searcher_metric + "'" + (units_.planned ? " there" : "") +
+      FoundText() + IgnoredText();
   Log(LogLevel::kError, why);
   return finish(EndReason::kError, why);
 }

@@ -11,6 +11,10 @@
 #include "engine/base/clock.h"
 #include "engine/base/error.h"
 #include "engine/checkpoint/disk_wait.h"
+#include "engine/command/event_reader.h"
+#include "engine/command/metric_file.h"
+#include "engine/command/metric_steps.h"
+#include "engine/command/printed_metrics.h"
 #include "engine/command/program.h"
 #include "engine/command/program_report.h"
 #include "engine/process/trial_host.h"
@@ -70,6 +74,21 @@ class CommandTrial {
   void OnOperation(const RunnerMessage& message);
   void SendOperation(const nlohmann::json& operation);
 
+  // Metrics that the program does not report, in command_metrics.cc.
+  void ObserveMetrics();
+  void ReadFrom(ProgramOutput& output);
+  void PollMetrics();
+  void EndMetrics();
+  void TakeFindings();
+  void Record(const FoundReport& found);
+  void RefuseBothSources(const ProgramReport& report);
+  void Refuse(const std::string& why);
+  bool EndsByItself() const;
+  void Suspend();
+  void EndNow(const std::string& why);
+  void AwaitDecision();
+  std::string FoundText() const;
+
   // The program's end.
   void BeginEnding(const std::string& why);
   void EnforceEnd();
@@ -83,6 +102,7 @@ class CommandTrial {
   // The program's reports, in command_reports.cc.
   void OnLine(const ReportLine& line, Connection* connection);
   void Ignore(const std::string& line, const std::string& why);
+  void CountIgnored(const std::string& text);
   static void RequireMonotonic(const ProgramPoint& point, double& last,
                                const char* what);
   void On(const ProgramTraining& report);
@@ -121,6 +141,20 @@ class CommandTrial {
   // Connections to the socket, for reports and operations.
   std::vector<Connection> connections_;
   std::string last_operation_;  // line for later connections
+
+  // With TrialSpec::metrics.
+  MetricFindings findings_;                // not yet recorded
+  std::optional<PrintedMetrics> printed_;  // or:
+  std::optional<MetricFile> file_;         // or:
+  std::optional<EventMetrics> events_;
+  std::optional<ProgramOutput> output_;
+  std::optional<ProgramOutput> errors_;
+  std::optional<std::int64_t> activity_;
+  Duration activity_at_{0};        // when it was sent
+  std::optional<double> ends_at_;  // the count where the program ends
+  bool suspended_ = false;         // until the runner answers
+  bool warned_of_far_ = false;
+  std::string refusal_;  // why the trial ends, or empty
 
   Length until_;                      // 0: the program decides
   bool done_ = false;                 // `until_` is reached and reported

@@ -80,8 +80,13 @@ Program::~Program() {
 }
 
 void Program::Execute(const ProgramStart& start, int reports, int operations) {
-  const pid_t pid = Spawn()
-                        .ChangeDirectory(start.directory)
+  Spawn spawn;
+  UniqueFd output, errors;
+  if (start.captures_output) {
+    output = Capture(STDOUT_FILENO, output_, spawn);
+    errors = Capture(STDERR_FILENO, errors_, spawn);
+  }
+  const pid_t pid = spawn.ChangeDirectory(start.directory)
                         .Duplicate(reports, kReportFd)
                         .Duplicate(operations, kOperationsFd)
                         .ResetSignals()
@@ -101,6 +106,15 @@ void Program::Execute(const ProgramStart& start, int reports, int operations) {
   ::kill(pid, SIGKILL);
   ::waitpid(pid, nullptr, 0);
   ThrowSystemError("watch the program", cause);
+}
+
+// Makes the child's descriptor `fd` the writing end of a pipe, and returns that
+// end.
+UniqueFd Program::Capture(int fd, UniqueFd& reading, Spawn& spawn) {
+  Pipe pipe = MakeHighPipe();
+  spawn.Duplicate(pipe.writing.get(), fd);
+  reading = std::move(pipe.reading);
+  return std::move(pipe.writing);
 }
 
 bool Program::Tell(std::string_view line) {
@@ -258,10 +272,18 @@ const json* FindHparam(const json& hparams, const std::string& path) {
   return nullptr;
 }
 
+// Returns the value of {length}.
+Length LengthOfProgram(const TrialSpec& spec, Length until) {
+  return spec.metrics && spec.stops_trials ? spec.max_length.value_or(until)
+                                           : until;
+}
+
 std::string PlaceholderValue(const std::string& name, const TrialSpec& spec,
                              Length until, const ProgramPaths& paths) {
   if (const json* value = FindHparam(spec.hparams, name)) return TextOf(*value);
-  if (name == "length") return std::to_string(until.count);
+  if (name == "length") {
+    return std::to_string(LengthOfProgram(spec, until).count);
+  }
   if (name == "checkpoint") return paths.checkpoint.string();
   if (name == "directory") return spec.context;
   if (name == "seed") return std::to_string(spec.seed);
@@ -286,6 +308,21 @@ std::vector<std::string> ProgramWords(const TrialSpec& spec, Length until,
                     "' has a zero byte, which no argument can have");
   }
   return words;
+}
+
+std::optional<Length> LengthInWords(const TrialSpec& spec, Length until) {
+  if (!spec.placeholders || FindHparam(spec.hparams, "length") != nullptr) {
+    return std::nullopt;
+  }
+  bool found = false;
+  for (const std::string& word : spec.command) {
+    FillTemplate(word, [&](const std::string& name) {
+      found = found || name == "length";
+      return std::string();
+    });
+  }
+  if (!found) return std::nullopt;
+  return LengthOfProgram(spec, until);
 }
 
 nlohmann::json LengthToJson(Length length) {
@@ -342,6 +379,11 @@ Variables ProgramVariables(const TrialSpec& spec, Length until,
   }
   if (std::string path = PythonPath(); !path.empty()) {
     variables.emplace_back("PYTHONPATH", std::move(path));
+  }
+  // Python would keep its output until it ends.
+  if (spec.metrics && spec.metrics->is_printed() &&
+      std::getenv("PYTHONUNBUFFERED") == nullptr) {
+    variables.emplace_back("PYTHONUNBUFFERED", "1");
   }
   AddHparams("DTRAIN_HPARAM", spec.hparams, variables);
   return variables;

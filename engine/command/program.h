@@ -12,6 +12,7 @@
 
 #include "engine/checkpoint/checkpoint_files.h"
 #include "engine/os/files.h"
+#include "engine/os/spawn.h"
 #include "engine/os/unique_fd.h"
 #include "engine/train/training_state.h"
 #include "engine/wire/trial_spec.h"
@@ -48,6 +49,7 @@ struct ProgramStart {
   std::filesystem::path file;       // what the first of them means
   std::filesystem::path directory;  // it works in
   std::vector<std::pair<std::string, std::string>> environment;  // added
+  bool captures_output = false;
 };
 
 /// End of a program's process.
@@ -57,7 +59,7 @@ struct ProgramExit {
 };
 
 /// A user's program as a child of this process, in the same process group; its
-/// output goes to that of this process. One thread.
+/// output goes to that of this process unless it is captured. One thread.
 class Program {
  public:
   /// Throws Error(kFailed) if it cannot be executed.
@@ -71,6 +73,10 @@ class Program {
   int pidfd() const { return pidfd_.get(); }
   /// The reading end of its reports; given away once.
   UniqueFd TakeReports() { return std::move(reports_); }
+  /// The reading ends of its captured standard output and standard error; given
+  /// away once.
+  UniqueFd TakeOutput() { return std::move(output_); }
+  UniqueFd TakeErrors() { return std::move(errors_); }
   /// Writes a line, newline included, for the program to read. False if the
   /// pipe is full: the program has not read for long.
   [[nodiscard]] bool Tell(std::string_view line);
@@ -83,11 +89,14 @@ class Program {
 
  private:
   void Execute(const ProgramStart& start, int reports, int operations);
+  UniqueFd Capture(int fd, UniqueFd& reading, Spawn& spawn);
 
   std::int64_t pid_ = 0;
   UniqueFd pidfd_;
   UniqueFd reports_;
   UniqueFd operations_;
+  UniqueFd output_;
+  UniqueFd errors_;
   std::optional<ProgramExit> exit_;
 };
 
@@ -142,6 +151,12 @@ nlohmann::json DescribeTrial(const TrialSpec& spec, Length until,
 /// working directory), `{seed}` and `{trial}`. Lists and maps are JSON.
 std::vector<std::string> ProgramWords(const TrialSpec& spec, Length until,
                                       const ProgramPaths& paths);
+
+/// Returns the length that the program is told to train to by `{length}` in its
+/// words; nothing if they have none. A program whose metrics are found in its
+/// output cannot be told of a later length, so in a search that stops trials it
+/// is told the longest one.
+std::optional<Length> LengthInWords(const TrialSpec& spec, Length until);
 
 /// Returns the variables to add to the program's environment. A hyperparameter
 /// that is a number, string or Boolean becomes DTRAIN_HPARAM_name, a

@@ -82,6 +82,7 @@ struct ExperimentConfig {
   std::variant<std::string, std::vector<std::string>> entrypoint;
   // The words are templates, see engine/base/placeholders.h.
   bool placeholders = false;
+  std::optional<MetricSource> metrics;  // of a program that reports none
   nlohmann::json hyperparameters = nlohmann::json::object();
   nlohmann::json data = nlohmann::json::object();
   SearcherConfig searcher;

@@ -324,6 +324,9 @@ TrialSpec Experiment::SpecOf(const TrialState& trial) const {
           std::get_if<std::vector<std::string>>(&config.entrypoint)) {
     spec.command = *words;
     spec.placeholders = config.placeholders;
+    spec.metrics = config.metrics;
+    spec.max_length = Length{config.searcher.max_length, config.length_unit};
+    spec.stops_trials = config.searcher.stop_once;
   }
   spec.hparams = trial.row.hparams;
   spec.data = config.data;

@@ -31,7 +31,9 @@ void TrialProcess::SetRunning(Duration now) {
 }
 
 void TrialProcess::SetProgress(const Progress& progress, Duration now) {
-  if (progress.batches != progress_.batches) SetAlive(now);
+  const bool changed = progress.batches != progress_.batches ||
+                       progress.activity != progress_.activity;
+  if (changed) SetAlive(now);
   progress_ = progress;
 }
 

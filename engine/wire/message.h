@@ -143,19 +143,22 @@ struct OperationCompleted {
 };
 
 /// Progress of the current operation; sent now and then, never acknowledged.
-/// The runner takes any change of it as a sign of life. `total` is the number
-/// of batches of the whole operation.
+/// The runner takes any change of `batches` or `activity` as a sign of life.
+/// `total` is the number of batches of the whole operation; `activity` grows
+/// while a program prints or writes metrics, if that is observed.
 struct Progress {
   static constexpr std::string_view kType = "progress";
 
   std::int64_t batches = 0;
   std::int64_t total = 0;
   std::int64_t batches_per_epoch = 0;
+  std::optional<std::int64_t> activity;
 
   static void Fields(auto& field, auto& m) {
     field("batches", m.batches);
     field("total", m.total);
     field("batches_per_epoch", m.batches_per_epoch);
+    field("activity", m.activity);
   }
 };
 

@@ -1,0 +1,186 @@
+// CommandTrial's handling of programs that know nothing of dtrain: their
+// metrics are found in what they print or write.
+//
+// Such a program cannot be told to wait or to stop. When it has reached the
+// length of an operation and goes on, it is suspended until the runner has
+// answered; what it has printed beyond the length is recorded only if the
+// search asks for more. When the search has stopped the trial, the program gets
+// SIGTERM at once, except at the length where it ends by itself: there it may
+// be writing its results.
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include <poll.h>
+#include <unistd.h>
+
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/command/command_trial.h"
+#include "engine/train/log_line.h"
+
+namespace dtrain {
+
+void CommandTrial::ObserveMetrics() {
+  const MetricSource& source = *spec_.metrics;
+  const std::string& metric = spec_.settings.searcher_metric;
+  // An epoch more or less is much, a batch is not.
+  const bool refuses_zero = units_.planned && units_.unit == Unit::kEpochs;
+  const std::filesystem::path context = spec_.context;
+  if (!source.file.empty()) {
+    file_.emplace(source, context / source.file, metric, at_.count, units_.unit,
+                  refuses_zero, findings_);
+  } else if (!source.tensorboard.empty()) {
+    events_.emplace(source, context / source.tensorboard, metric, at_.count,
+                    refuses_zero, findings_);
+  } else {
+    printed_.emplace(source, metric, at_.count, refuses_zero, findings_);
+  }
+  activity_ = 0;
+  const auto told = LengthInWords(spec_, until_);
+  const Length end = told ? *told : spec_.max_length.value_or(Length{});
+  if (end.count > 0) ends_at_ = static_cast<double>(end.count);
+}
+
+void CommandTrial::ReadFrom(ProgramOutput& output) {
+  output.Fill();
+  while (const auto line = output.Next()) {
+    ++*activity_;
+    printed_->Read(*line);
+  }
+}
+
+void CommandTrial::PollMetrics() {
+  const bool any = (file_ && file_->Poll()) ||
+                   (events_ && events_->Poll(clock_.monotonic()));
+  if (any) ++*activity_;
+  TakeFindings();
+}
+
+// Reads what is left once the program has ended. The last line of a program
+// that was killed may be a part of one.
+void CommandTrial::EndMetrics() {
+  const bool whole = program_->Reap()->code == 0;
+  for (auto* output : {&output_, &errors_}) {
+    if (!*output || !whole) continue;
+    if (const auto line = (*output)->Rest()) printed_->Read(*line);
+  }
+  if (printed_) printed_->End(whole);
+  if (file_) file_->End(whole);
+  if (events_) events_->End();
+  TakeFindings();
+  AwaitDecision();
+}
+
+// Records what was found, up to the length of the operation.
+void CommandTrial::TakeFindings() {
+  for (const MetricFindings::Remark& remark :
+       std::exchange(findings_.remarks, {})) {
+    // Names of columns and tags are the program's.
+    const std::string text = EscapeForTerminal(remark.text);
+    if (remark.ignored) {
+      CountIgnored(text);
+    } else {
+      LogLine(LogLevel::kWarning, "dtrain: " + text);
+    }
+  }
+  if (!findings_.refusal.empty()) return Refuse(findings_.refusal);
+  while (!findings_.reports.empty() && !(done_ && units_.planned)) {
+    const FoundReport found = std::move(findings_.reports.front());
+    findings_.reports.pop_front();
+    Record(found);
+  }
+}
+
+void CommandTrial::Record(const FoundReport& found) {
+  const bool is_epochs = units_.unit == Unit::kEpochs;
+  const ProgramPoint point{.unit = units_.unit,
+                           .count = found.count,
+                           .batches = static_cast<std::int64_t>(found.count),
+                           .epoch = is_epochs ? found.count : 0};
+  const bool is_validation =
+      std::ranges::any_of(found.metrics, [&](const auto& metric) {
+        return metric.first == spec_.settings.searcher_metric;
+      });
+  const std::int64_t longest = spec_.max_length.value_or(Length{}).count;
+  if (!is_validation && longest > 0 &&
+      found.count > static_cast<double>(longest)) {
+    if (std::exchange(warned_of_far_, true)) return;
+    const std::string unit(UnitName(units_.unit));
+    return CountIgnored("step " + FormatNumber(found.count) +
+                        " is beyond the " + std::to_string(longest) + " " +
+                        unit +
+                        " of the search; the steps of metrics must "
+                        "count " +
+                        unit);
+  }
+  try {
+    if (is_validation) {
+      On(ProgramValidation{point, found.metrics});
+    } else {
+      On(ProgramTraining{point, found.metrics});
+    }
+  } catch (const Error& error) {
+    CountIgnored("step " + FormatNumber(found.count) + " " + error.what());
+  }
+}
+
+// Metrics of two sources would be recorded twice, or mixed.
+void CommandTrial::RefuseBothSources(const ProgramReport& report) {
+  const bool has_metrics = std::holds_alternative<ProgramTraining>(report) ||
+                           std::holds_alternative<ProgramValidation>(report);
+  if (!spec_.metrics || !has_metrics) return;
+  Refuse(
+      "the program reports its metrics to dtrain, and the key 'metrics' reads "
+      "them elsewhere as well; remove the key");
+}
+
+void CommandTrial::Refuse(const std::string& why) {
+  if (!std::exchange(refusal_, why).empty()) return;
+  LogLine(LogLevel::kError, "dtrain: " + why);
+  EndNow(why);
+}
+
+// True if the program is expected to exit soon without a signal.
+bool CommandTrial::EndsByItself() const {
+  // A program that reports checkpoints reads operations, too.
+  if (!spec_.metrics || lines_ > 0 || !connections_.empty()) return true;
+  return ends_at_ && validation_ && validation_->point.count >= *ends_at_;
+}
+
+void CommandTrial::Suspend() {
+  if (program_->Reap()) return;
+  suspended_ = true;
+  program_->SignalAll(SIGSTOP);
+}
+
+void CommandTrial::EndNow(const std::string& why) {
+  if (program_->Reap() || std::exchange(terminated_, true)) return;
+  LogLine(LogLevel::kInfo, "dtrain: " + why + "; sending SIGTERM");
+  program_->Signal(SIGTERM);
+  if (std::exchange(suspended_, false)) program_->SignalAll(SIGCONT);
+  why_ending_ = why;
+  end_by_ = clock_.monotonic() + limits_.after_term;
+}
+
+// A fast program may have printed the steps of several operations and ended.
+// A search that stops trials answers soon whether it wants them.
+void CommandTrial::AwaitDecision() {
+  const Duration deadline = clock_.monotonic() + 10 * limits_.drain;
+  while (done_ && spec_.stops_trials && !findings_.reports.empty() &&
+         !closed_ && !stop_sent_ && clock_.monotonic() < deadline) {
+    pollfd news{.fd = channel_.news(), .events = POLLIN, .revents = 0};
+    (void)::poll(&news, 1, /*milliseconds=*/20);
+    ReceiveOperations();
+  }
+}
+
+// Returns why no validation was found, as a part of a sentence.
+std::string CommandTrial::FoundText() const {
+  if (printed_) return EscapeForTerminal(printed_->Hint());
+  if (file_) return EscapeForTerminal(file_->Hint());
+  return events_ ? EscapeForTerminal(events_->Hint()) : "";
+}
+
+}  // namespace dtrain

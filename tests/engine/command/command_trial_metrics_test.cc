@@ -1,0 +1,239 @@
+// A program that knows nothing of dtrain, whose metrics are found in what it
+// prints.
+
+#include <string>
+
+#include <gmock/gmock.h>
+
+#include "tests/engine/command/command_trial_fixture.h"
+
+namespace dtrain {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::Pair;
+using testing::SizeIs;
+
+// A test that waits for a signal waits this long, and then fails.
+constexpr char kWaitLong[] = "exec sleep 600\n";
+
+class PrintingTrialTest : public CommandTrialTest {
+ protected:
+  PrintingTrialTest() {
+    spec_.until = Length{2, Unit::kEpochs};
+    spec_.max_length = Length{2, Unit::kEpochs};
+    spec_.metrics = MetricSource{
+        .names = {{"loss", "val_loss=(\\S+)"}, {"train", "train=(\\S+)"}},
+        .step = "epoch (\\d+)"};
+  }
+  // Counts and losses of the validations.
+  std::vector<std::pair<std::int64_t, double>> Losses() const {
+    std::vector<std::pair<std::int64_t, double>> found;
+    for (const ValidationReport& report : Said<ValidationReport>()) {
+      for (const auto& [name, value] : report.metrics) {
+        if (name == "loss") found.emplace_back(report.batches, value);
+      }
+    }
+    return found;
+  }
+  // Asks for the lengths one after another, and then closes.
+  void Ask(std::vector<std::int64_t> lengths) {
+    answer_ = [lengths,
+               next = std::size_t{0}](const TrialMessage& message) mutable
+        -> std::optional<RunnerMessage> {
+      if (!std::holds_alternative<OperationCompleted>(message)) return {};
+      if (next == lengths.size()) return CloseTrial{};
+      return RunOperation{{lengths[next++], Unit::kEpochs}};
+    };
+  }
+};
+
+TEST_F(PrintingTrialTest, MetricsAreFoundInBothStreams) {
+  const CommandEnd end =
+      Run("echo 'epoch 1 train=5' >&2\necho 'epoch 1 val_loss=3' >&2\n"
+          "echo 'epoch 2 train=4'\necho 'epoch 2 val_loss=2'\n");
+  EXPECT_EQ(Why(end), "stopped") << Log();
+  EXPECT_THAT(Losses(), ElementsAre(Pair(1, 3), Pair(2, 2)));
+  EXPECT_EQ(Said<ValidationReport>()[0].epoch, 1);
+  ASSERT_THAT(Said<OperationCompleted>(), SizeIs(1));
+  EXPECT_EQ(Said<OperationCompleted>()[0].batches, 2);
+  EXPECT_THAT(Log(), HasSubstr("epoch 1 train=5\n")) << "the log is kept";
+}
+
+TEST_F(PrintingTrialTest, TheLastLineNeedsNoNewline) {
+  EXPECT_EQ(Why(Run("printf 'epoch 2 val_loss=1'")), "stopped") << Log();
+  EXPECT_THAT(Losses(), ElementsAre(Pair(2, 1)));
+}
+
+TEST_F(PrintingTrialTest, TheLastLineOfACrashMayBeCutOff) {
+  EXPECT_EQ(Why(Run("echo 'epoch 1 val_loss=5'\n"
+                    "printf 'epoch 2 val_loss=1'; exit 3")),
+            "");
+  EXPECT_THAT(Losses(), ElementsAre(Pair(1, 5)));
+}
+
+TEST_F(PrintingTrialTest, IsSuspendedAtALengthAndGoesOn) {
+  spec_.until = Length{1, Unit::kEpochs};
+  spec_.max_length = Length{4, Unit::kEpochs};
+  Ask({2, 4});
+  // It waits, so that it does not end before it is suspended.
+  const CommandEnd end =
+      Run("say() { echo \"epoch $1 train=1 val_loss=$1\"; }\n"
+          "say 1; read -r order <&4; say 2; read -r order <&4; say 3; say 4\n"
+          "read -r order <&4\n");
+  EXPECT_EQ(Why(end), "completed") << Log();
+  EXPECT_THAT(Losses(),
+              ElementsAre(Pair(1, 1), Pair(2, 2), Pair(3, 3), Pair(4, 4)));
+}
+
+// In a search that stops trials the runner always answers.
+TEST_F(PrintingTrialTest, AFastProgramIsReadToTheEndOfTheSearch) {
+  spec_.until = Length{1, Unit::kEpochs};
+  spec_.max_length = Length{4, Unit::kEpochs};
+  spec_.stops_trials = true;
+  Ask({2, 4});
+  const CommandEnd end =
+      Run("for i in 1 2 3 4; do echo \"epoch $i train=1 val_loss=$i\"; done\n");
+  EXPECT_THAT(Losses(),
+              ElementsAre(Pair(1, 1), Pair(2, 2), Pair(3, 3), Pair(4, 4)))
+      << Log();
+  EXPECT_THAT(Said<OperationCompleted>(), SizeIs(3));
+  EXPECT_THAT(Why(end), testing::AnyOf("completed", "stopped"));
+}
+
+TEST_F(PrintingTrialTest, IsEndedAtOnceWhereTheSearchStopsIt) {
+  spec_.until = Length{1, Unit::kEpochs};
+  spec_.max_length = Length{4, Unit::kEpochs};
+  limits_.ending = std::chrono::minutes(10);
+  Ask({});
+  const CommandEnd end =
+      Run(std::string("echo 'epoch 1 train=1 val_loss=3'\n") + kWaitLong);
+  EXPECT_EQ(Why(end), "completed") << Log();
+  EXPECT_EQ(end.exit.signal, SIGTERM);
+  EXPECT_THAT(Log(), HasSubstr("the search has stopped the trial; sending "
+                               "SIGTERM"));
+}
+
+TEST_F(PrintingTrialTest, WhatIsPrintedAfterAStopIsNotRecorded) {
+  spec_.until = Length{1, Unit::kEpochs};
+  spec_.max_length = Length{4, Unit::kEpochs};
+  Ask({});
+  Run(std::string("printf 'epoch 1 train=1 val_loss=3\\n"
+                  "epoch 2 train=1 val_loss=1\\n'\n") +
+      kWaitLong);
+  EXPECT_THAT(Losses(), ElementsAre(Pair(1, 3)));
+}
+
+// It may be saving its model.
+TEST_F(PrintingTrialTest, MayExitByItselfAtItsLastLength) {
+  Ask({});
+  const CommandEnd end =
+      Run("echo 'epoch 2 train=1 val_loss=3'\n"
+          "sleep 0.3; echo saved > model\n");
+  EXPECT_EQ(Why(end), "completed") << Log();
+  EXPECT_EQ(end.exit.code, 0);
+  EXPECT_TRUE(std::filesystem::exists(directory_.path() / "model"));
+}
+
+TEST_F(PrintingTrialTest, MayExitByItselfAtTheLengthItWasTold) {
+  spec_.command = {"sh", "program.sh", "{length}"};
+  spec_.placeholders = true;
+  spec_.max_length = Length{9, Unit::kEpochs};
+  const CommandEnd end =
+      Run("echo \"epoch $1 train=1 val_loss=3\"\n"
+          "sleep 0.3; echo saved > model\n");
+  EXPECT_EQ(Why(end), "stopped") << Log();
+  EXPECT_TRUE(std::filesystem::exists(directory_.path() / "model"));
+}
+
+TEST_F(PrintingTrialTest, IsToldTheLongestLengthIfTheSearchStopsTrials) {
+  spec_.command = {"sh", "program.sh", "{length}"};
+  spec_.placeholders = true;
+  spec_.max_length = Length{9, Unit::kEpochs};
+  spec_.stops_trials = true;
+  Run("echo \"epoch 2 train=$1 val_loss=3\"\n");
+  ASSERT_THAT(Said<ValidationReport>(), SizeIs(1));
+  EXPECT_THAT(Said<ValidationReport>()[0].metrics,
+              testing::UnorderedElementsAre(Pair("train", 9), Pair("loss", 3)));
+}
+
+TEST_F(PrintingTrialTest, IsRunAgainFromItsBeginning) {
+  spec_.run = 1;
+  Run("echo 'epoch 2 val_loss=1'\n");
+  EXPECT_THAT(Log(), HasSubstr("the program is run again from its beginning to "
+                               "2 epochs"));
+}
+
+TEST_F(PrintingTrialTest, SaysWhyThereIsNoResult) {
+  const CommandEnd end = Run("echo 'hello'; echo 'epoch 1 val_loss=x'\n");
+  EXPECT_THAT(Why(end),
+              AllOf(HasSubstr("error: the program ended at 0 of 2 epochs "
+                              "without a validation of 'loss' there"),
+                    HasSubstr("1 line was ignored, the first: line 2 of the "
+                              "output has the text 'x' for 'loss', which is no "
+                              "number")));
+}
+
+TEST_F(PrintingTrialTest, NamesTheLinesIfNothingMatches) {
+  const CommandEnd end = Run("echo 'hello'\n");
+  EXPECT_THAT(Why(end),
+              HasSubstr("'val_loss=(\\S+)' matches none of its 1 line of "
+                        "output, which begins with 'hello'"));
+}
+
+TEST_F(PrintingTrialTest, RefusesAProgramThatReportsAsWell) {
+  const CommandEnd end = Run(
+      std::string("echo '{\"type\":\"training\",\"epochs\":1,\"metrics\":{}}' "
+                  ">&3\n") +
+      kWaitLong);
+  EXPECT_THAT(Why(end), HasSubstr("refused: the program reports its metrics"));
+}
+
+TEST_F(PrintingTrialTest, RefusesAnEpochZero) {
+  const CommandEnd end =
+      Run(std::string("echo 'epoch 0 val_loss=1'\n") + kWaitLong);
+  EXPECT_THAT(Why(end), HasSubstr("refused: the first step of the program is "
+                                  "0"));
+  EXPECT_THAT(Losses(), IsEmpty());
+}
+
+TEST_F(PrintingTrialTest, StepsBeyondTheSearchAreNotRecorded) {
+  Run("echo 'epoch 100 train=1'; echo 'epoch 200 val_loss=1'\n");
+  EXPECT_THAT(Said<TrainingReport>(), IsEmpty());
+  EXPECT_THAT(Log(),
+              HasSubstr("step 100 is beyond the 2 epochs of the search"));
+}
+
+TEST_F(PrintingTrialTest, PythonDoesNotKeepItsOutput) {
+  Run("echo \"epoch 2 val_loss=${PYTHONUNBUFFERED}\"\n");
+  EXPECT_THAT(Losses(), ElementsAre(Pair(2, 1)));
+}
+
+TEST_F(PrintingTrialTest, OutputIsASignOfLife) {
+  Run("for i in 1 2 3; do echo $i; sleep 1; done\n"
+      "echo 'epoch 2 val_loss=1'\n");
+  std::int64_t lines = 0;
+  for (const Progress& progress : Said<Progress>()) {
+    lines = std::max(lines, progress.activity.value_or(0));
+  }
+  EXPECT_GE(lines, 1);
+}
+
+TEST_F(PrintingTrialTest, StopsAtOnceOnRequest) {
+  limits_.ending = std::chrono::minutes(10);
+  answer_ = [](const TrialMessage& message) -> std::optional<RunnerMessage> {
+    if (!std::holds_alternative<ValidationReport>(message)) return {};
+    return StopTrial{};
+  };
+  const CommandEnd end =
+      Run(std::string("echo 'epoch 1 train=1 val_loss=3'\n") + kWaitLong);
+  EXPECT_EQ(Why(end), "stopped") << Log();
+  EXPECT_EQ(end.exit.signal, SIGTERM);
+}
+
+}  // namespace
+}  // namespace dtrain
