@@ -16,6 +16,7 @@
 #include "engine/base/text.h"
 #include "engine/config/entrypoint.h"
 #include "engine/config/hyperparameters.h"
+#include "engine/config/metric_source.h"
 #include "engine/config/schema.h"
 #include "searchers/search_plan.h"
 #include "searchers/simulation.h"
@@ -533,6 +534,7 @@ void CheckConfig(const Node& root, const ReadOptions& options,
     CheckCommandKeys(root, effective, findings);
   }
   SettleEarlyStopping(effective.at("searcher"), effective["early_stopping"]);
+  CheckMetricSource(root, effective, findings);
 }
 
 }  // namespace dtrain

@@ -106,6 +106,8 @@ std::string SpecialTypeName(KeyType type) {
       return "map, see below";
     case KeyType::kLossScale:
       return "dynamic, or a number > 0";
+    case KeyType::kMetrics:
+      return "map, see below";
     case KeyType::kPoints:
       return "list of maps";
     case KeyType::kSlots:

@@ -32,6 +32,7 @@ enum class KeyType {
   kEnvironment,
   kHyperparameters,
   kLossScale,
+  kMetrics,
   kPoints,
   kSlots,
   kSlotsPerTrial,

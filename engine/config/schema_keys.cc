@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/config/experiment_config.h"
+#include "engine/config/metric_source.h"
 #include "engine/config/schema.h"
 
 namespace dtrain {
@@ -88,17 +89,13 @@ void StoreDirection(const Json& json, Config& config) {
   Convert(json, config.training.smaller_is_better);
 }
 
-// max_length, or max_time in the unit of time_metric; length 0 without both.
+// Length 0 without max_length and max_time, which has the unit of time_metric.
 void StoreMaxLength(const Json& json, Config& config) {
   if (json.is_null()) return;
   Length length;
   Convert(json, length);
   config.searcher.max_length = length.count;
   config.length_unit = length.unit;
-}
-
-void StoreMaxTime(const Json& json, Config& config) {
-  Convert(json, config.searcher.max_length);
 }
 
 void StoreTimeMetric(const Json& json, Config& config) {
@@ -175,6 +172,10 @@ constexpr KeySpec kExperimentKeys[] = {
             "in an argument stands for the hyperparameter `lr`.",
      .required = true,
      .store = StoreEntrypoint},
+    {.path = "metrics",
+     .type = kMetrics,
+     .doc = "Source of the metrics of a program that reports none; see below.",
+     .store = StoreMetrics},
     {.path = "hyperparameters",
      .type = kHyperparameters,
      .fallback = "{}",
@@ -401,7 +402,7 @@ constexpr KeySpec kSearcherKeys[] = {
      .type = kInt,
      .doc = "Replaces max_length, in the unit of time_metric.",
      .least = 1,
-     .store = StoreMaxTime},
+     .store = IntoSearcher<&SearcherConfig::max_length>},
     {.path = "searcher.time_metric",
      .type = kWord,
      .doc = "Unit of max_time.",
@@ -592,9 +593,7 @@ constexpr KeySpec kTrainingKeys[] = {
 }  // namespace
 
 std::span<const KeySpec> ExperimentKeys() { return kExperimentKeys; }
-
 std::span<const KeySpec> SearcherKeys() { return kSearcherKeys; }
-
 std::span<const KeySpec> TrainingKeys() { return kTrainingKeys; }
 
 }  // namespace dtrain

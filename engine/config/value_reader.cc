@@ -17,6 +17,7 @@
 #include "engine/base/text.h"
 #include "engine/config/entrypoint.h"
 #include "engine/config/environment.h"
+#include "engine/config/metric_source.h"
 #include "engine/config/yaml_text.h"
 
 namespace dtrain {
@@ -351,6 +352,8 @@ MaybeJson ReadSpecialValue(const KeySpec& key, const Node& node,
       return ReadEnvironment(node, std::string(key.path), findings);
     case KeyType::kLossScale:
       return ReadLossScale(key, node, findings);
+    case KeyType::kMetrics:
+      return ReadMetricSource(node, findings);
     case KeyType::kSlots:
       return ReadSlots(key, node, findings);
     case KeyType::kSlotsPerTrial:

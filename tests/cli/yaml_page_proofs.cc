@@ -140,6 +140,18 @@ std::vector<Proof> ExperimentProofs() {
        .look = Left("words"),
        .without = "",
        .with = "--seed={4}"},
+      {.key = "metrics",
+       .set = {{"metrics", R"({loss: 'loss=(\S+)', step: 'step (\d)'})"}},
+       // It reports by itself unless dtrain reads what it prints.
+       .program = "echo 'step 4 loss=7'\n"
+                  "[ -n \"${PYTHONUNBUFFERED-}\" ] || validate $until 1\n",
+       .look =
+           [](const PageRun& run) { return run.Reports("validation", "loss"); },
+       .without = json::array({json::array({4, 1})}),
+       .with = json::array({json::array({4, 7})}),
+       .refusals = {{.set = {{"metrics.loss", "'loss=\\d+'"}},
+                     .message = "metrics.loss: 'loss=\\d+' has no group; put "
+                                "parentheses around the number"}}},
       {.key = "hyperparameters",
        .set = {{"hyperparameters", "{lr: 1e-4, layers: [3, 4], on: yes}"}},
        .program = kPlain,
