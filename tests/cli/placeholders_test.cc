@@ -79,6 +79,20 @@ TEST_F(PlaceholderCommandTest, UnknownNamesAreFoundBeforeAnythingIsCreated) {
   EXPECT_FALSE(fs::exists(dtrain_.store()));
 }
 
+TEST_F(PlaceholderCommandTest, CanBeSetOnTheCommandLine) {
+  const CliResult result =
+      Run("create", "sh none.sh",
+          {"--set", "entrypoint=sh train.sh {model.x} {length} {trial}"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(Logs(), HasSubstr("words: 0.25 4 1.2"));
+  const CliResult wrong =
+      Run("create", "sh none.sh",
+          {"--set", "entrypoint=sh train.sh {model.y} {length}"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("--set entrypoint: entrypoint: character "
+                                   "13: no hyperparameter 'model.y'"));
+}
+
 TEST_F(PlaceholderCommandTest, ScriptsBeforeThemAreStillChecked) {
   const CliResult result = Run("create", "sh none.sh {model.x}");
   EXPECT_EQ(result.code, 2);

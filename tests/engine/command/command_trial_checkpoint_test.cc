@@ -209,5 +209,15 @@ TEST_F(CommandCheckpointTest, TrainingContinuesAfterAnInvalidCheckpoint) {
   EXPECT_TRUE(!fs::exists(checkpoints) || fs::is_empty(checkpoints));
 }
 
+TEST_F(CommandCheckpointTest, IsAnArgumentWhereThePlaceholderIs) {
+  spec_.restore = Save();
+  spec_.command = {"sh", "program.sh", "--resume={checkpoint}"};
+  spec_.placeholders = true;
+  Run("echo \"$1\" >&2; cat \"${1#--resume=}/a\" >&2\n");
+  EXPECT_THAT(
+      Log(), HasSubstr("--resume=" +
+                       (PathOf(spec_.restore) / "files").string() + "\none\n"));
+}
+
 }  // namespace
 }  // namespace dtrain

@@ -147,6 +147,20 @@ TEST_F(CommandTrialTest, HyperparametersPrecedeNamesOfDtrain) {
   EXPECT_EQ(word, "mine");
 }
 
+TEST_F(CommandTrialTest, RefusesAZeroByteInAnArgument) {
+  spec_.command = {"sh", "program.sh", "--name={name}"};
+  spec_.placeholders = true;
+  spec_.hparams = {{"name", std::string("a\0b", 3)}};
+  try {
+    Run("exit 0");
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "a value for '--name={name}' has a zero byte, which no "
+                 "argument can have");
+  }
+}
+
 TEST_F(CommandTrialTest, LeavesBracesOfLiteralCommands) {
   spec_.command = {"sh", "program.sh", "{lr}{{"};
   spec_.hparams = {{"lr", 1}};
