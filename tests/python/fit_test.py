@@ -46,7 +46,7 @@ class Model:
         self.batches = json.load(open(path))
 
     def fit(self, callback, epochs, validates=True, stop_at=None, hold_at=None):
-        callback.model, callback.params = self, {"epochs": epochs}
+        callback.model, callback.params = self, {"epochs": epochs, "steps": 4}
         callback.on_train_begin()
         for epoch in range(self._initial_epoch or 0, epochs):
             callback.on_epoch_begin(epoch)
@@ -59,6 +59,8 @@ class Model:
                 callback.on_train_batch_end(batch, {})
                 if self.stop_training:
                     break
+            else:
+                self.variables[0].value += 1  # drawn only after the last batch
             logs = {"accuracy": self.batches, "seed": self.variables[0].value}
             self.stop_evaluating = False
             for batch in range(2 if validates else 0):
@@ -121,11 +123,15 @@ class KerasTest(module_test.ExperimentTest):
     def test_an_epoch_with_a_pause_is_trained_again(self):
         self.pause_at(10, "epochs", 4)
         self.assertEqual(self.values("1"), [(1, 4), (2, 8), (3, 12), (4, 16)])
-        self.assertEqual(self.values("1", "seed"), self.values("1"))
+        self.assertEqual(self.values("1", "seed"), [(1, 5), (2, 10), (3, 15), (4, 20)])
 
     def test_no_batch_is_trained_again_if_batches_count(self):
         self.pause_at(10, "batches", 15)
         self.assertEqual(self.values("1"), [(4, 4), (8, 8), (14, 14), (15, 15)])
+
+    def test_a_length_at_the_end_of_an_epoch_does_not_interrupt_it(self):
+        self.run_one(script(), "batches", 8)
+        self.assertEqual(self.values("1", "seed"), [(4, 5), (8, 10)])
 
     def test_epochs_after_the_last_checkpoint_are_trained_again(self):
         self.pause_at(10, "epochs", 4, script(options="save_every=3"))

@@ -95,7 +95,9 @@ class DtrainCallback(keras.callbacks.Callback):  # type: ignore[misc,unused-igno
             return
         trial = self._loop.trial
         if self._counts_batches and trial.at_end:
-            self._at_length = self.model.stop_training = True
+            # Keras draws a random number after the last batch of an epoch, unless it is stopped.
+            if batch + 1 != self.params["steps"]:
+                self._at_length = self.model.stop_training = True
         elif trial.should_stop:
             self._interrupt(saves=self._counts_batches)
         else:
