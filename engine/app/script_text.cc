@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxFiles = 500;
-constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
+constexpr std::size_t kMaxScriptBytes = std::size_t{16} << 20;
 
 bool IsNamePart(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
@@ -98,7 +98,7 @@ class ScriptReader {
     // Grows while it is read.
     for (std::size_t i = 0; i < files_.size() && i < kMaxFiles; ++i) {
       const fs::path file = files_[i];
-      const auto text = ReadFile(file, kMaxBytes);
+      const auto text = ReadFile(file, kMaxScriptBytes);
       if (!text) continue;
       Scan(*text);
       const bool python = IsPython(file, *text);
