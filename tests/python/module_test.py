@@ -453,6 +453,29 @@ with open(os.environ["EPOCHS"], "a") as file:
         self.run_dtrain("resume", "1")
         self.assertEqual(sorted(self.trained()), ["0 119", "1 119", "2 119"])
 
+    def test_a_script_may_start_the_other_ranks_itself(self):
+        script = """\
+import os, subprocess, sys
+import dtrain
+trial = dtrain.init()
+if trial.rank == 0:
+    other = subprocess.Popen([sys.executable, *sys.argv], stdout=subprocess.PIPE,
+                             env={**os.environ, "LOCAL_RANK": "1", "WORLD_SIZE": "2"})
+    other.stdout.readline()  # the other rank does not wait for this one
+    assert dtrain.init(rank=0, world_size=2) is trial
+print("initialized", flush=True)
+for step in trial.batches():
+    trial.report(loss=trial.rank)
+    trial.validate(accuracy=1)
+with open(os.environ["EPOCHS"], "a") as file:
+    print(trial.rank, trial.world_size, step, file=file)
+if trial.rank == 0:
+    sys.exit(other.wait())
+"""
+        self.create(script, {"name": "single", "max_length": {"batches": 5}})
+        self.assertEqual(sorted(self.trained()), ["0 2 4", "1 2 4"])
+        self.assertEqual({row["value"] for row in self.rows("metrics", "1", "--name", "loss")}, {0})
+
     def test_a_script_ends_soon_after_its_runner_is_killed(self):
         script = ("import os, time, dtrain\n"
                   "with open(os.environ['EPOCHS'], 'a') as file:\n    print(os.getpid(), file=file)\n"

@@ -12,6 +12,7 @@ r begins a step, and answers its n-th question, only after rank 0 has.
 
 import argparse
 import atexit
+import functools
 import json
 import math
 import mmap
@@ -523,6 +524,18 @@ class Trial:
         self._send(json.dumps({"type": "end", "reason": reason, "message": message}) + "\n")
         self.flush()
 
+    # True if this is that rank, or may become it: rank 0 of processes that it starts itself.
+    def _is_rank(self, rank: int, world_size: int) -> bool:
+        if self.rank == rank == 0 and self.world_size == 1 < world_size and not self._counted:
+            self.world_size = world_size
+            self._join()
+        return (self.rank, self.world_size) == (rank, world_size)
+
+    # Agrees with the other ranks from now on.
+    def _join(self) -> None:
+        if self.active and self.world_size > 1:
+            self._agreement = _Agreement(Path(self._directory, "ranks"), self.rank)
+
     # Applies what dtrain has sent; with `wait`, waits up to a second for the next operation.
     # Another thread may have applied it by then.
     def _receive(self, wait: bool = False) -> None:
@@ -563,8 +576,9 @@ _current: Optional[Trial] = None
 def init(*, rank: Optional[int] = None, world_size: Optional[int] = None) -> Trial:
     """Returns the trial that this process trains; the same object in each call.
 
-    `rank` and `world_size` are taken from torchrun's, Open MPI's, PMI's or Slurm's
-    environment variables if they are not given. Only rank 0 reports.
+    `rank` and `world_size` are taken from the environment variables of torchrun, Open MPI,
+    PMI, Slurm or Lightning if they are not given. Only rank 0 reports. A process that was
+    alone may become rank 0 of several, which it starts later.
 
     Raises RuntimeError if dtrain cannot be reached, or if another program already
     reports for this trial as rank 0.
@@ -576,7 +590,7 @@ def init(*, rank: Optional[int] = None, world_size: Optional[int] = None) -> Tri
         rank, world_size = _ranks()
     if not 0 <= rank < world_size:
         raise ValueError(f"rank must be from 0 to world_size - 1, got {rank} of {world_size}")
-    if _current is not None and (_current.rank, _current.world_size) == (rank, world_size):
+    if _current is not None and _current._is_rank(rank, world_size):
         return _current
     if _current is not None:
         raise RuntimeError(f"dtrain.init() was called before, as rank {_current.rank} of "
@@ -592,8 +606,7 @@ def init(*, rank: Optional[int] = None, world_size: Optional[int] = None) -> Tri
         return trial
     os.environ[_REPORTER] = os.environ["DTRAIN_TRIAL"]
     trial._link = _Link(os.environ.get("DTRAIN_SOCKET", ""), rank)
-    if world_size > 1:
-        trial._agreement = _Agreement(Path(trial._directory, "ranks"), rank)
+    trial._join()
     atexit.register(trial._close)
     _current = trial
     return trial
@@ -627,7 +640,8 @@ def read_description() -> Optional[Dict[str, Any]]:
 def _ranks() -> Tuple[int, int]:
     for rank, size in (("RANK", "WORLD_SIZE"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
                        ("PMIX_RANK", "PMIX_SIZE"), ("PMI_RANK", "PMI_SIZE"),
-                       ("SLURM_PROCID", "SLURM_NTASKS")):
+                       ("SLURM_PROCID", "SLURM_NTASKS"),
+                       ("LOCAL_RANK", "WORLD_SIZE")):  # Lightning, on one machine
         try:
             found = int(os.environ[rank]), int(os.environ[size])
         except (KeyError, ValueError):
@@ -750,18 +764,22 @@ class _Agreement:
 
     def __init__(self, path: Path, rank: int) -> None:
         self._asked = 0
+        self._path = path
         if rank == 0:
             new = path.with_suffix(".new")
             new.write_bytes(bytes(8 * self._SIZE))
             new.rename(path)
+
+    # Opened at the first question: rank 0 may join only after all ranks have called init().
+    @functools.cached_property
+    def _cells(self) -> "memoryview[int]":
         end = time.monotonic() + _JOIN_SECONDS
-        while not path.exists():
+        while not self._path.exists():
             if time.monotonic() > end:
                 raise RuntimeError("rank 0 has not called dtrain.init() for 10 minutes")
             time.sleep(0.01)
-        with open(path, "r+b") as file:
-            self._map = mmap.mmap(file.fileno(), 0)
-        self._cells = memoryview(self._map).cast("q")
+        with open(self._path, "r+b") as file:
+            return memoryview(mmap.mmap(file.fileno(), 0)).cast("q")
 
     def begin(self, step: int, limit: float) -> None:
         self._cells[self._LIMIT] = -1 if limit == math.inf else int(limit)
