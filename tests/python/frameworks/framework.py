@@ -1,16 +1,18 @@
 """Base of the tests with real frameworks.
 
 A script calls `hold(step)`, of a file hold.py beside it, at each step of its training (on
-all ranks), so that a test decides at which one the trial is paused. Such a script must not depend on the
-trial's seed: tests compare trials of different experiments.
+all ranks), so that a test decides at which one the trial is paused. Such a script must not
+depend on the trial's seed: tests compare trials of different experiments.
 """
 
 import pathlib
 import sys
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1]),
+                str(pathlib.Path(__file__).resolve().parents[2] / "docs")]
 
+import documents  # noqa: E402
 import module_test  # noqa: E402
 
 _HOLD = """\
@@ -74,9 +76,44 @@ class FrameworkTest(module_test.ExperimentTest):
                 self.assertLess(before, len(straight))
                 self.assertEqual(self.reports(str(number)), straight)
 
+    def check_example(self, name, metric="accuracy"):
+        """Runs the script NAME/train.py of docs/python.md, in the search of lightning/asha.yaml
+        there."""
+        files = {block.file: block.text for block in
+                 documents.blocks("docs/python.md", documents.read("docs/python.md"))}
+        (self.home / "context" / "train.py").write_text(files[f"{name}/train.py"])
+        text = files["lightning/asha.yaml"].replace("metric: accuracy", f"metric: {metric}")
+        (self.home / "context" / "asha.yaml").write_text(text)
+        self.run_dtrain("create", "context/asha.yaml")
+        self.assertGreater(self.rows("best", "1")[0]["value"], 0.9)
+        self.assertEqual({trial["rung"] for trial in self.rows("trials", "1")}, {1, 2})
+
+    def check_initial_weights(self, script, metric):
+        """Starts a trial from the weights of another one. It learns nothing, and must have the
+        other one's metric after an epoch of its own count."""
+        searcher = {"name": "single", "max_length": {"epochs": 2}}
+        self.create(script, searcher, hparams={"lr": 0.05})
+        [source] = self.rows("trials", "1")
+        self.create(script, {**searcher, "max_length": {"epochs": 1},
+                             "source_checkpoint_uuid": source["checkpoint"]},
+                    hparams={"lr": 1e-12})
+        [before] = [value for report, value in self.reports("1").items()
+                    if report[1] == metric and report[3] == 2]
+        [(report, after)] = [item for item in self.reports("2").items() if item[0][1] == metric]
+        self.assertEqual(report[3], 1)
+        self.assertAlmostEqual(after, before, places=6)
+
+    def check_refused_resume(self, script, step, message):
+        """Pauses a trial whose script does not pass its checkpoint to the framework. When it is
+        resumed, it must fail with the message."""
+        self.pause_at(step, "1", lambda: self.create(
+            script, {"name": "single", "max_length": {"epochs": 4}}, "-d", hparams={"lr": 0.05}),
+                      code=1)
+        self.assertIn(message, self.run_dtrain("logs", "1"))
+
     def check_promotion(self, script, length, hparams, **create):
         """Runs ASHA with two rungs. A promoted trial must have the values of one that ran
-        through, and a stopped one none beyond its rung."""
+        through, beside the validation at its first rung, and a stopped one none beyond that."""
         [(unit, most)] = length.items()
         self.create(script, {"name": "async_halving", "max_trials": 4, "num_rungs": 2,
                              "divisor": 2, "max_length": length, "max_concurrent_trials": 1},
@@ -89,7 +126,11 @@ class FrameworkTest(module_test.ExperimentTest):
         promoted = next(trial for trial in trials if trial["rung"] == 2)
         self.create(script, {"name": "single", "max_length": length},
                     hparams=promoted["hparams"], **create)
-        self.assertEqual(self.reports(promoted["id"]), self.reports("2"))
+        reports, straight = self.reports(promoted["id"]), self.reports("2")
+        self.assertEqual({report: reports.get(report) for report in straight}, straight)
+        for kind, _, batches, epochs in reports.keys() - straight.keys():
+            self.assertEqual((kind, epochs if unit == "epochs" else batches),
+                             ("validation", most // 2))
         for trial in trials:
             counts = [count[3] if unit == "epochs" else count[2]
                       for count in self.reports(trial["id"]) if count[0] == "validation"]
