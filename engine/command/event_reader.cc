@@ -250,7 +250,11 @@ EventMetrics::EventMetrics(const MetricSource& source, fs::path directory,
       findings_(findings),
       steps_(source, from, refuses_zero, findings) {
   FindFiles();
-  files_.clear();
+  std::error_code error;
+  for (File& file : files_) {
+    const auto size = fs::file_size(file.path, error);
+    if (!error) file.offset = static_cast<std::int64_t>(size);
+  }
 }
 
 // Adds the files that are not known yet.
@@ -303,6 +307,7 @@ bool EventMetrics::Read(File& file) {
                                 static_cast<off_t>(file.offset));
   if (count <= 0) return false;
   file.offset += count;
+  file.grown = true;
   file.records.Append({chunk.data(), static_cast<std::size_t>(count)});
   try {
     while (const auto record = file.records.Next()) {
@@ -400,7 +405,7 @@ std::string EventMetrics::Hint() const {
                  "training, set metrics.first_step: 0"
                : "";
   }
-  if (files_.empty()) {
+  if (std::ranges::none_of(files_, &File::grown)) {
     return "; it wrote no event file in " + directory_.string();
   }
   const std::vector<std::string> tags(tags_.begin(), tags_.end());

@@ -47,9 +47,10 @@ class EventRecords {
 EventScalars ParseEvent(std::string_view record);
 
 /// Follows the event files that a program writes in a directory, and below it.
-/// Files that exist already are those of an earlier run. Values of a step may
-/// come in any order and from several files, so a step is reported when all of
-/// its metrics are known, or those of a later step, or at the end. One thread.
+/// What is in files that exist already is of an earlier run. Values of a step
+/// may come in any order and from several files, so a step is reported when all
+/// of its metrics are known, or those of a later step, or at the end. One
+/// thread.
 class EventMetrics {
  public:
   EventMetrics(const MetricSource& source, std::filesystem::path directory,
@@ -71,6 +72,7 @@ class EventMetrics {
     UniqueFd fd;
     std::int64_t offset = 0;
     EventRecords records;
+    bool grown = false;  // since the program started
     bool damaged = false;
   };
 

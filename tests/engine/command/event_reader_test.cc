@@ -171,10 +171,12 @@ TEST_F(EventMetricsTest, MergesSeveralFiles) {
               ElementsAre("1 loss=0.50 acc=0.70", "2 loss=0.40 acc=0.80"));
 }
 
-TEST_F(EventMetricsTest, LeavesOutTheFilesOfEarlierRuns) {
+TEST_F(EventMetricsTest, LeavesOutTheEventsOfEarlierRuns) {
   Write(kFile, Scalar("val/acc", 1, 0.1));
   EXPECT_THAT(Found(), IsEmpty());
-  EXPECT_THAT(End(), IsEmpty());
+  EXPECT_THAT(metrics().Hint(), HasSubstr("it wrote no event file in "));
+  Write(kFile, Scalar("val/acc", 2, 0.2));
+  EXPECT_THAT(End(), ElementsAre("2 acc=0.20"));
 }
 
 TEST_F(EventMetricsTest, WarnsIfATagIsInSeveralDirectories) {
