@@ -139,7 +139,7 @@ void CommandTrial::RefuseBothSources(const ProgramReport& report) {
 void CommandTrial::Refuse(const std::string& why) {
   if (!std::exchange(refusal_, why).empty()) return;
   LogLine(LogLevel::kError, "dtrain: " + why);
-  EndNow(why);
+  EndNow("the trial cannot be run like this");
 }
 
 // True if the program is expected to exit soon without a signal.

@@ -107,7 +107,7 @@ void MetricSteps::Put(const std::string& name, double value) {
 
 // Handles a value before the first step, or after the report of its step.
 void MetricSteps::PutAgain(const std::string& name, double value) {
-  if (name != searcher_metric_) return;
+  if (name != searcher_metric_ || !findings_.refusal.empty()) return;
   if (!counter_.begun()) {
     if (std::exchange(warned_of_early_, true)) return;
     return Ignore("'" + name +

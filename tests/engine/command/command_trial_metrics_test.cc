@@ -52,16 +52,23 @@ class PrintingTrialTest : public CommandTrialTest {
   }
 };
 
-TEST_F(PrintingTrialTest, MetricsAreFoundInBothStreams) {
+TEST_F(PrintingTrialTest, MetricsAreFoundInStandardError) {
   const CommandEnd end =
       Run("echo 'epoch 1 train=5' >&2\necho 'epoch 1 val_loss=3' >&2\n"
-          "echo 'epoch 2 train=4'\necho 'epoch 2 val_loss=2'\n");
+          "echo 'epoch 2 train=4' >&2\necho 'epoch 2 val_loss=2' >&2\n");
   EXPECT_EQ(Why(end), "stopped") << Log();
   EXPECT_THAT(Losses(), ElementsAre(Pair(1, 3), Pair(2, 2)));
   EXPECT_EQ(Said<ValidationReport>()[0].epoch, 1);
   ASSERT_THAT(Said<OperationCompleted>(), SizeIs(1));
   EXPECT_EQ(Said<OperationCompleted>()[0].batches, 2);
   EXPECT_THAT(Log(), HasSubstr("epoch 1 train=5\n")) << "the log is kept";
+}
+
+TEST_F(PrintingTrialTest, MetricsAreFoundInStandardOutput) {
+  EXPECT_EQ(Why(Run("echo 'epoch 1 val_loss=3'; echo 'epoch 2 val_loss=2'\n")),
+            "stopped")
+      << Log();
+  EXPECT_THAT(Losses(), ElementsAre(Pair(1, 3), Pair(2, 2)));
 }
 
 TEST_F(PrintingTrialTest, TheLastLineNeedsNoNewline) {

@@ -144,6 +144,7 @@ TEST_F(BeginningStepsTest, AsksWhatAnEpochZeroMeans) {
   Print("epoch 0 acc=0.3 loss=1");
   EXPECT_THAT(findings_.refusal, HasSubstr("metrics.first_step: 0"));
   EXPECT_THAT(Found(), IsEmpty());
+  EXPECT_THAT(Remarks(), IsEmpty());
 }
 
 TEST_F(BeginningStepsTest, CountsFromZeroIfAskedTo) {
