@@ -84,7 +84,8 @@ TEST_F(PlaceholderCommandTest, CanBeSetOnTheCommandLine) {
       Run("create", "sh none.sh",
           {"--set", "entrypoint=sh train.sh {model.x} {length} {trial}"});
   ASSERT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(Logs(), HasSubstr("words: 0.25 4 1.2"));
+  EXPECT_THAT(Logs(), AllOf(HasSubstr("words: 0.25 4 1."),
+                            HasSubstr("words: 0.5 4 1.")));
   const CliResult wrong =
       Run("create", "sh none.sh",
           {"--set", "entrypoint=sh train.sh {model.y} {length}"});

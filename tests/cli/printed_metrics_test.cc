@@ -150,8 +150,9 @@ TEST_F(PrintedMetricsCommandTest, TheReasonSaysWhatWasPrinted) {
   EXPECT_THAT(Trials()[0]["reason"].get<std::string>(),
               AllOf(HasSubstr("ended at 0 of 3 epochs without a validation of "
                               "'acc' there; 'accuracy (\\S+)' matches none "
-                              "of its 10 lines of output, which begins with "
-                              "'loading data', 'Epoch 1/3'")));
+                              "of its "),
+                    HasSubstr(" lines of output, which begins with 'loading "
+                              "data', 'Epoch 1/3'")));
 }
 
 TEST_F(PrintedMetricsCommandTest, AProgramThatReportsAsWellIsRefused) {

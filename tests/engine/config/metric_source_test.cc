@@ -102,7 +102,7 @@ TEST_F(MetricSourceTest, HasOneKindOfSteps) {
 TEST_F(MetricSourceTest, HasTheMetricOfTheSearcher) {
   EXPECT_THAT(
       Errors("{acd: '(.)', loss: '(.)'}"),
-      ElementsAre(AllOf(HasSubstr("f:3:35: searcher.metric: 'acc' is not among "
+      ElementsAre(AllOf(HasSubstr("f:3:34: searcher.metric: 'acc' is not among "
                                   "the keys of metrics, acd, loss"),
                         HasSubstr("did you mean 'acd'?"))));
 }
