@@ -2,7 +2,9 @@
 // JSON lines, CSV and event files. Whatever they hold, the result is reports
 // and remarks.
 
+#include <algorithm>
 #include <string>
+#include <string_view>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -111,7 +113,7 @@ void CheckEvents(std::string_view input) {
 }  // namespace dtrain
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string text = dtrain::TextOf(data, size);
+  const std::string_view text = dtrain::TextOf(data, size);
   dtrain::CheckOutput(text);
   dtrain::CheckRows(text);
   dtrain::CheckEvents(text);
