@@ -32,7 +32,8 @@ if "pytorch_lightning" in sys.modules and "lightning.pytorch" not in sys.modules
     from pytorch_lightning.callbacks import Checkpoint
 else:
     try:
-        from lightning.pytorch.callbacks import Checkpoint
+        from lightning.pytorch.callbacks import (  # type: ignore[assignment,unused-ignore]
+            Checkpoint)
     except ModuleNotFoundError:
         from pytorch_lightning.callbacks import Checkpoint
 
