@@ -1,0 +1,574 @@
+// A sweep of W&B becomes an experiment whose program gets its hyperparameters
+// by placeholders. The default command is
+// [${env}, ${interpreter}, ${program}, ${args}]; W&B replaces a word that is a
+// macro by words (wandb_agent.py), and leaves out an unknown one.
+//
+// Macros that no placeholder can express are written as shell code that runs
+// before the program: a flag that is there only if its parameter is true, and
+// the file of ${args_json_file}.
+
+#include "engine/config/sweep_import.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/config/experiment_config.h"
+#include "engine/config/inline_experiment.h"
+#include "engine/config/node.h"
+#include "engine/config/sweep_parameters.h"
+#include "engine/config/yaml_reader.h"
+
+namespace dtrain {
+namespace {
+
+using ImportJson = nlohmann::json;
+
+constexpr std::int64_t kTrialsWithoutCap = 100;
+
+// Doubles the braces of a literal text.
+std::string Literal(const std::string& text) {
+  std::string out;
+  for (const char c : text) out.append(c == '{' || c == '}' ? 2 : 1, c);
+  return out;
+}
+
+std::string VariableOfParameter(std::string name) {
+  std::ranges::replace_if(
+      name, [](char c) { return c == '.' || c == '-'; }, '_');
+  return "DTRAIN_HPARAM_" + name;
+}
+
+// One hyperparameter without those nested in it.
+struct Leaf {
+  std::string name;   // dotted
+  ImportJson* value;  // a range or a constant, in the configuration
+};
+
+void CollectLeaves(ImportJson& map, const std::string& above,
+                   std::vector<Leaf>& leaves) {
+  for (auto& [key, value] : map.items()) {
+    if (value.is_object() && !value.contains("type")) {
+      CollectLeaves(value, above + key + ".", leaves);
+    } else {
+      leaves.push_back({above + key, &value});
+    }
+  }
+}
+
+// Returns all values that the hyperparameter can have; none for a range.
+std::vector<ImportJson*> ValuesOf(ImportJson& hparam) {
+  if (!hparam.is_object()) return {&hparam};
+  if (hparam["type"] == "const") return {&hparam["val"]};
+  std::vector<ImportJson*> values;
+  if (hparam["type"] != "categorical") return values;
+  for (ImportJson& value : hparam["vals"]) values.push_back(&value);
+  return values;
+}
+
+// Writes the command of a sweep.
+class SweepCommand {
+ public:
+  SweepCommand(const Node& root, ImportJson& hyperparameters,
+               Findings& findings)
+      : root_(root), findings_(findings) {
+    CollectLeaves(hyperparameters, "", leaves_);
+  }
+
+  // Returns the entrypoint.
+  ImportJson Write() {
+    const Node* command = root_.Find("command");
+    if (command == nullptr) {
+      for (const auto* macro : {"interpreter", "program", "args"}) {
+        Expand(macro, root_);
+      }
+    } else if (!command->is_list() || command->items.empty()) {
+      findings_.Error(command->mark, "command", "expected a list of words");
+    } else {
+      for (const Node& word : command->items) AddWord(word);
+    }
+    if (words_.empty() && findings_.errors() == 0) {
+      findings_.Error(root_.mark, "command", "is empty; add ${program}");
+    }
+    if (!before_.empty()) WrapInShell();
+    if (passes_nothing_) {
+      findings_.Warning(root_.mark, "command",
+                        "passes no parameters; the program must read them "
+                        "from dtrain (docs/protocol.md)");
+    }
+    return {{"command", words_}};
+  }
+
+ private:
+  void AddWord(const Node& node) {
+    const std::string& word = node.text;
+    if (word.find("${envvar:") != word.npos) {
+      findings_.Error(node.mark, "command",
+                      "'" + word +
+                          "': dtrain does not replace variables of the "
+                          "environment; write the value");
+    } else if (word.starts_with("${") && word.ends_with("}")) {
+      Expand(word.substr(2, word.size() - 3), node);
+    } else {
+      words_.push_back(Literal(word));
+    }
+  }
+
+  void Expand(const std::string& macro, const Node& node) {
+    if (macro == "env") return;  // dtrain searches PATH as well
+    if (macro == "interpreter") return words_.emplace_back("python3"), void();
+    if (macro == "program") return AddProgram(node);
+    if (macro == "args_json") return AddJson(words_);
+    if (macro == "args_json_file") return AddJsonFile();
+    if (macro == "args_no_boolean_flags") return AddFlags();
+    struct Form {
+      std::string_view macro;
+      std::string_view before;
+      bool two_words = false;
+    };
+    static constexpr std::array kForms = {
+        Form{"args", "--"}, Form{"args_no_equals", "--", true},
+        Form{"args_no_hyphens", ""}, Form{"args_append_hydra", "+"},
+        Form{"args_override_hydra", "++"}};
+    for (const Form& form : kForms) {
+      if (form.macro != macro) continue;
+      for (const Leaf& leaf : leaves_) {
+        AddArgument(leaf, form.before, form.two_words);
+      }
+      return;
+    }
+    findings_.Warning(node.mark, "command",
+                      "unknown macro ${" + macro + "} is left out, as in W&B");
+  }
+
+  void AddProgram(const Node& node) {
+    const Node* program = root_.Find("program");
+    if (program != nullptr && !program->text.empty()) {
+      return words_.push_back(Literal(program->text));
+    }
+    findings_.Error(node.mark, "program",
+                    "required but missing; add the script to run");
+  }
+
+  // Adds `--lr={lr}`.
+  void AddArgument(const Leaf& leaf, std::string_view before, bool two_words) {
+    passes_nothing_ = false;
+    SpellAsPython(leaf);
+    const std::string value = "{" + leaf.name + "}";
+    const std::string name = std::string(before) + leaf.name;
+    if (two_words) {
+      words_.push_back(name);
+      words_.push_back(value);
+    } else {
+      words_.push_back(name + "=" + value);
+    }
+  }
+
+  // W&B passes the texts True, False and None; a placeholder passes true, false
+  // and null.
+  void SpellAsPython(const Leaf& leaf) {
+    bool changed = false;
+    bool structured = false;
+    for (ImportJson* value : ValuesOf(*leaf.value)) {
+      structured |= value->is_structured();
+      if (value->is_boolean() || value->is_null()) {
+        changed = true;
+        *value = value->is_null()     ? "None"
+                 : value->get<bool>() ? "True"
+                                      : "False";
+      }
+    }
+    if (changed) {
+      Warn(leaf,
+           "true, false and null become the texts True, False and None, "
+           "which W&B passes");
+    }
+    if (structured) {
+      Warn(leaf, "a list or map is passed as JSON, not as Python writes it");
+    }
+    if (leaf.name.find('.') != leaf.name.npos && IsNested(leaf)) {
+      Warn(leaf,
+           "is an argument of its own; W&B passes one argument for the "
+           "whole map");
+    }
+  }
+
+  bool IsNested(const Leaf& leaf) const {
+    const Node* parameters = root_.Find("parameters");
+    return parameters == nullptr || parameters->Find(leaf.name) == nullptr;
+  }
+
+  // Adds a flag for each parameter that is true, and an argument for others.
+  void AddFlags() {
+    for (const Leaf& leaf : leaves_) {
+      const std::vector<ImportJson*> values = ValuesOf(*leaf.value);
+      const auto is_bool = [](const ImportJson* one) {
+        return one->is_boolean();
+      };
+      if (!std::ranges::any_of(values, is_bool)) {
+        AddArgument(leaf, "--", false);
+        continue;
+      }
+      passes_nothing_ = false;
+      if (!std::ranges::all_of(values, is_bool)) {
+        Warn(leaf, "has values besides true and false; these are not passed");
+      }
+      const bool is_constant = leaf.value->is_boolean();
+      if (is_constant && leaf.value->get<bool>()) {
+        words_.push_back("--" + leaf.name);
+      } else if (!is_constant) {
+        before_ += "[ \"$" + VariableOfParameter(leaf.name) +
+                   "\" != true ] || set -- \"$@\" --" + leaf.name + "; ";
+      }
+    }
+  }
+
+  // Adds the parameters as one JSON document.
+  void AddJson(std::vector<std::string>& words) {
+    passes_nothing_ = false;
+    std::string text;
+    for (const Leaf& leaf : leaves_) {
+      text += (text.empty() ? "" : ", ") + ImportJson(leaf.name).dump() + ": " +
+              JsonValue(leaf);
+    }
+    words.push_back("{{" + text + "}}");
+  }
+
+  std::string JsonValue(const Leaf& leaf) {
+    if (leaf.name.find('.') != leaf.name.npos && IsNested(leaf)) {
+      Warn(leaf, "has its dotted name in ${args_json}, not a map in a map");
+    }
+    const std::vector<ImportJson*> values = ValuesOf(*leaf.value);
+    const auto is_text = [](const ImportJson* one) { return one->is_string(); };
+    const std::string placeholder = "{" + leaf.name + "}";
+    if (!std::ranges::any_of(values, is_text)) return placeholder;
+    const auto is_plain = [](const ImportJson* one) {
+      return one->dump() == "\"" + one->get<std::string>() + "\"";
+    };
+    if (!std::ranges::all_of(values, is_text) ||
+        !std::ranges::all_of(values, is_plain)) {
+      findings_.Error(root_.mark, "parameters." + leaf.name,
+                      "has texts beside other values, or texts with quotes, "
+                      "which ${args_json} cannot pass here");
+    }
+    return "\"" + placeholder + "\"";
+  }
+
+  void AddJsonFile() {
+    constexpr const char* kFile = "sweep_args.json";
+    std::vector<std::string> document;
+    AddJson(document);
+    json_ = document.front();
+    before_ =
+        std::string("printf %s \"$1\" > ") + kFile + "; shift; " + before_;
+    words_.emplace_back(kFile);
+  }
+
+  // Runs the code before the program, whose words are the arguments "$@".
+  void WrapInShell() {
+    std::vector<std::string> words = {"sh", "-c",
+                                      Literal(before_ + "exec \"$@\""), "sh"};
+    if (!json_.empty()) words.push_back(json_);
+    words.insert(words.end(), words_.begin(), words_.end());
+    words_ = std::move(words);
+  }
+
+  void Warn(const Leaf& leaf, const std::string& what) {
+    const Node* parameters = root_.Find("parameters");
+    Mark mark = parameters->mark;
+    if (const Node* parameter = parameters->Find(leaf.name)) {
+      mark = parameter->mark;
+    }
+    findings_.Warning(mark, "parameters." + leaf.name, what);
+  }
+
+  const Node& root_;
+  Findings& findings_;
+  std::vector<Leaf> leaves_;
+  std::vector<std::string> words_;  // templates
+  std::string before_;              // shell code that runs before the program
+  std::string json_;                // its first argument, if it is not empty
+  bool passes_nothing_ = true;
+};
+
+// Reads the keys of a sweep but its parameters and its command.
+class SweepReader {
+ public:
+  SweepReader(const Node& root, const SweepOptions& options, Findings& findings)
+      : root_(root), options_(options), findings_(findings) {}
+
+  ImportJson Read() {
+    ReportOtherKeys();
+    ImportJson config = ImportJson::object();
+    for (const auto* key : {"name", "description"}) {
+      const Node* text = root_.Find(key);
+      if (text != nullptr && !text->text.empty()) config[key] = text->text;
+    }
+    const Node* parameters = root_.Find("parameters");
+    if (parameters == nullptr) {
+      findings_.Error(root_.mark, "parameters", "required but missing; add it");
+      return config;
+    }
+    ImportJson hyperparameters =
+        HyperparametersOfSweep(*parameters, "parameters", findings_);
+    config["searcher"] = Searcher();
+    if (findings_.errors() == 0) {
+      config["entrypoint"] =
+          SweepCommand(root_, hyperparameters, findings_).Write();
+    }
+    if (method_ == "grid") CheckGrid(hyperparameters, "parameters");
+    config["hyperparameters"] = std::move(hyperparameters);
+    return config;
+  }
+
+ private:
+  void ReportOtherKeys() {
+    static const std::vector<std::string> kRead = {
+        "command", "description", "early_terminate", "method", "metric",
+        "name",    "parameters",  "program",         "run_cap"};
+    static const std::vector<std::string> kWithoutUse = {
+        "apiVersion", "controller", "entity",  "image_uri", "job",
+        "kind",       "metrics",    "project", "scheduler"};
+    for (const Node::Entry& entry : root_.entries) {
+      if (std::ranges::find(kRead, entry.key) != kRead.end()) continue;
+      if (std::ranges::find(kWithoutUse, entry.key) != kWithoutUse.end()) {
+        findings_.Warning(entry.mark, entry.key,
+                          "has no counterpart in dtrain");
+      } else {
+        findings_.Warning(
+            entry.mark, entry.key,
+            "unknown key of a sweep" + DidYouMean(entry.key, kRead));
+      }
+    }
+  }
+
+  ImportJson Searcher() {
+    ReadMethod();
+    ImportJson searcher = {{"name", method_ == "grid" ? "grid" : "random"}};
+    AddMetric(searcher);
+    if (const Node* early = root_.Find("early_terminate")) {
+      AddEarlyTermination(*early, searcher);
+    } else if (!options_.max_length.empty()) {
+      searcher["max_length"] = Length();
+    }
+    AddTrials(searcher);
+    return searcher;
+  }
+
+  void ReadMethod() {
+    const Node* method = root_.Find("method");
+    const std::vector<std::string> methods = {"grid", "random", "bayes"};
+    if (method == nullptr) {
+      findings_.Error(root_.mark, "method",
+                      "required but missing; add grid, random or bayes");
+      return;
+    }
+    method_ = method->text;
+    if (std::ranges::find(methods, method_) == methods.end()) {
+      findings_.Error(method->mark, "method",
+                      "expected grid, random or bayes, got '" + method_ + "'" +
+                          DidYouMean(method_, methods));
+    } else if (method_ == "bayes") {
+      findings_.Warning(method->mark, "method",
+                        "bayes becomes a random search: later runs do not "
+                        "learn from earlier ones");
+    }
+  }
+
+  void AddMetric(ImportJson& searcher) {
+    const Node* metric = root_.Find("metric");
+    const Node* name = metric == nullptr ? nullptr : metric->Find("name");
+    const Node* goal = metric == nullptr ? nullptr : metric->Find("goal");
+    std::string goal_text = goal == nullptr ? "minimize" : goal->text;
+    if (!options_.metric.empty()) {
+      searcher["metric"] = options_.metric;
+      goal_text = options_.maximize ? "maximize" : "minimize";
+    } else if (name == nullptr || name->text.empty()) {
+      findings_.Error(metric == nullptr ? root_.mark : metric->mark, "metric",
+                      "has no name of the metric that decides which trial is "
+                      "best; add --metric NAME (and --maximize), or metric: "
+                      "{name: NAME, goal: minimize}");
+    } else {
+      searcher["metric"] = name->text;
+    }
+    if (goal_text != "minimize" && goal_text != "maximize") {
+      findings_.Error(goal->mark, "metric.goal",
+                      "expected minimize or maximize, got '" + goal_text + "'");
+    }
+    searcher["smaller_is_better"] = goal_text != "maximize";
+    if (metric == nullptr || !metric->is_map()) return;
+    for (const Node::Entry& entry : metric->entries) {
+      if (entry.key == "name" || entry.key == "goal") continue;
+      findings_.Warning(entry.mark, "metric." + entry.key,
+                        entry.key == "target"
+                            ? "is not kept: the search does not end when a "
+                              "trial reaches it"
+                            : "has no counterpart in dtrain");
+    }
+  }
+
+  void AddTrials(ImportJson& searcher) {
+    const Node* cap = root_.Find("run_cap");
+    const bool given =
+        cap != nullptr && cap->kind == Node::Kind::kInt && cap->integer >= 1;
+    if (cap != nullptr && !given) {
+      findings_.Error(cap->mark, "run_cap",
+                      "expected an integer of at least 1");
+    }
+    if (searcher["name"] == "grid") {
+      if (given || options_.max_trials) {
+        findings_.Warning(cap == nullptr ? root_.mark : cap->mark, "run_cap",
+                          "is not kept: a grid tries every point");
+      }
+      return;
+    }
+    searcher["max_trials"] = options_.max_trials ? *options_.max_trials
+                             : given             ? cap->integer
+                                                 : kTrialsWithoutCap;
+    if (given || options_.max_trials) return;
+    findings_.Warning(root_.mark, "run_cap",
+                      "is missing: W&B would run trials without end; here "
+                      "max_trials is " +
+                          std::to_string(kTrialsWithoutCap) +
+                          "; choose it with --max-trials N");
+  }
+
+  // Hyperband stops runs at iterations; an iteration is a logged value of the
+  // metric. Here trials are stopped at rungs, each eta times the one before.
+  void AddEarlyTermination(const Node& early, ImportJson& searcher) {
+    const Node* type = early.Find("type");
+    if (type == nullptr || type->text != "hyperband") {
+      findings_.Error(early.mark, "early_terminate.type",
+                      "expected hyperband; W&B has no other");
+      return;
+    }
+    if (method_ == "grid") {
+      findings_.Warning(early.mark, "early_terminate",
+                        "is not kept: a grid trains every trial to its end");
+      return;
+    }
+    const double eta = Number(early, "eta", 3);
+    const double max_iter = Number(early, "max_iter", 0);
+    const double min_iter = Number(early, "min_iter", 0);
+    if (!(eta > 1)) {
+      findings_.Error(early.mark, "early_terminate.eta",
+                      "expected a number above 1");
+      return;
+    }
+    if (max_iter < 1 && min_iter < 1) {
+      findings_.Error(early.mark, "early_terminate",
+                      "expected max_iter or min_iter of at least 1");
+      return;
+    }
+    ImportJson length = {{"epochs", static_cast<std::int64_t>(max_iter)}};
+    if (!options_.max_length.empty()) {
+      length = Length();
+    } else if (max_iter < 1) {
+      findings_.Error(early.mark, "early_terminate",
+                      "min_iter does not say how long a run is; add "
+                      "--max-length UNIT=N, such as epochs=27");
+      return;
+    }
+    searcher["name"] = "async_halving";
+    searcher["divisor"] = eta == std::round(eta)
+                              ? ImportJson(static_cast<std::int64_t>(eta))
+                              : ImportJson(eta);
+    searcher["stop_once"] = true;
+    searcher["num_rungs"] = Rungs(early, eta, max_iter, min_iter, length);
+    searcher["max_length"] = length;
+    findings_.Warning(early.mark, "early_terminate",
+                      "becomes searcher async_halving with stop_once: trials "
+                      "are stopped at " +
+                          RungText(searcher) +
+                          "; W&B counts logged values of the metric");
+  }
+
+  // Returns the number of rungs, with that of max_length.
+  std::int64_t Rungs(const Node& early, double eta, double max_iter,
+                     double min_iter, const ImportJson& length) {
+    const auto longest = length.front().get<double>();
+    // The shortest rung, of at least one step.
+    double steps = std::floor(std::log(longest) / std::log(eta) + 1e-9);
+    if (max_iter >= 1) {
+      steps = std::min(steps, Number(early, "s", 1));
+    } else {
+      steps = std::min(
+          steps,
+          std::floor(std::log(longest / min_iter) / std::log(eta) + 1e-9));
+    }
+    return static_cast<std::int64_t>(std::clamp(steps, 0.0, 63.0)) + 1;
+  }
+
+  static std::string RungText(const ImportJson& searcher) {
+    const auto& [unit, longest] = *searcher["max_length"].items().begin();
+    std::string text;
+    double rung = longest.get<double>();
+    for (int i = 1; i < searcher["num_rungs"].get<int>(); ++i) {
+      rung /= searcher["divisor"].get<double>();
+      text.insert(0, std::to_string(std::max<std::int64_t>(
+                         1, static_cast<std::int64_t>(rung))) +
+                         (text.empty() ? "" : ", "));
+    }
+    return (text.empty() ? "no" : text) + " " + unit;
+  }
+
+  double Number(const Node& map, const char* name, double fallback) {
+    const Node* found = map.Find(name);
+    if (found == nullptr) return fallback;
+    if (found->IsNumber()) return found->number;
+    findings_.Error(found->mark, "early_terminate." + std::string(name),
+                    "expected a number, got " + Describe(*found));
+    return fallback;
+  }
+
+  ImportJson Length() const { return MaxLengthOf(options_.max_length); }
+
+  // W&B refuses continuous ranges in a grid.
+  void CheckGrid(const ImportJson& hyperparameters, const std::string& path) {
+    for (const auto& [key, value] : hyperparameters.items()) {
+      if (!value.is_object()) continue;
+      const std::string at = JoinPath(path, key);
+      if (!value.contains("type")) {
+        CheckGrid(value, at);
+      } else if (value["type"] == "double") {
+        findings_.Error(root_.Find("parameters")->mark, at,
+                        "a grid needs values, but this range is continuous; "
+                        "use values: [...] or q_uniform");
+      }
+    }
+  }
+
+  const Node& root_;
+  const SweepOptions& options_;
+  Findings& findings_;
+  std::string method_;
+};
+
+}  // namespace
+
+ImportedSweep ImportSweep(std::string_view text, const SweepOptions& options) {
+  Findings findings(options.file_name, {});
+  ImportedSweep sweep;
+  const auto root = ReadYaml(text, Mark{}, findings);
+  ImportJson config;
+  if (root && !root->is_map()) {
+    findings.Error(root->mark, "",
+                   "expected the keys of a sweep, such as "
+                   "method and parameters");
+  } else if (root) {
+    config = SweepReader(*root, options, findings).Read();
+  }
+  const bool valid = root && findings.errors() == 0;
+  sweep.findings = findings.Take();
+  if (valid) sweep.yaml = ToYaml(config);
+  return sweep;
+}
+
+}  // namespace dtrain

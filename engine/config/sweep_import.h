@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "engine/config/findings.h"
+
+namespace dtrain {
+
+/// What the file of a sweep does not say, and options of its import.
+struct SweepOptions {
+  std::string file_name;  // for messages
+  std::optional<std::int64_t> max_trials;
+  std::string max_length;  // UNIT=N; empty: none
+  std::string metric;      // replaces metric.name
+  bool maximize = false;   // replaces metric.goal
+};
+
+/// A sweep as an experiment of dtrain.
+struct ImportedSweep {
+  std::string yaml;  // empty if `findings` has an error
+  // What was not kept is a warning, what cannot be kept an error.
+  Diagnostics findings;
+};
+
+/// Reads the configuration of a sweep of W&B and returns a YAML for the same
+/// search: with the same ranges, number of runs and arguments of the program as
+/// far as dtrain has them. Throws Error(kUsage) for a bad option.
+ImportedSweep ImportSweep(std::string_view text, const SweepOptions& options);
+
+}  // namespace dtrain

@@ -1,0 +1,380 @@
+#include "engine/config/sweep_import.h"
+
+#include <cmath>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/base/error.h"
+#include "engine/config/experiment_config.h"
+
+namespace dtrain {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using WandbJson = nlohmann::json;
+
+std::vector<std::string> Messages(const Diagnostics& findings) {
+  std::vector<std::string> messages;
+  for (const Diagnostic& one : findings) messages.push_back(one.ToString());
+  return messages;
+}
+
+// A sweep, converted.
+struct Converted {
+  std::vector<std::string> warnings;
+  WandbJson config;  // as `create` reads it
+
+  WandbJson Words() const {
+    const WandbJson& entrypoint = config["entrypoint"];
+    return entrypoint.is_object() ? entrypoint["command"] : entrypoint;
+  }
+};
+
+Converted Convert(const std::string& text, SweepOptions options = {}) {
+  options.file_name = "sweep.yaml";
+  const ImportedSweep sweep = ImportSweep(text, options);
+  const ConfigResult read = ReadConfig(sweep.yaml, {.file_name = "converted"});
+  EXPECT_THAT(Messages(read.diagnostics), IsEmpty()) << sweep.yaml;
+  Converted converted{.warnings = Messages(sweep.findings)};
+  if (read.config) converted.config = read.config->effective;
+  return converted;
+}
+
+// A random search of 5 trials with these parameters.
+std::string RandomSweep(const std::string& parameters) {
+  return "program: train.py\nmethod: random\nrun_cap: 5\n"
+         "metric: {name: loss, goal: minimize}\nparameters: " +
+         parameters + "\n";
+}
+
+std::vector<std::string> RefusalOf(const std::string& text) {
+  const ImportedSweep sweep = ImportSweep(text, {.file_name = "sweep.yaml"});
+  EXPECT_EQ(sweep.yaml, "");
+  return Messages(sweep.findings);
+}
+
+// The example of "Define a sweep configuration" in W&B's documentation.
+constexpr const char* kDocumented = R"(program: train.py
+name: sweepdemo
+project: first
+method: bayes
+metric:
+  goal: minimize
+  name: validation_loss
+parameters:
+  learning_rate:
+    min: 0.0001
+    max: 0.1
+  batch_size:
+    values: [16, 32, 64]
+  epochs:
+    values: [5, 10, 15]
+  optimizer:
+    values: ["adam", "sgd"]
+)";
+
+TEST(ImportSweepTest, ConvertsTheExampleOfTheDocumentation) {
+  const Converted sweep = Convert(kDocumented);
+  EXPECT_THAT(
+      sweep.warnings,
+      ElementsAre(
+          "sweep.yaml:1:1: run_cap: warning: is missing: W&B would run trials "
+          "without end; here max_trials is 100; choose it with --max-trials N",
+          "sweep.yaml:3:1: project: warning: has no counterpart in dtrain",
+          "sweep.yaml:4:9: method: warning: bayes becomes a random search: "
+          "later runs do not learn from earlier ones"));
+  EXPECT_EQ(sweep.config["name"], "sweepdemo");
+  const WandbJson& searcher = sweep.config["searcher"];
+  EXPECT_EQ(searcher["name"], "random");
+  EXPECT_EQ(searcher["metric"], "validation_loss");
+  EXPECT_EQ(searcher["smaller_is_better"], true);
+  EXPECT_EQ(searcher["max_trials"], 100);
+  EXPECT_EQ(sweep.Words(),
+            WandbJson({"python3", "train.py", "--batch_size={batch_size}",
+                       "--epochs={epochs}", "--learning_rate={learning_rate}",
+                       "--optimizer={optimizer}"}));
+  const WandbJson& hparams = sweep.config["hyperparameters"];
+  EXPECT_EQ(hparams["learning_rate"],
+            WandbJson({{"type", "double"}, {"minval", 1e-4}, {"maxval", 0.1}}));
+  EXPECT_EQ(hparams["batch_size"]["vals"], WandbJson({16, 32, 64}));
+}
+
+TEST(ImportSweepTest, KeepsAGrid) {
+  const Converted sweep = Convert(
+      "program: train.py\nmethod: grid\nmetric: {name: acc, goal: maximize}\n"
+      "parameters:\n  layers: {values: [32, 64, 96, 128]}\n"
+      "  depth: {min: 1, max: 3}\n  seed: {value: 7}\n");
+  EXPECT_THAT(sweep.warnings, IsEmpty());
+  EXPECT_EQ(sweep.config["searcher"]["name"], "grid");
+  EXPECT_EQ(sweep.config["searcher"]["smaller_is_better"], false);
+  EXPECT_EQ(sweep.config["hyperparameters"]["depth"],
+            WandbJson({{"type", "int"}, {"minval", 1}, {"maxval", 3}}));
+  EXPECT_EQ(sweep.config["hyperparameters"]["seed"], 7);
+}
+
+struct ParameterCase {
+  const char* name;  // of the test
+  const char* parameter;
+  const char* json;          // the hyperparameter
+  const char* warning = "";  // part of the only one; empty: there is none
+};
+
+void PrintTo(const ParameterCase& one, std::ostream* out) {
+  *out << one.parameter;
+}
+
+class SweepParameterTest : public testing::TestWithParam<ParameterCase> {};
+
+TEST_P(SweepParameterTest, IsConverted) {
+  const ParameterCase& one = GetParam();
+  const Converted sweep =
+      Convert(RandomSweep("{x: " + std::string(one.parameter) + "}"));
+  EXPECT_EQ(sweep.config["hyperparameters"]["x"], WandbJson::parse(one.json));
+  if (*one.warning == '\0') {
+    EXPECT_THAT(sweep.warnings, IsEmpty());
+  } else {
+    EXPECT_THAT(sweep.warnings, ElementsAre(HasSubstr(one.warning)));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Distributions, SweepParameterTest,
+    testing::Values(
+        ParameterCase{"Value", "{value: adam}", "\"adam\""},
+        ParameterCase{"OneValue", "{values: [3]}", "3"},
+        ParameterCase{"Uniform", "{min: 0, max: 0.5}",
+                      R"({"type": "double", "minval": 0, "maxval": 0.5})"},
+        ParameterCase{"NamedUniform", "{distribution: uniform, min: 1, max: 2}",
+                      R"({"type": "double", "minval": 1, "maxval": 2})"},
+        ParameterCase{"OneNumber", "{min: 2, max: 2}", "2"},
+        ParameterCase{
+            "LogUniformValues",
+            "{distribution: log_uniform_values, min: 1e-5, max: 0.1}",
+            R"({"type": "double", "minval": 1e-5, "maxval": 0.1, "log": true})"},
+        ParameterCase{
+            "InverseLogUniformValues",
+            "{distribution: inv_log_uniform_values, min: 0.01, max: 1}",
+            R"({"type": "double", "minval": 0.01, "maxval": 1, "log": true})"},
+        ParameterCase{"LogUniformTakesExponents",
+                      "{distribution: log_uniform, min: 0, max: 0}", "1.0"},
+        ParameterCase{
+            "QUniform", "{distribution: q_uniform, q: 8, min: 32, max: 64}",
+            R"({"type": "categorical", "vals": [32, 40, 48, 56, 64]})"},
+        ParameterCase{"QUniformRoundsItsEnds",
+                      "{distribution: q_uniform, q: 0.1, min: 0.06, max: 0.34}",
+                      R"({"type": "categorical", "vals": [0.1, 0.2, 0.3]})"},
+        ParameterCase{
+            "QLogUniformValues",
+            "{distribution: q_log_uniform_values, q: 8, min: 8, max: 32}",
+            R"({"type": "categorical", "vals": [8, 16, 24, 32]})",
+            "replaced by a list of 4 multiples of 8, evenly spaced on a "
+            "logarithmic scale from 8 to 32"},
+        ParameterCase{"Normal", "{distribution: normal, mu: 1, sigma: 0.25}",
+                      R"({"type": "double", "minval": 0.5, "maxval": 1.5})",
+                      "a normal distribution is not kept: a range from 0.5 to "
+                      "1.5 instead, two standard deviations on each side"},
+        ParameterCase{
+            "QNormal", "{distribution: q_normal, mu: 5, sigma: 1, q: 2}",
+            R"({"type": "categorical", "vals": [4, 6, 8]})", "is not kept"},
+        ParameterCase{
+            "Probabilities", "{values: [a, b], probabilities: [0.25, 0.75]}",
+            R"({"type": "categorical", "vals": ["a", "b", "b", "b"]})"},
+        ParameterCase{"Beta", "{distribution: beta, a: 2, b: 1}",
+                      R"({"type": "double", "minval": 0, "maxval": 1})",
+                      "a beta distribution is not kept"},
+        ParameterCase{"Booleans", "{values: [true, false]}",
+                      R"({"type": "categorical", "vals": ["True", "False"]})",
+                      "become the texts True, False and None"}),
+    [](const auto& one) { return one.param.name; });
+
+TEST(ImportSweepTest, ReadsBoundsOfLogUniformAsExponentsOfE) {
+  const Converted sweep = Convert(
+      RandomSweep("{x: {distribution: log_uniform, min: -9.21, max: -2.3}}"));
+  const WandbJson& x = sweep.config["hyperparameters"]["x"];
+  EXPECT_EQ(x["log"], true);
+  EXPECT_NEAR(x["minval"], std::exp(-9.21), 1e-12);
+  EXPECT_NEAR(x["maxval"], std::exp(-2.3), 1e-9);
+}
+
+TEST(ImportSweepTest, KeepsNestedParametersAndDottedNames) {
+  const Converted sweep = Convert(RandomSweep(
+      "{optimizer: {parameters: {lr: {value: 0.1}, beta: {min: 0, max: 0.5}}}, "
+      "model.width: {values: [1, 2]}}"));
+  EXPECT_EQ(sweep.config["hyperparameters"]["optimizer"]["lr"], 0.1);
+  EXPECT_THAT(sweep.Words(), Contains("--optimizer.beta={optimizer.beta}"));
+  EXPECT_THAT(sweep.Words(), Contains("--model.width={model.width}"));
+  EXPECT_THAT(
+      sweep.warnings,
+      Contains(HasSubstr("parameters.optimizer.beta: warning: is an argument "
+                         "of its own")));
+}
+
+// Returns the words of a command in a sweep with the parameters lr and flag.
+WandbJson WordsOf(const std::string& command) {
+  return Convert(
+             "program: train.py\nmethod: grid\nmetric: {name: loss}\n"
+             "parameters: {flag: {values: [true, false]}, "
+             "on: {value: true}, opt: {values: [a, b]}}\n"
+             "command: " +
+             command + "\n")
+      .Words();
+}
+
+TEST(SweepCommandTest, ReplacesMacros) {
+  EXPECT_EQ(WordsOf("[\"${env}\", \"${interpreter}\", \"${program}\", "
+                    "\"${args}\"]"),
+            WandbJson({"python3", "train.py", "--flag={flag}", "--on={on}",
+                       "--opt={opt}"}));
+  EXPECT_EQ(WordsOf("[\"${env}\", python3.11, \"${program}\", \"--x={a}\", "
+                    "\"${args_no_hyphens}\"]"),
+            WandbJson({"python3.11", "train.py", "--x={{a}}", "flag={flag}",
+                       "on={on}", "opt={opt}"}));
+  EXPECT_EQ(WordsOf("[\"${program}\", \"${args_no_equals}\"]"),
+            WandbJson({"train.py", "--flag", "{flag}", "--on", "{on}", "--opt",
+                       "{opt}"}));
+  EXPECT_EQ(WordsOf("[\"${program}\", \"${args_append_hydra}\", "
+                    "\"${args_override_hydra}\"]"),
+            WandbJson({"train.py", "+flag={flag}", "+on={on}", "+opt={opt}",
+                       "++flag={flag}", "++on={on}", "++opt={opt}"}));
+}
+
+TEST(SweepCommandTest, PassesTrueParametersAsFlags) {
+  EXPECT_EQ(
+      WordsOf("[\"${program}\", \"${args_no_boolean_flags}\"]"),
+      WandbJson({"sh", "-c",
+                 "[ \"$DTRAIN_HPARAM_flag\" != true ] || set -- \"$@\" --flag; "
+                 "exec \"$@\"",
+                 "sh", "train.py", "--on", "--opt={opt}"}));
+}
+
+TEST(SweepCommandTest, PassesOneJsonDocument) {
+  const std::string document =
+      "{{\"flag\": {flag}, \"on\": {on}, \"opt\": \"{opt}\"}}";
+  EXPECT_EQ(WordsOf("[\"${program}\", \"${args_json}\"]"),
+            WandbJson({"train.py", document}));
+  EXPECT_EQ(
+      WordsOf("[\"${program}\", --file, \"${args_json_file}\"]"),
+      WandbJson({"sh", "-c",
+                 "printf %s \"$1\" > sweep_args.json; shift; exec \"$@\"", "sh",
+                 document, "train.py", "--file", "sweep_args.json"}));
+}
+
+TEST(SweepCommandTest, WarnsOfUnknownMacrosAndOfNoArguments) {
+  const Converted sweep = Convert(RandomSweep("{x: {value: 1}}") +
+                                  "command: [\"${program}\", \"${arg}\"]\n");
+  EXPECT_THAT(sweep.warnings,
+              ElementsAre(HasSubstr("command: warning: passes no parameters"),
+                          HasSubstr("unknown macro ${arg} is left out")));
+}
+
+TEST(ImportSweepTest, ConvertsHyperband) {
+  const Converted sweep = Convert(
+      RandomSweep("{x: {min: 0, max: 0.5}}") +
+      "early_terminate: {type: hyperband, s: 2, eta: 3, max_iter: 27}\n");
+  const WandbJson& searcher = sweep.config["searcher"];
+  EXPECT_EQ(searcher["name"], "async_halving");
+  EXPECT_EQ(searcher["stop_once"], true);
+  EXPECT_EQ(searcher["divisor"], 3);
+  EXPECT_EQ(searcher["num_rungs"], 3);
+  EXPECT_EQ(searcher["max_length"]["epochs"], 27);
+  EXPECT_THAT(sweep.warnings,
+              ElementsAre(HasSubstr("trials are stopped at 3, 9 epochs; W&B "
+                                    "counts logged values of the metric")));
+}
+
+TEST(ImportSweepTest, NeedsALengthForHyperbandWithoutAnEnd) {
+  const std::string sweep = RandomSweep("{x: {min: 0, max: 0.5}}") +
+                            "early_terminate: {type: hyperband, min_iter: 3}\n";
+  EXPECT_THAT(RefusalOf(sweep),
+              ElementsAre(HasSubstr("min_iter does not say how long a run is; "
+                                    "add --max-length UNIT=N")));
+  const Converted converted = Convert(sweep, {.max_length = "epochs=27"});
+  EXPECT_EQ(converted.config["searcher"]["num_rungs"], 3);
+}
+
+TEST(ImportSweepTest, TakesWhatTheSweepLacksFromOptions) {
+  const std::string sweep =
+      "program: a.py\nmethod: random\nparameters: {x: {min: 0, max: 1}}\n";
+  EXPECT_THAT(RefusalOf(sweep), Contains(HasSubstr("add --metric NAME")));
+  const WandbJson searcher = Convert(sweep, {.max_trials = 7,
+                                             .max_length = "batches=9",
+                                             .metric = "acc",
+                                             .maximize = true})
+                                 .config["searcher"];
+  EXPECT_EQ(searcher["max_trials"], 7);
+  EXPECT_EQ(searcher["max_length"]["batches"], 9);
+  EXPECT_EQ(searcher["metric"], "acc");
+  EXPECT_EQ(searcher["smaller_is_better"], false);
+}
+
+struct RefusedSweep {
+  const char* name;  // of the test
+  const char* text;  // after `program`, `run_cap` and `metric`
+  const char* says;
+};
+
+void PrintTo(const RefusedSweep& one, std::ostream* out) { *out << one.text; }
+
+class RefusedSweepTest : public testing::TestWithParam<RefusedSweep> {};
+
+TEST_P(RefusedSweepTest, NamesThePlaceAndTheRemedy) {
+  EXPECT_THAT(RefusalOf("program: train.py\nrun_cap: 5\nmetric: {name: a}\n" +
+                        std::string(GetParam().text) + "\n"),
+              Contains(HasSubstr(GetParam().says)));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Sweeps, RefusedSweepTest,
+    testing::Values(
+        RefusedSweep{"NoMethod", "parameters: {x: {value: 1}}",
+                     "sweep.yaml:1:1: method: required but missing"},
+        RefusedSweep{"UnknownMethod",
+                     "method: baye\nparameters: {x: {value: 1}}",
+                     "sweep.yaml:4:9: method: expected grid, random or bayes, "
+                     "got 'baye'; did you mean 'bayes'?"},
+        RefusedSweep{"NoParameters", "method: grid",
+                     "parameters: required but missing"},
+        RefusedSweep{"UnknownDistribution",
+                     "method: random\nparameters: {x: {distribution: "
+                     "log_uniform_value, min: 1, max: 2}}",
+                     "parameters.x: unknown distribution 'log_uniform_value'; "
+                     "did you mean 'log_uniform_values'?"},
+        RefusedSweep{"UnknownKeyOfAParameter",
+                     "method: random\nparameters: {x: {mim: 1, max: 2}}",
+                     "has no value, values, or min and max"},
+        RefusedSweep{"ListInsteadOfAMap",
+                     "method: random\nparameters: {x: [1, 2]}",
+                     "expected a map such as {min: 0, max: 1}, got a list"},
+        RefusedSweep{"Reversed",
+                     "method: random\nparameters: {x: {min: 2, max: 1}}",
+                     "max 1 is below min 2"},
+        RefusedSweep{"NoNumber",
+                     "method: random\nparameters: {x: {min: a, max: 1}}",
+                     "min: expected a finite number, got the string 'a'"},
+        RefusedSweep{"LogOfZero",
+                     "method: random\nparameters: {x: {distribution: "
+                     "log_uniform_values, min: 0, max: 1}}",
+                     "expected a number above 0 on a logarithmic scale"},
+        RefusedSweep{"ContinuousGrid",
+                     "method: grid\nparameters: {x: {min: 0.5, max: 1}}",
+                     "a grid needs values, but this range is continuous"},
+        RefusedSweep{"EnvironmentVariable",
+                     "method: grid\nparameters: {x: {value: 1}}\n"
+                     "command: [\"${program}\", \"${envvar:DATA}\"]",
+                     "does not replace variables of the environment"},
+        RefusedSweep{"UnknownEarlyTermination",
+                     "method: random\nparameters: {x: {value: 1}}\n"
+                     "early_terminate: {type: envelope}",
+                     "expected hyperband"},
+        RefusedSweep{"AList", "- a", "sweep.yaml:"}),
+    [](const auto& one) { return one.param.name; });
+
+}  // namespace
+}  // namespace dtrain
