@@ -233,11 +233,11 @@ class RunHalvingTest : public RunCommandTest {
                   "\"epochs\": %d, \"metrics\": {\"loss\": %s}}\\n' "
                   "% (n, sys.argv[1]))\n"
                   "        reports.flush()\n");
-    const CliResult result =
-        Run({"--hp", "lr=double(0,1)", "--searcher", "asha", "--max-trials",
-             "8", "--max-length", "epochs=4", "--set", "searcher.num_rungs=2",
-             "--slots", "cpu:1", "--json"},
-            command);
+    const CliResult result = Run(
+        {"--hp", "lr=double(0,1)", "--searcher", "asha", "--max-trials", "8",
+         "--max-length", "epochs=4", "--set", "searcher.num_rungs=2", "--set",
+         "reproducibility.experiment_seed=1", "--slots", "cpu:1", "--json"},
+        command);
     EXPECT_EQ(result.code, 0) << result.err;
     return result.Json();
   }
@@ -245,10 +245,10 @@ class RunHalvingTest : public RunCommandTest {
 
 TEST_F(RunHalvingTest, StopsTrialsOfAProgramThatCannotContinue) {
   const json result = Search({"python3", "train.py", "{lr}", "4"});
+  EXPECT_GE(result["trials_by_state"]["STOPPED"].get<int>(), 1);
   EXPECT_EQ(result["trials_by_state"]["COMPLETED"].get<int>() +
-                result["trials_by_state"].value("STOPPED", 0),
+                result["trials_by_state"]["STOPPED"].get<int>(),
             8);
-  EXPECT_EQ(Occurrences(dtrain_.Run({"logs", "1"}).out, "started"), 8);
 }
 
 TEST_F(RunHalvingTest, RunsAPromotedTrialAgainToItsLength) {
