@@ -10,12 +10,13 @@ CommandSetUp SetUpArchive, SetUpBackup, SetUpBest, SetUpCancel,
     SetUpCheckpointShow, SetUpCheckpointVerify, SetUpCheckpoints, SetUpCompare,
     SetUpCompletion, SetUpConfig, SetUpContinue, SetUpCreate, SetUpDataFetch,
     SetUpDataList, SetUpDataVerify, SetUpDelete, SetUpDescribe, SetUpDiff,
-    SetUpDoctor, SetUpEvaluate, SetUpGc, SetUpImportance, SetUpInit, SetUpKill,
-    SetUpLabel, SetUpList, SetUpLogs, SetUpMetrics, SetUpModels, SetUpNote,
-    SetUpPause, SetUpPlot, SetUpPredict, SetUpPreviewSearch, SetUpReport,
-    SetUpReproduce, SetUpResume, SetUpRun, SetUpServe, SetUpSetDescription,
-    SetUpSetMaxSlots, SetUpSetName, SetUpSlots, SetUpTensorboard, SetUpTrials,
-    SetUpUnarchive, SetUpValidate, SetUpVersion, SetUpWait, SetUpWatch;
+    SetUpDoctor, SetUpEvaluate, SetUpGc, SetUpImportSweep, SetUpImportance,
+    SetUpInit, SetUpKill, SetUpLabel, SetUpList, SetUpLogs, SetUpMetrics,
+    SetUpModels, SetUpNote, SetUpPause, SetUpPlot, SetUpPredict,
+    SetUpPreviewSearch, SetUpReport, SetUpReproduce, SetUpResume, SetUpRun,
+    SetUpServe, SetUpSetDescription, SetUpSetMaxSlots, SetUpSetName, SetUpSlots,
+    SetUpTensorboard, SetUpTrials, SetUpUnarchive, SetUpValidate, SetUpVersion,
+    SetUpWait, SetUpWatch;
 
 namespace {
 
@@ -65,6 +66,8 @@ constexpr std::array kCommands = {
             "Run an experiment from a YAML file", SetUpCreate},
     Command{CommandGroup::kRun, "run", "",
             "Run a program as an experiment, without a YAML file", SetUpRun},
+    Command{CommandGroup::kRun, "import-sweep", "",
+            "Convert a sweep of W&B to an experiment YAML", SetUpImportSweep},
     Command{CommandGroup::kRun, "init", "",
             "Create a template for a custom model", SetUpInit},
     Command{CommandGroup::kRun, "validate", "",

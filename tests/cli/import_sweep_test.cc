@@ -1,0 +1,108 @@
+// `import-sweep`: sweeps of W&B, converted and run.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/cli_runner.h"
+
+namespace dtrain {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+class ImportSweepCommandTest : public testing::Test {
+ protected:
+  ImportSweepCommandTest() {
+    dtrain_.Write("train.py",
+                  "import sys, dtrain\n"
+                  "print('words:', *sys.argv[1:], flush=True)\n"
+                  "trial = dtrain.init()\n"
+                  "trial.validate(loss=trial.hparams.lr)\n");
+  }
+
+  // Returns the result of the conversion to imported.yaml.
+  CliResult Import(const std::string& sweep,
+                   std::vector<std::string> options = {}) const {
+    dtrain_.Write("sweep.yaml", sweep);
+    options.insert(options.begin(),
+                   {"import-sweep", "sweep.yaml", "--out", "imported.yaml"});
+    return dtrain_.Run(options);
+  }
+
+  std::string ParametersAnd(const std::string& rest) const {
+    return "program: train.py\nmethod: grid\nmetric: {name: loss}\n"
+           "parameters:\n  lr: {values: [0.5]}\n"
+           "  model.width: {values: [4]}\n"
+           "  flag: {values: [true, false]}\n"
+           "  opt: {values: [adam]}\n" +
+           rest;
+  }
+
+  CliRunner dtrain_;
+};
+
+TEST_F(ImportSweepCommandTest, WritesAnExperimentThatRuns) {
+  const CliResult imported = Import(ParametersAnd(""));
+  ASSERT_EQ(imported.code, 0) << imported.err;
+  EXPECT_EQ(dtrain_.Run({"validate", "imported.yaml"}).code, 0);
+  const CliResult created =
+      dtrain_.Run({"create", "imported.yaml", "--slots", "cpu:1", "--json"});
+  ASSERT_EQ(created.code, 0) << created.err;
+  EXPECT_EQ(created.Json()["trials_by_state"], json({{"COMPLETED", 2}}));
+  const std::string log = dtrain_.Run({"logs", "1"}).out;
+  EXPECT_THAT(log, HasSubstr("words: --flag=True --lr=0.5 --model.width=4 "
+                             "--opt=adam"));
+  EXPECT_THAT(log, HasSubstr("words: --flag=False"));
+}
+
+TEST_F(ImportSweepCommandTest, PassesFlagsAndJson) {
+  const CliResult imported = Import(
+      ParametersAnd("command: [\"${env}\", \"${interpreter}\", \"${program}\", "
+                    "\"${args_no_boolean_flags}\", \"${args_json}\", "
+                    "\"${args_json_file}\"]\n"));
+  ASSERT_EQ(imported.code, 0) << imported.err;
+  const CliResult created =
+      dtrain_.Run({"create", "imported.yaml", "--slots", "cpu:1"});
+  ASSERT_EQ(created.code, 0) << created.err;
+  const std::string log = dtrain_.Run({"logs", "1"}).out;
+  const std::string rest = "--lr=0.5 --model.width=4 --opt=adam {\"flag\": ";
+  EXPECT_THAT(log, HasSubstr("words: " + rest +
+                             "false, \"lr\": 0.5, "
+                             "\"model.width\": 4, \"opt\": \"adam\"} "
+                             "sweep_args.json\n"));
+  EXPECT_THAT(log, HasSubstr("sweep_args.json --flag\n"));
+}
+
+TEST_F(ImportSweepCommandTest, WarnsOfAScriptThatReportsToWandbAlone) {
+  dtrain_.Write("train.py", "import wandb\nwandb.log({'loss': 1})\n");
+  const CliResult imported = Import(ParametersAnd(""));
+  EXPECT_EQ(imported.code, 0) << imported.err;
+  EXPECT_THAT(imported.err,
+              HasSubstr("train.py must report 'loss' to dtrain, which does not "
+                        "read wandb.log()"));
+}
+
+TEST_F(ImportSweepCommandTest, RefusesWhatCannotBeConverted) {
+  const CliResult result = Import("method: baye\nparameters: [1]\n");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("sweep.yaml:1:9: method: expected grid"));
+  EXPECT_THAT(result.err,
+              HasSubstr("sweep.yaml: 3 errors; nothing was converted"));
+  EXPECT_FALSE(std::filesystem::exists(dtrain_.directory() / "imported.yaml"));
+  EXPECT_EQ(dtrain_.Run({"import-sweep", "none.yaml"}).code, 2);
+}
+
+TEST_F(ImportSweepCommandTest, DoesNotReplaceAFile) {
+  ASSERT_EQ(Import(ParametersAnd("")).code, 0);
+  const CliResult again = Import(ParametersAnd(""));
+  EXPECT_EQ(again.code, 2);
+  EXPECT_THAT(again.err, HasSubstr("imported.yaml"));
+}
+
+}  // namespace
+}  // namespace dtrain
