@@ -63,8 +63,8 @@ TrialSpec SpecOf(const Store& store, const CheckpointRow& checkpoint,
   if (!trial || entrypoint == nullptr) {
     throw Error(ErrorKind::kUsage,
                 "checkpoint " + checkpoint.uuid +
-                    " was written by the command '" + EntrypointText(config) +
-                    "', and only that command can read it; its files are in " +
+                    " was written by the program '" + EntrypointText(config) +
+                    "', and only that program can read it; its files are in " +
                     (store.PathOf(checkpoint) / kProgramFiles).string());
   }
   TrialSpec spec{.id = checkpoint.trial,

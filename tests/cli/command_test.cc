@@ -157,7 +157,7 @@ TEST_F(CommandTest, OnlyTheCommandReadsItsCheckpoints) {
         {"checkpoint", "export", uuid, "--to", "safetensors"}}) {
     const CliResult result = dtrain_.Run(use);
     EXPECT_NE(result.code, 0);
-    EXPECT_THAT(result.err, HasSubstr("only that command can read it"))
+    EXPECT_THAT(result.err, HasSubstr("only that program can read it"))
         << use[0];
   }
 }
