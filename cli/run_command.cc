@@ -77,12 +77,18 @@ void CheckHyperparameters(const InlineYaml& yaml, const ScriptText& script) {
 }
 
 // A program that reports nothing would fail at the end of each trial.
-void CheckReports(const std::string& metric, const ScriptText& script) {
-  if (!script.is_python || script.imports_dtrain || script.reports) return;
+void CheckReports(const std::string& metric, const InlineYaml& yaml,
+                  const ScriptText& script) {
+  if (yaml.finds_metrics || !script.is_python || script.imports_dtrain ||
+      script.reports)
+    return;
   throw Error(ErrorKind::kUsage,
               script.name + ": does not report '" + metric +
                   "': it neither imports dtrain (docs/python.md) nor writes "
-                  "reports (docs/protocol.md); import dtrain and call "
+                  "reports (docs/protocol.md); add --pattern '" +
+                  metric +
+                  "=REGEX' if it prints the metric, --metrics-file "
+                  "FILE if it writes it, or import dtrain and call "
                   "dtrain.init().validate(" +
                   metric + "=...)" + std::string(kUnchecked));
 }
@@ -129,7 +135,7 @@ int RunInline(const InlineOptions& options, const GlobalOptions& globals) {
   return RunOrReport(request, create.config, [&] {
     if (!options.unchecked) {
       CheckHyperparameters(yaml, script);
-      CheckReports(experiment.metric, script);
+      CheckReports(experiment.metric, yaml, script);
     }
     if (options.print_yaml) {
       CheckedConfig(create, yaml.text, request, globals);
@@ -172,6 +178,17 @@ void AddSearchOptions(CLI::App& app, InlineExperiment& experiment) {
   AddOption(app, "--max-length", experiment.max_length,
             "Maximum length of a trial: epochs=27, batches=N or records=N")
       .TypeName("UNIT=N");
+  const CliOption pattern =
+      AddOption(app, "--pattern", experiment.patterns,
+                "Find a metric, or the step, in what the program prints "
+                "(repeatable): 'val_acc=val_acc[:= ]+(\\S+)'")
+          .TypeName("NAME=REGEX")
+          .OneEach();
+  AddOption(app, "--metrics-file", experiment.metrics_file,
+            "File of metrics that the program writes: metrics.jsonl or .csv")
+      .TypeName("FILE")
+      .IsPath()
+      .Excludes(pattern);
   AddFlag(app, "--resumable", experiment.resumable,
           "The program resumes from its checkpoints: ASHA promotes trials "
           "instead of stopping them");

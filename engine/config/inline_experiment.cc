@@ -152,6 +152,29 @@ void AddNames(const SpecJson& map, const std::string& above,
   }
 }
 
+// Returns the key `metrics`; null if no option has a part of it.
+SpecJson MetricsOf(const InlineExperiment& experiment) {
+  SpecJson metrics;
+  if (!experiment.metrics_file.empty()) {
+    metrics["file"] = experiment.metrics_file;
+  }
+  for (const std::string& pattern : experiment.patterns) {
+    const std::size_t equals = pattern.find('=');
+    const std::string option = "--pattern '" + pattern + "'";
+    const std::string name = pattern.substr(0, equals);
+    if (equals == pattern.npos || name.empty() ||
+        equals + 1 == pattern.size()) {
+      RefuseOption(
+          option, "expected NAME=REGEX, such as 'val_acc=val_acc[:= ]+(\\S+)'");
+    }
+    if (metrics.contains(name)) {
+      RefuseOption(option, "'" + name + "' is given twice");
+    }
+    metrics[name] = pattern.substr(equals + 1);
+  }
+  return metrics;
+}
+
 SpecJson ConfigOf(const InlineExperiment& experiment) {
   SpecJson hyperparameters = SpecJson::object();
   bool has_range = false;
@@ -161,6 +184,8 @@ SpecJson ConfigOf(const InlineExperiment& experiment) {
   SpecJson config = {{"name", ScriptName(experiment.command)},
                      {"searcher", SearcherOf(experiment, has_range)}};
   if (!hyperparameters.empty()) config["hyperparameters"] = hyperparameters;
+  SpecJson metrics = MetricsOf(experiment);
+  if (!metrics.is_null()) config["metrics"] = std::move(metrics);
   if (!experiment.labels.empty()) config["labels"] = experiment.labels;
   return config;
 }
@@ -232,6 +257,7 @@ InlineYaml WriteInlineYaml(const InlineExperiment& experiment) {
     config["searcher"]["stop_once"] = !resumes && !restarts;
     changed = WithOverrides(config, experiment.overrides);
   }
+  yaml.finds_metrics = !SectionOf(changed, "metrics").empty();
   yaml.stops_at_rungs =
       SectionOf(changed, "searcher").value("stop_once", SpecJson()) == true;
   yaml.restarts_on_promotion = halves && restarts && !yaml.stops_at_rungs;

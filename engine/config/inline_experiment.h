@@ -20,6 +20,8 @@ struct InlineExperiment {
   std::string metric;
   bool maximize = false;
   std::string max_length;              // UNIT=N; empty: none
+  std::vector<std::string> patterns;   // NAME=REGEX for the program's output
+  std::string metrics_file;            // that the program writes; empty: none
   bool resumable = false;              // the program resumes from checkpoints
   std::vector<std::string> overrides;  // KEY=VALUE of the YAML
   // The program's text shows that it can continue, as far as it was read.
@@ -33,6 +35,7 @@ struct InlineYaml {
   // Hyperparameters that no placeholder passes to the program.
   std::vector<std::string> unplaced;
   bool stops_at_rungs = false;         // searcher.stop_once
+  bool finds_metrics = false;          // in output or files, by key `metrics`
   bool restarts_on_promotion = false;  // from the beginning, to {length}
 };
 

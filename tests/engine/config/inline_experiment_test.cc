@@ -124,6 +124,26 @@ TEST(InlineYamlTest, RefusesAHyperparameterThatIsGivenTwice) {
   EXPECT_THAT(RefusalOf(RandomSearch({"a.b=1", "a=2"})), HasSubstr("twice"));
 }
 
+TEST(InlineYamlTest, FindsMetricsByPatterns) {
+  InlineExperiment experiment = RandomSearch({"x=int(1,2)"});
+  EXPECT_FALSE(WriteInlineYaml(experiment).finds_metrics);
+  experiment.patterns = {"loss=loss[:= ]+(\\S+)", "step=epoch (\\d+)"};
+  const InlineYaml yaml = WriteInlineYaml(experiment);
+  EXPECT_TRUE(yaml.finds_metrics);
+  EXPECT_THAT(yaml.printed, HasSubstr("loss: \"loss[:= ]+(\\\\S+)\""));
+  EXPECT_EQ(Read(experiment).effective["metrics"]["step"], "epoch (\\d+)");
+  experiment.patterns.push_back("loss=x(y)");
+  EXPECT_THAT(RefusalOf(experiment), HasSubstr("'loss' is given twice"));
+  experiment.patterns = {"loss="};
+  EXPECT_THAT(RefusalOf(experiment), HasSubstr("expected NAME=REGEX"));
+}
+
+TEST(InlineYamlTest, FindsMetricsInAFile) {
+  InlineExperiment experiment = RandomSearch({"x=int(1,2)"});
+  experiment.metrics_file = "metrics.jsonl";
+  EXPECT_EQ(Read(experiment).effective["metrics"]["file"], "metrics.jsonl");
+}
+
 TEST(InlineYamlTest, ChoosesTheSearcher) {
   EXPECT_EQ(Read(RandomSearch({"x=int(1,2)"})).searcher.name, "random");
   InlineExperiment single = RandomSearch({"x=1"});
