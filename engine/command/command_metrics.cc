@@ -155,11 +155,15 @@ void CommandTrial::Suspend() {
   program_->SignalAll(SIGSTOP);
 }
 
+void CommandTrial::Resume() {
+  if (std::exchange(suspended_, false)) program_->SignalAll(SIGCONT);
+}
+
 void CommandTrial::EndNow(const std::string& why) {
   if (program_->Reap() || std::exchange(terminated_, true)) return;
   LogLine(LogLevel::kInfo, "dtrain: " + why + "; sending SIGTERM");
   program_->Signal(SIGTERM);
-  if (std::exchange(suspended_, false)) program_->SignalAll(SIGCONT);
+  Resume();
   why_ending_ = why;
   end_by_ = clock_.monotonic() + limits_.after_term;
 }

@@ -300,17 +300,17 @@ void CommandTrial::OnOperation(const RunnerMessage& message) {
     SendOperation({{"type", "train"}, {"until", LengthToJson(until_)}});
     CompleteIfDone();
     TakeFindings();
-    if (!done_ && std::exchange(suspended_, false)) {
-      program_->SignalAll(SIGCONT);
-    }
+    if (!done_) Resume();
   } else if (std::holds_alternative<CloseTrial>(message)) {
     closed_ = true;
     SendOperation({{"type", "close"}});
     if (!EndsByItself()) return EndNow("the search has stopped the trial");
+    Resume();
     BeginEnding("all operations are complete");
   } else if (!std::exchange(stop_sent_, true)) {
     SendOperation({{"type", "stop"}});
-    if (!EndsByItself()) EndNow("the trial is to stop");
+    if (!EndsByItself()) return EndNow("the trial is to stop");
+    Resume();
   }
 }
 

@@ -85,6 +85,7 @@ class CommandTrial {
   void Refuse(const std::string& why);
   bool EndsByItself() const;
   void Suspend();
+  void Resume();
   void EndNow(const std::string& why);
   void AwaitDecision();
   std::string FoundText() const;

@@ -112,6 +112,19 @@ TEST_F(PrintingTrialTest, AFastProgramIsReadToTheEndOfTheSearch) {
   EXPECT_THAT(Why(end), testing::AnyOf("completed", "stopped"));
 }
 
+TEST_F(PrintingTrialTest, IsResumedToEndByItself) {
+  spec_.until = Length{1, Unit::kEpochs};
+  spec_.max_length = Length{4, Unit::kEpochs};
+  spec_.stops_trials = true;
+  limits_.ending = std::chrono::minutes(10);
+  Ask({2, 4});
+  // Suspended at epoch 1, with all that it prints in the pipe.
+  const CommandEnd end =
+      Run("printf 'epoch %s train=1 val_loss=1\\n' 1 2 3 4\nsleep 1\n");
+  EXPECT_EQ(Why(end), "completed") << Log();
+  EXPECT_EQ(end.exit.signal, 0);
+}
+
 TEST_F(PrintingTrialTest, IsEndedAtOnceWhereTheSearchStopsIt) {
   spec_.until = Length{1, Unit::kEpochs};
   spec_.max_length = Length{4, Unit::kEpochs};
