@@ -287,6 +287,31 @@ class PageTest(BrowserTest):
             return hidden;""", plot)
         self.assertEqual(hidden, [False, False, True])
 
+    def test_what_scrolls_under_a_still_mouse_keeps_what_the_keyboard_chose(self):
+        self.open()
+        scroll = self.browser.find_element(By.CSS_SELECTOR, "#trials .scroll")
+        scroll.send_keys(Keys.ARROW_DOWN)
+        chosen = self.js("return dtrain.state.hovered")
+        self.assertGreaterEqual(chosen, 0)
+        after = self.js("""
+            const chart = dtrain.charts.find((one) => one.card.id === 'history');
+            const box = chart.plot.getBoundingClientRect();
+            const [x, y] = chart.marks.find(([, , trial]) => trial !== dtrain.state.hovered);
+            const key = document.querySelector('#curves .key');
+            const after = [];
+            for (const movementX of [0, 9]) {
+              for (const [node, type] of [[chart.plot, 'pointermove'], [key, 'pointermove'],
+                                          [key, 'pointerleave']]) {
+                node.dispatchEvent(new PointerEvent(type,
+                    {clientX: box.left + x, clientY: box.top + y, movementX}));
+                after.push(dtrain.state.hovered);
+              }
+            }
+            return after;""")
+        self.assertEqual(after[:3], [chosen] * 3)
+        self.assertNotEqual(after[3], chosen)
+        self.assertEqual(after[5], -1)
+
     def test_a_trial_that_is_pointed_at_is_marked_in_the_plots_in_sight(self):
         self.open()
         marked = """[...document.querySelectorAll('.plot')].filter((plot) => {

@@ -184,10 +184,10 @@ export class Chart {
         element('h2', {}, title), element('p', {class: 'about'}, about),
         this.controls, this.plot, this.note);
     this.plot.addEventListener('pointermove', (event) => this.point(event));
-    this.plot.addEventListener('pointerleave', () => this.keyed || this.leave());
+    this.plot.addEventListener('pointerleave', () => state.keyed || this.leave());
     this.plot.addEventListener('click', (event) => this.click(event));
     this.plot.addEventListener('keydown', (event) => this.key(event));
-    this.plot.addEventListener('blur', () => { this.keyed = false; this.leave(); });
+    this.plot.addEventListener('blur', () => { state.keyed = false; this.leave(); });
     new ResizeObserver(() => this.redraw()).observe(this.plot);
     state.onChange(() => this.redraw());
     state.onHover(() => (this.inSight ? this.drawHovered() : this.stale = true));
@@ -310,9 +310,7 @@ export class Chart {
   }
 
   point(event) {
-    // Scrolling under a still mouse does not end what the keyboard shows.
-    if (this.keyed && !event.movementX && !event.movementY) return;
-    this.keyed = false;
+    if (this.state.keyed) return;
     const box = this.plot.getBoundingClientRect();
     const [x, y] = [event.clientX - box.left, event.clientY - box.top];
     const trial = this.find(x, y);
@@ -333,13 +331,14 @@ export class Chart {
   // Arrows go through the trials from left to right, Enter shows one.
   key(event) {
     if (event.key === 'Enter' && this.state.hovered >= 0) {
+      event.preventDefault();  // the key would press the button that gets the focus
       this.state.set({trial: this.data.idOf(this.state.hovered)});
       return;
     }
     const step = {ArrowRight: 1, ArrowLeft: -1}[event.key];
     if (!step || !this.marks.length) return;
     event.preventDefault();
-    this.keyed = true;
+    this.state.keyed = true;
     const first = new Map();  // mark of each trial
     for (const mark of this.marks) if (!first.has(mark[2])) first.set(mark[2], mark);
     const order = [...first.values()].sort((a, b) => a[0] - b[0] || a[1] - b[1]);

@@ -329,8 +329,8 @@ export class Curves extends Chart {
   addLegend(trial, rank) {
     const key = element('button', {class: 'key', type: 'button',
       onclick: () => this.state.set({trial: this.data.idOf(trial)}),
-      onpointerenter: () => this.state.hover(trial),
-      onpointerleave: () => this.state.hover(-1)},
+      onpointermove: () => this.state.keyed || this.state.hover(trial),
+      onpointerleave: () => this.state.keyed || this.state.hover(-1)},
     element('span', {class: rank >= PALETTE.length ? 'swatch dashed' : 'swatch'}),
     this.data.idOf(trial));
     key.firstChild.style.borderColor = PALETTE[rank % PALETTE.length];

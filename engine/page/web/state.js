@@ -19,12 +19,17 @@ export class State {
     this.shown = data.trials.count;
     this.hidden = new Set();  // indices of experiments
     this.hovered = -1;
+    // The keyboard chose `hovered`: what scrolls under a still mouse does not change it.
+    this.keyed = false;
     this.version = 0;  // of what is visible
     this.readFragment();
     this.update();
     this.ended = new AbortController();
     window.addEventListener('hashchange', () => { this.readFragment(); this.changed(); },
         {signal: this.ended.signal});
+    document.addEventListener('pointermove', (event) => {
+      if (event.movementX || event.movementY) this.keyed = false;
+    }, {capture: true, signal: this.ended.signal});
   }
 
   /** After the data was replaced. */

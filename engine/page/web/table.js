@@ -170,6 +170,7 @@ export class Table {
     const {state} = this;
     if (event.target !== this.scroll) return;
     if (event.key === 'Enter' && state.hovered >= 0) {
+      event.preventDefault();  // the key would press the button that gets the focus
       state.set({trial: this.data.idOf(state.hovered)});
       return;
     }
@@ -181,6 +182,7 @@ export class Table {
     const [top, height] = [row * ROW_HEIGHT, this.scroll.clientHeight - 2 * ROW_HEIGHT];
     if (top < this.scroll.scrollTop) this.scroll.scrollTop = top;
     else if (top > this.scroll.scrollTop + height) this.scroll.scrollTop = top - height;
+    state.keyed = true;
     state.hover(this.rows[row]);
   }
 
