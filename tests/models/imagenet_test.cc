@@ -227,7 +227,7 @@ TEST_F(ImageNetTrialTest, RefusesToStartWithoutTheRequestedWeights) {
   spec_.hparams["pretrained"] = true;
   spec_.hparams["data"] = directory_.path().string();
   const Finished finished = Train(1);
-  EXPECT_EQ(finished.reason, EndReason::kError);
+  EXPECT_EQ(finished.reason, EndReason::kRefused);
   EXPECT_THAT(finished.message, HasSubstr("no weights of resnet18"));
 }
 
