@@ -8,6 +8,7 @@
 
 #include "engine/base/error.h"
 #include "engine/report/event_file.h"
+#include "tests/engine/command/found_reports.h"
 #include "tests/support/temporary_directory.h"
 
 namespace dtrain {
@@ -113,11 +114,11 @@ class EventMetricsTest : public testing::Test {
   }
   std::vector<std::string> Found() {
     metrics().Poll(now_ += std::chrono::seconds(2));
-    return Taken();
+    return TakeReports(findings_);
   }
   std::vector<std::string> End() {
     metrics().End();
-    return Taken();
+    return TakeReports(findings_);
   }
   EventMetrics& metrics() {
     if (!metrics_) {
@@ -132,19 +133,6 @@ class EventMetricsTest : public testing::Test {
   MetricFindings findings_;
 
  private:
-  std::vector<std::string> Taken() {
-    std::vector<std::string> found;
-    for (const FoundReport& report : findings_.reports) {
-      std::string text = std::to_string(static_cast<int>(report.count));
-      for (const auto& [name, value] : report.metrics) {
-        text += " " + name + "=" + std::to_string(value).substr(0, 4);
-      }
-      found.push_back(text);
-    }
-    findings_.reports.clear();
-    return found;
-  }
-
   std::optional<EventMetrics> metrics_;
   Duration now_{0};
 };

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/engine/command/found_reports.h"
 #include "tests/support/temporary_directory.h"
 
 namespace dtrain {
@@ -26,11 +27,11 @@ class MetricFileTest : public testing::Test {
   // What was found since the last call, as text: "3 acc=0.50".
   std::vector<std::string> Found() {
     file().Poll();
-    return Taken();
+    return TakeReports(findings_);
   }
   std::vector<std::string> End(bool whole = true) {
     file().End(whole);
-    return Taken();
+    return TakeReports(findings_);
   }
   std::vector<std::string> Remarks() const {
     std::vector<std::string> texts;
@@ -54,19 +55,6 @@ class MetricFileTest : public testing::Test {
   MetricFindings findings_;
 
  private:
-  std::vector<std::string> Taken() {
-    std::vector<std::string> found;
-    for (const FoundReport& report : findings_.reports) {
-      std::string text = std::to_string(static_cast<int>(report.count));
-      for (const auto& [name, value] : report.metrics) {
-        text += " " + name + "=" + std::to_string(value).substr(0, 4);
-      }
-      found.push_back(text);
-    }
-    findings_.reports.clear();
-    return found;
-  }
-
   std::optional<MetricFile> file_;
 };
 

@@ -11,6 +11,7 @@
 
 #include "engine/os/line_reader.h"
 #include "engine/os/spawn.h"
+#include "tests/engine/command/found_reports.h"
 #include "tests/support/temporary_directory.h"
 
 namespace dtrain {
@@ -29,18 +30,7 @@ class PrintedMetricsTest : public testing::Test {
     metrics().Read({.text = text, .overwritten = overwritten});
   }
   void End(bool whole = true) { metrics().End(whole); }
-  std::vector<std::string> Found() {
-    std::vector<std::string> found;
-    for (const FoundReport& report : findings_.reports) {
-      std::string text = std::to_string(static_cast<int>(report.count));
-      for (const auto& [name, value] : report.metrics) {
-        text += " " + name + "=" + std::to_string(value).substr(0, 4);
-      }
-      found.push_back(text);
-    }
-    findings_.reports.clear();
-    return found;
-  }
+  std::vector<std::string> Found() { return TakeReports(findings_); }
   std::vector<std::string> Remarks() const {
     std::vector<std::string> texts;
     for (const auto& remark : findings_.remarks) texts.push_back(remark.text);
