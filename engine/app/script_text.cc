@@ -209,7 +209,7 @@ class ScriptReader {
       if (end == text.npos) break;
       at = end + 1;
     }
-    // The first word of a text is no program.
+    // AddWords takes the first word for the program; this text has none.
     words.insert(words.begin(), "");
     AddWords(words, directory);
   }

@@ -7,7 +7,7 @@
 
 namespace dtrain {
 
-/// What the texts of a command's scripts show about their use of dtrain.
+/// Use of dtrain by the scripts of a command, as their texts show it.
 struct ScriptText {
   // Path of the script as in the command; of the program if there is none.
   std::string name;

@@ -7,9 +7,9 @@
 
 namespace dtrain {
 
-// Values of `environment.environment_variables` are for the trials only, and
-// the credentials of `environment.registry_auth` and of a `checkpoint_storage`
-// elsewhere for nobody: what is recorded has none of them.
+// Only trials receive the values of `environment.environment_variables`.
+// Nothing uses the credentials of `environment.registry_auth` and of a remote
+// `checkpoint_storage`. None of these are recorded.
 
 /// Returns the command line without those values.
 std::vector<std::string> RecordedArgv(const std::vector<std::string>& argv);
