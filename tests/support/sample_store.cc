@@ -10,7 +10,7 @@
 namespace dtrain {
 namespace {
 
-constexpr char kYaml[] = "name: alpha # as typed\n";
+constexpr char kAlphaYaml[] = "name: alpha # as typed\n";
 
 nlohmann::json Config() {
   const ConfigResult result = ReadConfig(
@@ -30,7 +30,7 @@ NewExperiment Experiment(const std::string& name) {
           .searcher = "random",
           .metric = "loss",
           .seed = 7,
-          .yaml = kYaml,
+          .yaml = kAlphaYaml,
           .config = Config(),
           .provenance = {{"host", "box"}, {"argv", {"dtrain", "create"}}},
           .created = Timestamp(1'000'000)};
@@ -142,7 +142,7 @@ void AddAccuracySearch(const std::filesystem::path& root) {
                                              .metric = "accuracy",
                                              .smaller_is_better = false,
                                              .seed = 8,
-                                             .yaml = kYaml,
+                                             .yaml = kAlphaYaml,
                                              .config = AccuracyConfig(),
                                              .provenance = {{"host", "box"}},
                                              .created = Timestamp(1'000'000)});
