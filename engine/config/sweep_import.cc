@@ -507,16 +507,16 @@ class SweepReader {
   }
 
   static std::string RungText(const ImportJson& searcher) {
-    const auto& [unit, longest] = *searcher["max_length"].items().begin();
+    const auto length = searcher["max_length"].begin();  // unit and value
     std::string text;
-    double rung = longest.get<double>();
+    double rung = length.value().get<double>();
     for (int i = 1; i < searcher["num_rungs"].get<int>(); ++i) {
       rung /= searcher["divisor"].get<double>();
       text.insert(0, std::to_string(std::max<std::int64_t>(
                          1, static_cast<std::int64_t>(rung))) +
                          (text.empty() ? "" : ", "));
     }
-    return (text.empty() ? "no" : text) + " " + unit;
+    return (text.empty() ? "no" : text) + " " + length.key();
   }
 
   double Number(const Node& map, const char* name, double fallback) {
