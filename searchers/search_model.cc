@@ -1,0 +1,595 @@
+// Scores are logarithms: of the expected improvement at the top rung, less half
+// of the logarithm of the cost per unit of length, less that of the share of
+// the length that is still to be trained.
+//
+// A search can have thousands of waiting trials, and every decision scores all
+// of them. The correlations of a trial with the observations are kept between
+// decisions, since few observations change. The variance, which costs most, is
+// first bounded from a few observations; only trials whose score can be the
+// best then get the exact one.
+
+#include "searchers/search_model.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+#include "searchers/portable_math.h"
+
+namespace dtrain {
+namespace {
+
+constexpr std::size_t kMostObservations = 120;
+constexpr std::size_t kMostCosts = 120;
+constexpr std::size_t kFirstSteps = 30;  // of the training
+constexpr std::size_t kLaterSteps = 15;
+constexpr std::size_t kCostSteps = 20;
+constexpr double kTrainingGrowth = 1.25;  // results since the last training
+constexpr double kMinImprovement = 1e-300;
+constexpr double kCostDeviationMin = 1e-6;
+
+constexpr std::size_t kUniform = 150;  // candidates
+constexpr std::size_t kNear = 150;
+constexpr std::size_t kNearTrials = 10;
+constexpr std::size_t kCloser = 60;
+constexpr std::size_t kCloserCandidates = 5;
+constexpr std::array kNearDeviations = {0.2, 0.1, 0.03};
+constexpr std::array kCloserDeviations = {0.05, 0.02};
+
+constexpr std::size_t kBlock = GaussianProcess::kBlock;
+constexpr std::size_t kSpareSlots = 16;
+
+// Observations that bound the variance of a waiting trial.
+constexpr std::size_t kBoundObservations = 16;
+
+// Values are rounded to multiples of this, so that the scale and offset of a
+// metric, whose arithmetic rounds differently, change no decision.
+constexpr double kValueStep = 0x1p-30;
+
+double RoundValue(double value) {
+  constexpr double kRound = 0x1.8p52;
+  return ((value / kValueStep + kRound) - kRound) * kValueStep;
+}
+
+// Returns the indices of the `count` smallest values, in order.
+std::vector<std::size_t> Smallest(std::span<const double> values,
+                                  std::size_t count) {
+  std::vector<std::size_t> order(values.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  count = std::min(count, order.size());
+  std::partial_sort(
+      order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count),
+      order.end(), [&](std::size_t a, std::size_t b) {
+        return values[a] != values[b] ? values[a] < values[b] : a < b;
+      });
+  order.resize(count);
+  return order;
+}
+
+double MedianOf(std::vector<double> values) {
+  const auto middle =
+      values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  if (values.size() % 2 == 1) return *middle;
+  return *std::max_element(values.begin(), middle) / 2 + *middle / 2;
+}
+
+// Subtracts the mean and divides by the deviation plus `extra`, unless that is
+// 0. Returns both.
+std::pair<double, double> Standardize(std::vector<double>& values,
+                                      double extra) {
+  const auto count = static_cast<double>(values.size());
+  double mean = 0;
+  for (const double value : values) mean += value / count;
+  double variance = 0;
+  for (const double value : values) {
+    variance += (value - mean) / count * (value - mean);
+  }
+  const double deviation = std::sqrt(variance) + extra;
+  for (double& value : values) {
+    value = deviation > 0 ? (value - mean) / deviation : 0;
+  }
+  return {mean, deviation};
+}
+
+}  // namespace
+
+std::vector<double> StandardizeValues(std::span<const double> values) {
+  std::vector<double> finite;
+  for (const double value : values) {
+    if (std::isfinite(value)) finite.push_back(value);
+  }
+  std::vector<double> cut(values.begin(), values.end());
+  if (finite.empty()) return std::vector<double>(values.size(), 0.0);
+  const double least = *std::ranges::min_element(finite);
+  const double median = MedianOf(finite);
+  const double most = median + 2 * (median - least);
+  const double range = most - least;
+  if (!(range > 0) || !std::isfinite(range)) {
+    return std::vector<double>(values.size(), 0.0);
+  }
+  for (double& value : cut) {
+    const double share = (value - least) / range;
+    value = std::isfinite(value) ? std::min(share, 1.0) : 1.0;
+  }
+  Standardize(cut, 0);
+  for (double& value : cut) value = RoundValue(value);
+  return cut;
+}
+
+std::vector<std::size_t> KeptObservations(std::span<const double> values,
+                                          std::size_t most) {
+  const std::size_t n = values.size();
+  std::vector<bool> kept(n, n <= most);
+  if (n > most) {
+    for (const std::size_t i : Smallest(values, most / 3)) kept[i] = true;
+    for (std::size_t i = n - most / 3; i < n; ++i) kept[i] = true;
+    std::vector<std::size_t> rest;
+    for (std::size_t i = 0; i < n; ++i) {
+      if (!kept[i]) rest.push_back(i);
+    }
+    const std::size_t sampled = most - (n - rest.size());
+    for (std::size_t i = 0; i < sampled; ++i) {
+      kept[rest[(2 * i + 1) * rest.size() / (2 * sampled)]] = true;
+    }
+  }
+  std::vector<std::size_t> indices;
+  for (std::size_t i = 0; i < n; ++i) {
+    if (kept[i]) indices.push_back(i);
+  }
+  return indices;
+}
+
+double LogExpectedImprovement(const GaussianProcess::Prediction& prediction,
+                              double least) {
+  const double x = (least - prediction.mean) / prediction.deviation;
+  const double improvement =
+      prediction.deviation * (x * NormalProbability(x) + NormalDensity(x));
+  return PortableLog(std::max(kMinImprovement, improvement));
+}
+
+SearchModel::SearchModel(const PointSpace& space,
+                         std::vector<std::int64_t> lengths, bool counts_cost)
+    : space_(space),
+      lengths_(std::move(lengths)),
+      counts_cost_(counts_cost),
+      process_(space.Categorical(), GaussianProcess::Kind::kRungs),
+      cost_process_(space.Categorical(), GaussianProcess::Kind::kPlain),
+      columns_(space.dimensions()) {}
+
+std::size_t SearchModel::PointHash::operator()(const Point& point) const {
+  std::uint64_t hash = 0;
+  for (const double coordinate : point) {
+    hash = SplitMix64(hash ^ std::bit_cast<std::uint64_t>(coordinate));
+  }
+  return hash;
+}
+
+void SearchModel::AddTrial(Point point) {
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    columns_[i].push_back(point[i]);
+  }
+  known_.insert(point);
+  points_.push_back(std::move(point));
+  costs_.emplace_back();
+}
+
+void SearchModel::Observe(const TrialAtRung& at, double value) {
+  results_.push_back({at, value});
+}
+
+void SearchModel::AddCost(TrialIndex trial, double seconds,
+                          std::int64_t length) {
+  if (!std::isfinite(seconds) || seconds <= 0 || length <= 0) return;
+  costs_[static_cast<std::size_t>(trial)].Add(seconds, length);
+}
+
+void SearchModel::Cost::Add(double more_seconds, std::int64_t more_length) {
+  seconds += more_seconds;
+  length += more_length;
+  log = PortableLog(seconds / static_cast<double>(length));
+}
+
+void SearchModel::Remove(TrialIndex trial) {
+  std::erase_if(results_,
+                [&](const Result& result) { return result.at.trial == trial; });
+}
+
+std::optional<SearchModel::Proposal> SearchModel::Propose(
+    const std::vector<TrialAtRung>& training,
+    const std::vector<TrialAtRung>& waiting, bool may_create, Rng& rng) {
+  Fit(training);
+  const Aim aim = FindAim();
+  Candidates candidates;
+  if (may_create && space_.dimensions() > 0) {
+    candidates = FindCandidates(aim, rng);
+  }
+  const bool has_new = !candidates.points.empty();
+  const std::size_t best = candidates.best();
+  const double threshold = has_new ? candidates.scores[best]
+                                   : -std::numeric_limits<double>::infinity();
+  if (const auto trial = BestWaiting(waiting, aim, threshold)) {
+    return Proposal{.waiting = trial, .point = {}};
+  }
+  if (!has_new) return std::nullopt;
+  return Proposal{.waiting = {}, .point = candidates.points[best]};
+}
+
+// Trains the processes if there are enough new results, and conditions them on
+// the results and on the trials in training, which are assumed to be as
+// predicted.
+void SearchModel::Fit(const std::vector<TrialAtRung>& training) {
+  std::vector<double> values;
+  for (const Result& result : results_) values.push_back(result.value);
+  values = StandardizeValues(values);
+  used_ = {};
+  for (const std::size_t i : KeptObservations(values, kMostObservations)) {
+    const auto& [trial, rung] = results_[i].at;
+    used_.Add(points_[static_cast<std::size_t>(trial)], rung, trial, values[i]);
+  }
+  const auto count = static_cast<double>(results_.size());
+  const bool first = trained_at_ == 0;
+  if (first || count >= kTrainingGrowth * static_cast<double>(trained_at_)) {
+    process_.Train(used_, first ? kFirstSteps : kLaterSteps);
+    trained_at_ = results_.size();
+    correlations_.Clear();
+  }
+  process_.Condition(used_);
+  assumed_ = used_;
+  for (const auto& [trial, rung] : training) {
+    const Point& point = points_[static_cast<std::size_t>(trial)];
+    assumed_.Add(point, rung, trial, process_.PredictMean(point, rung, trial));
+  }
+  if (!training.empty()) process_.Condition(assumed_);
+  FitCost();
+}
+
+void SearchModel::FitCost() {
+  has_cost_ = false;
+  if (!counts_cost_) return;
+  std::vector<std::size_t> trials;
+  for (std::size_t i = costs_.size(); i-- > 0 && trials.size() < kMostCosts;) {
+    if (costs_[i].known()) trials.push_back(i);
+  }
+  if (trials.empty()) return;
+  std::ranges::reverse(trials);
+  std::vector<double> costs;
+  for (const std::size_t i : trials) {
+    costs.push_back(costs_[i].log);
+  }
+  std::tie(cost_mean_, cost_deviation_) = Standardize(costs, kCostDeviationMin);
+  Observations data;
+  for (std::size_t i = 0; i < trials.size(); ++i) {
+    data.Add(points_[trials[i]], 0, static_cast<TrialIndex>(trials[i]),
+             costs[i]);
+  }
+  if (cost_trained_at_ != trained_at_) {
+    cost_process_.Train(data, kCostSteps);
+    cost_trained_at_ = trained_at_;
+  }
+  cost_process_.Condition(data);
+  has_cost_ = true;
+}
+
+double SearchModel::PredictLogCost(const Point& point) const {
+  return cost_mean_ +
+         cost_deviation_ *
+             cost_process_.PredictMean(point, 0, GaussianProcess::kNewTrial);
+}
+
+SearchModel::Aim SearchModel::FindAim() const {
+  std::vector<TrialIndex> trials = used_.trials;
+  std::ranges::sort(trials);
+  trials.erase(std::unique(trials.begin(), trials.end()), trials.end());
+  std::vector<double> means;
+  for (const TrialIndex trial : trials) {
+    const Point& point = points_[static_cast<std::size_t>(trial)];
+    means.push_back(process_.PredictMean(point, top(), trial));
+  }
+  Aim aim;
+  const auto best = Smallest(means, kNearTrials);
+  for (const std::size_t i : best) {
+    aim.near.push_back(points_[static_cast<std::size_t>(trials[i])]);
+  }
+  // Trials with a result at the top rung, or else all.
+  std::optional<double> least;
+  for (std::size_t i = 0; i < used_.size(); ++i) {
+    if (used_.rungs[i] != top()) continue;
+    const auto at = std::ranges::lower_bound(trials, used_.trials[i]);
+    const double mean = means[static_cast<std::size_t>(at - trials.begin())];
+    if (!least || mean < *least) least = mean;
+  }
+  aim.least = least ? *least : means[best.front()];
+  return aim;
+}
+
+std::size_t SearchModel::Candidates::best() const {
+  return static_cast<std::size_t>(std::ranges::max_element(scores) -
+                                  scores.begin());
+}
+
+SearchModel::Candidates SearchModel::FindCandidates(const Aim& aim,
+                                                    Rng& rng) const {
+  Candidates candidates;
+  std::vector<Point> points;
+  for (std::size_t i = 0; i < kUniform; ++i) points.push_back(space_.Draw(rng));
+  for (Point& point : DrawAround(aim.near, kNear, kNearDeviations, rng)) {
+    points.push_back(std::move(point));
+  }
+  AddCandidates(std::move(points), aim, candidates);
+  for (const double deviation : kCloserDeviations) {
+    std::vector<double> losses;
+    for (const double score : candidates.scores) losses.push_back(-score);
+    std::vector<Point> centres;
+    for (const std::size_t i : Smallest(losses, kCloserCandidates)) {
+      centres.push_back(candidates.points[i]);
+    }
+    if (centres.empty()) break;
+    AddCandidates(DrawAround(centres, kCloser, {&deviation, 1}, rng), aim,
+                  candidates);
+  }
+  return candidates;
+}
+
+std::vector<Point> SearchModel::DrawAround(const std::vector<Point>& centres,
+                                           std::size_t count,
+                                           std::span<const double> deviations,
+                                           Rng& rng) const {
+  std::vector<Point> points;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Point& centre = centres[rng.Below(centres.size())];
+    const double deviation = deviations[rng.Below(deviations.size())];
+    points.push_back(space_.DrawNear(centre, deviation, rng));
+  }
+  return points;
+}
+
+// Adds the points that no trial has, with their scores.
+void SearchModel::AddCandidates(std::vector<Point> points, const Aim& aim,
+                                Candidates& candidates) const {
+  std::erase_if(points, [&](const Point& point) { return HasPoint(point); });
+  std::vector<double> flat;
+  for (const Point& point : points) {
+    flat.insert(flat.end(), point.begin(), point.end());
+  }
+  const auto predictions = process_.PredictNew(flat, top());
+  std::vector<GaussianProcess::Prediction> costs;
+  if (has_cost_) costs = cost_process_.PredictNew(flat, 0, false);
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    double score = LogExpectedImprovement(predictions[i], aim.least);
+    if (has_cost_) {
+      score -= 0.5 * (cost_mean_ + cost_deviation_ * costs[i].mean);
+    }
+    candidates.scores.push_back(score);
+    candidates.points.push_back(std::move(points[i]));
+  }
+}
+
+void CorrelationTable::Clear() {
+  slots_ = 0;
+  slot_of_.clear();
+  free_.clear();
+  known_.clear();
+  blocks_.clear();
+}
+
+// Gives each trial a slot; one that has one keeps it.
+void CorrelationTable::AssignSlots(const std::vector<TrialIndex>& wanted) {
+  const std::set<TrialIndex> trials(wanted.begin(), wanted.end());
+  if (trials.size() > slots_) {
+    Clear();
+    slots_ = trials.size() + kSpareSlots;
+    known_.assign(slots_, 0);
+    for (std::size_t i = slots_; i-- > 0;) free_.push_back(i);
+  }
+  std::erase_if(slot_of_, [&](const auto& entry) {
+    const bool dropped = !trials.contains(entry.first);
+    if (dropped) free_.push_back(entry.second);
+    return dropped;
+  });
+  for (const TrialIndex trial : trials) {
+    const auto [entry, added] = slot_of_.try_emplace(trial, 0);
+    if (!added) continue;
+    entry->second = free_.back();
+    free_.pop_back();
+    known_[entry->second] = 0;
+  }
+}
+
+void CorrelationTable::Update(const GaussianProcess& process,
+                              const Observations& observations,
+                              std::span<const std::vector<double>> columns,
+                              std::size_t trials) {
+  AssignSlots(observations.trials);
+  while (blocks_.size() * kBlock < trials) {
+    blocks_.emplace_back(slots_ * kBlock);
+  }
+  Point point(columns.size());
+  for (const auto& [trial, slot] : slot_of_) {
+    for (std::size_t i = 0; i < point.size(); ++i) {
+      point[i] = columns[i][static_cast<std::size_t>(trial)];
+    }
+    std::size_t& known = known_[slot];
+    while (known < trials) {
+      const std::size_t lane = known % kBlock;
+      const std::size_t count = std::min(kBlock - lane, trials - known);
+      process.Correlate(point, columns, known, count,
+                        &blocks_[known / kBlock][slot * kBlock + lane]);
+      known += count;
+    }
+  }
+  order_.clear();
+  for (const TrialIndex trial : observations.trials) {
+    order_.push_back(slot_of_.at(trial));
+  }
+  rows_.resize(order_.size());
+  buffer_.resize(order_.size() * kBlock);
+}
+
+std::span<const double* const> CorrelationTable::Block(std::size_t block) {
+  for (std::size_t i = 0; i < order_.size(); ++i) {
+    rows_[i] = &blocks_[block][order_[i] * kBlock];
+  }
+  return rows_;
+}
+
+std::span<const double* const> CorrelationTable::Gather(
+    std::span<const TrialIndex> trials) {
+  for (std::size_t c = 0; c < trials.size(); ++c) {
+    const auto trial = static_cast<std::size_t>(trials[c]);
+    const double* from = &blocks_[trial / kBlock][trial % kBlock];
+    for (std::size_t i = 0; i < order_.size(); ++i) {
+      buffer_[i * kBlock + c] = from[order_[i] * kBlock];
+    }
+  }
+  for (std::size_t i = 0; i < order_.size(); ++i) {
+    rows_[i] = &buffer_[i * kBlock];
+  }
+  return rows_;
+}
+
+// Returns the part of a waiting trial's score that does not depend on the
+// model: less cost and a shorter rest are better.
+double SearchModel::BonusOf(const TrialAtRung& waiting) const {
+  const double rest =
+      1 -
+      static_cast<double>(lengths_[static_cast<std::size_t>(waiting.rung)]) /
+          static_cast<double>(lengths_.back());
+  const double bonus = -PortableLog(rest);
+  if (!has_cost_) return bonus;
+  const auto at = static_cast<std::size_t>(waiting.trial);
+  return bonus - 0.5 * (costs_[at].known() ? costs_[at].log
+                                           : PredictLogCost(points_[at]));
+}
+
+// Returns, for each waiting trial, a score that its own does not exceed.
+std::vector<double> SearchModel::BoundScores(
+    const std::vector<TrialAtRung>& waiting, const Aim& aim,
+    std::span<const double> bonus) {
+  std::vector<double> bounds(waiting.size());
+  std::array<GaussianProcess::Prediction, kBlock> predictions;
+  std::array<TrialIndex, kBlock> trials;
+  const std::size_t conditioned = std::min(kBoundObservations, assumed_.size());
+  for (std::size_t i = 0; i < waiting.size();) {
+    const std::size_t block =
+        static_cast<std::size_t>(waiting[i].trial) / kBlock;
+    const std::size_t first = block * kBlock;
+    const std::size_t width = std::min(kBlock, points_.size() - first);
+    std::iota(trials.begin(), trials.end(), static_cast<TrialIndex>(first));
+    process_.PredictBlock(correlations_.Block(block),
+                          std::span(trials).first(width), width, top(),
+                          conditioned, predictions);
+    for (; i < waiting.size(); ++i) {
+      const auto lane = static_cast<std::size_t>(waiting[i].trial) - first;
+      if (lane >= kBlock) break;
+      bounds[i] =
+          bonus[i] + LogExpectedImprovement(predictions[lane], aim.least);
+    }
+  }
+  return bounds;
+}
+
+// Returns the waiting trial with the highest score, if it is at least the
+// threshold; of equal ones the first.
+std::optional<TrialIndex> SearchModel::BestWaiting(
+    const std::vector<TrialAtRung>& waiting, const Aim& aim, double threshold) {
+  if (waiting.empty()) return std::nullopt;
+  correlations_.Update(process_, process_.observations(), columns_,
+                       points_.size());
+  std::vector<double> bonus;
+  for (const TrialAtRung& trial : waiting) bonus.push_back(BonusOf(trial));
+  const std::vector<double> bounds = BoundScores(waiting, aim, bonus);
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < waiting.size(); ++i) {
+    if (bounds[i] >= threshold) order.push_back(i);
+  }
+  std::ranges::sort(order, [&](std::size_t a, std::size_t b) {
+    return bounds[a] != bounds[b] ? bounds[a] > bounds[b] : a < b;
+  });
+  std::optional<std::size_t> best;
+  std::array<GaussianProcess::Prediction, kBlock> predictions;
+  for (std::size_t first = 0; first < order.size(); first += kBlock) {
+    if (bounds[order[first]] < threshold) break;
+    const auto chosen =
+        std::span(order).subspan(first, std::min(kBlock, order.size() - first));
+    std::ranges::sort(chosen);
+    std::vector<TrialIndex> trials;
+    for (const std::size_t i : chosen) trials.push_back(waiting[i].trial);
+    process_.PredictBlock(correlations_.Gather(trials), trials, trials.size(),
+                          top(), assumed_.size(), predictions);
+    for (std::size_t c = 0; c < chosen.size(); ++c) {
+      const double score =
+          bonus[chosen[c]] + LogExpectedImprovement(predictions[c], aim.least);
+      if (score < threshold) continue;
+      if (score > threshold || !best || chosen[c] < *best) best = chosen[c];
+      threshold = score;
+    }
+  }
+  if (!best) return std::nullopt;
+  return waiting[*best].trial;
+}
+
+nlohmann::json SearchModel::Save() const {
+  nlohmann::json trials = nlohmann::json::array();
+  for (std::size_t i = 0; i < points_.size(); ++i) {
+    trials.push_back({points_[i], costs_[i].seconds, costs_[i].length});
+  }
+  nlohmann::json results = nlohmann::json::array();
+  for (const Result& result : results_) {
+    nlohmann::json value = nullptr;
+    if (std::isfinite(result.value)) value = result.value;
+    results.push_back({result.at.trial, result.at.rung, std::move(value)});
+  }
+  return {{"trials", std::move(trials)},
+          {"results", std::move(results)},
+          {"hyperparameters", process_.hyperparameters()},
+          {"cost_hyperparameters", cost_process_.hyperparameters()},
+          {"trained_at", trained_at_},
+          {"cost_trained_at", cost_trained_at_}};
+}
+
+void SearchModel::Load(const nlohmann::json& state) {
+  points_.clear();
+  costs_.clear();
+  results_.clear();
+  known_.clear();
+  correlations_.Clear();
+  for (std::vector<double>& column : columns_) column.clear();
+  for (const nlohmann::json& row : state.at("trials")) {
+    auto point = row.at(0).get<Point>();
+    if (point.size() != space_.dimensions()) {
+      throw std::invalid_argument("a point has another number of coordinates");
+    }
+    AddTrial(std::move(point));
+    const std::int64_t length = row.at(2);
+    if (length > 0) costs_.back().Add(row.at(1), length);
+  }
+  for (const nlohmann::json& row : state.at("results")) {
+    const nlohmann::json& value = row.at(2);
+    const TrialAtRung at{.trial = row.at(0), .rung = row.at(1)};
+    const bool valid = at.trial >= 0 && at.rung >= 0 && at.rung <= top() &&
+                       static_cast<std::size_t>(at.trial) < points_.size();
+    if (!valid) throw std::invalid_argument("a result has no trial or rung");
+    Observe(at, value.is_null() ? std::numeric_limits<double>::quiet_NaN()
+                                : value.get<double>());
+  }
+  for (auto [process, name] :
+       {std::pair(&process_, "hyperparameters"),
+        std::pair(&cost_process_, "cost_hyperparameters")}) {
+    auto theta = state.at(name).get<std::vector<double>>();
+    if (theta.size() != process->hyperparameters().size()) {
+      throw std::invalid_argument("the model has other hyperparameters");
+    }
+    process->SetHyperparameters(std::move(theta));
+  }
+  trained_at_ = state.at("trained_at");
+  cost_trained_at_ = state.at("cost_trained_at");
+}
+
+}  // namespace dtrain
