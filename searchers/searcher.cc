@@ -52,10 +52,12 @@ struct EventToJson {
     return {{"event", "created"}, {"trial", e.trial}};
   }
   json operator()(const ValidationCompleted& e) const {
-    return {{"event", "validation_completed"},
-            {"trial", e.trial},
-            {"length", e.length},
-            {"metric", MetricToJson(e.metric)}};
+    json event = {{"event", "validation_completed"},
+                  {"trial", e.trial},
+                  {"length", e.length},
+                  {"metric", MetricToJson(e.metric)}};
+    if (e.seconds != 0) event["seconds"] = e.seconds;
+    return event;
   }
   json operator()(const Closed& e) const {
     return {{"event", "closed"}, {"trial", e.trial}};
@@ -99,7 +101,8 @@ Event ReadEvent(const json& json) {
   }
   if (name == "validation_completed") {
     return ValidationCompleted{trial, json.at("length"),
-                               MetricFromJson(json.at("metric"))};
+                               MetricFromJson(json.at("metric")),
+                               json.value("seconds", 0.0)};
   }
   throw std::invalid_argument("unknown event: " + name);
 }

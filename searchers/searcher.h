@@ -62,6 +62,9 @@ struct ValidationCompleted {
   TrialIndex trial = 0;
   std::int64_t length = 0;
   double metric = 0;  // as reported; the searcher knows the direction
+  // Training and validation since the previous one, without starts and pauses;
+  // 0: unknown.
+  double seconds = 0;
 };
 
 /// The trial of a Close operation ended.
@@ -98,6 +101,11 @@ struct SearcherConfig {
   std::vector<nlohmann::json> points;  // hyperparameters to try first
   // Lengths before max_length at which `single` validates, ascending.
   std::vector<std::int64_t> stops;
+  // What all trials of a model-based search may train: a length, or seconds.
+  // Both 0: what successive halving would train with the same keys.
+  std::int64_t budget = 0;
+  double budget_seconds = 0;
+  std::string cost = "time";  // time, length
 };
 
 /// Decides which trials run and for how long. A state machine without clock,

@@ -118,6 +118,7 @@ void Experiment::On(const TrialExited& event) {
   trial->last_lines = event.last_lines;
   trial->row.pid = 0;
   trial->row.seconds += event.seconds;
+  if (trial->has_work()) trial->worked += process->TakeWork(Now());
   const double unrecorded =
       std::max(event.seconds - process->recorded_seconds(), 0.0);
   outbox_.Add(

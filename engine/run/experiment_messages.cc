@@ -64,6 +64,7 @@ void Experiment::Acknowledge(TrialState& trial, std::int64_t seq) {
 
 void Experiment::On(TrialState& trial, const Ready&) {
   trial.process->SetAlive(Now());
+  trial.process->SetWorking(Now());
 }
 
 void Experiment::On(TrialState& trial, const Progress& progress) {
@@ -193,7 +194,7 @@ void Experiment::On(TrialState& trial, const CheckpointSaved& saved) {
   if (validated && validated->batches == saved.batches) {
     row.metric = validated->value;
   }
-  if (trial.process->Unblock()) {
+  if (trial.process->Unblock(Now())) {
     SetState(trial, State::kRunning, Remarks(trial));
     deps_.reporter.OnNotice(
         LogLevel::kInfo,
@@ -236,7 +237,10 @@ void Experiment::On(TrialState& trial, const OperationCompleted& completed) {
   if (!metric) return;
   SupersedeEarlierRuns(trial, *trial.process);
   if (completed.early) SetEndedEarly(trial, completed.why_early);
-  Post(ValidationCompleted{trial.index(), completed.length.count, *metric});
+  const double seconds =
+      std::exchange(trial.worked, 0.0) + trial.process->TakeWork(Now());
+  Post(ValidationCompleted{trial.index(), completed.length.count, *metric,
+                           seconds});
 }
 
 // Returns the searcher's metric of a completed operation. Fails the trial and

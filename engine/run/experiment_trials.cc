@@ -121,6 +121,7 @@ void Experiment::SendNext(TrialState& trial) {
   if (trial.has_work() && !process.operation_sent()) {
     process.SetOperationSent(true);
     process.SetAlive(Now());
+    process.SetWorking(Now());
     const Length until{trial.operations.front(), setup_.config.length_unit};
     outbox_.After(
         [&launcher, id, until] { launcher.Send(id, RunOperation{until}); });

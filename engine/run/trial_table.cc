@@ -52,6 +52,14 @@ double TrialProcess::TakeSeconds(Duration now) {
   return more;
 }
 
+double TrialProcess::TakeWork(Duration now) {
+  if (!working_since_) return 0;
+  const Duration worked = now - *working_since_ - blocked_;
+  working_since_.reset();
+  blocked_ = Duration{0};
+  return std::max(0.0, std::chrono::duration<double>(worked).count());
+}
+
 void TrialProcess::Stop(StopCause cause) {
   if (stop_ == StopCause::kNone) stop_ = cause;
 }
@@ -70,8 +78,9 @@ bool TrialProcess::Block(Duration now, std::string why) {
   return true;
 }
 
-bool TrialProcess::Unblock() {
+bool TrialProcess::Unblock(Duration now) {
   disk_reported_ = 0;
+  if (disk_wait_) blocked_ += now - *disk_wait_;
   return std::exchange(disk_wait_, std::nullopt).has_value();
 }
 

@@ -86,6 +86,11 @@ class TrialProcess {
   bool Hangs(Duration now, std::chrono::duration<double> limit) const;
   /// Returns the running time that is not recorded yet, which is from now on.
   double TakeSeconds(Duration now);
+  /// It begins an operation.
+  void SetWorking(Duration now) { working_since_ = now; }
+  /// Returns the seconds that it has worked on its operation, without those
+  /// that it was blocked by a full disk, and starts again from 0.
+  double TakeWork(Duration now);
 
   bool running() const { return running_; }
   Duration started() const { return started_; }
@@ -131,7 +136,7 @@ class TrialProcess {
   /// It is blocked until there is space. False if it was blocked before.
   [[nodiscard]] bool Block(Duration now, std::string why);
   /// It has saved a checkpoint. True if it was blocked.
-  [[nodiscard]] bool Unblock();
+  [[nodiscard]] bool Unblock(Duration now);
   /// True if a failure to save a checkpoint is news for the user: the first one
   /// since the last checkpoint, and the first that blocks.
   [[nodiscard]] bool IsNewsOfDisk(bool blocks);
@@ -160,6 +165,8 @@ class TrialProcess {
   Duration started_{0};
   Duration last_step_{0};
   double recorded_seconds_ = 0;
+  std::optional<Duration> working_since_;  // none: it is starting, or idle
+  Duration blocked_{0};                    // since then
   Progress progress_;
   bool operation_sent_ = true;  // the first one is in its specification
   bool close_sent_ = false;
@@ -186,7 +193,8 @@ struct TrialState {
   std::vector<std::int64_t> operations;  // absolute lengths, first is current
   std::int64_t turn = 0;                 // place in the queue for slots
   std::vector<std::int64_t> completed;   // lengths of operations, ascending
-  double reached = 0;                    // longest length trained to so far
+  double worked = 0;   // seconds of earlier processes on the operation
+  double reached = 0;  // longest length trained to so far
   bool close_requested = false;
   bool ended_early = false;    // by itself, with success
   std::string why_early;       // reason given by the trial, or empty

@@ -57,6 +57,21 @@ TEST(SearcherRecordTest, InfinitiesKeepTheirSign) {
   EXPECT_EQ(there_and_back(-infinity), -infinity);
 }
 
+TEST(SearcherRecordTest, SecondsRoundTripAndAreOptional) {
+  const auto seconds = [](const json& record) {
+    return std::get<ValidationCompleted>(EventFromJson(record)).seconds;
+  };
+  const json timed = ToJson(Event(ValidationCompleted{0, 100, 0.5, 1.25}));
+  const json earlier = {{"event", "validation_completed"},
+                        {"trial", 0},
+                        {"length", 100},
+                        {"metric", 0.5}};
+
+  EXPECT_EQ(seconds(timed), 1.25);
+  EXPECT_EQ(seconds(earlier), 0);
+  EXPECT_EQ(ToJson(Event(ValidationCompleted{0, 100, 0.5})), earlier);
+}
+
 TEST(SearcherRecordTest, NanRoundTrips) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
 

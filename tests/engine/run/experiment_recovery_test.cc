@@ -89,10 +89,13 @@ class KilledSearch {
               ToJson(result_.best)}}};
   }
   // Events of the searcher and its operations.
+  // Without times, which a kill changes.
   json Events() const {
     json events = json::array();
     for (const SearcherEventRow& row : store_.SearcherEvents(id_, 0)) {
-      events.push_back({row.event, row.operations});
+      json event = row.event;
+      event.erase("seconds");
+      events.push_back({std::move(event), row.operations});
     }
     return events;
   }

@@ -167,8 +167,18 @@ TEST_F(TrialProcessTest, ReportsAFullDiskOnceAndWhenItBlocks) {
   EXPECT_TRUE(process_.IsNewsOfDisk(/*blocks=*/true));
   EXPECT_FALSE(process_.IsNewsOfDisk(/*blocks=*/true));
 
-  EXPECT_FALSE(process_.Unblock()) << "it was never blocked";
+  EXPECT_FALSE(process_.Unblock(seconds(1))) << "it was never blocked";
   EXPECT_TRUE(process_.IsNewsOfDisk(/*blocks=*/false));
+}
+
+TEST_F(TrialProcessTest, CountsTheTimeOfAnOperationWithoutADiskWait) {
+  EXPECT_EQ(process_.TakeWork(seconds(3)), 0) << "it is starting";
+  process_.SetWorking(seconds(4));
+  EXPECT_TRUE(process_.Block(seconds(5), "disk full"));
+  EXPECT_TRUE(process_.Unblock(seconds(8)));
+
+  EXPECT_EQ(process_.TakeWork(seconds(10)), 3);
+  EXPECT_EQ(process_.TakeWork(seconds(12)), 0) << "it is idle";
 }
 
 TEST_F(TrialProcessTest, CountsItsRunningTimeOnce) {
