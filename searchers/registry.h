@@ -32,6 +32,9 @@ struct SearcherEntry {
                          const nlohmann::json& hyperparameters);
   /// Brackets of successive halving. Null for other methods.
   std::vector<Bracket> (*brackets)(const SearcherConfig& config);
+  /// True if a model of the results decides, within a budget, how many trials
+  /// reach a rung of the brackets.
+  bool model_based = false;
 };
 
 /// Returns every method that a configuration can name, in the order of the

@@ -18,6 +18,9 @@
 namespace dtrain {
 namespace {
 
+// Trials at the same time where the slots are not known.
+constexpr std::int64_t kPreviewedPlaces = 4;
+
 // Returns the lengths of the rungs: rung k of n is max_length /
 // divisor^(n-1-k).
 std::vector<std::int64_t> RungLengths(std::int64_t max_length, double divisor,
@@ -99,6 +102,15 @@ void ShareConcurrency(std::int64_t wanted, double divisor,
   }
 }
 
+std::int64_t TotalLength(
+    const std::map<std::int64_t, std::int64_t>& trials_at) {
+  std::int64_t total = 0;
+  for (const auto& [length, trials] : trials_at) {
+    total = MultiplyAdd(trials, length, total);
+  }
+  return total;
+}
+
 void AddBracket(const Bracket& bracket, double divisor,
                 std::map<std::int64_t, std::int64_t>& trials_at) {
   std::int64_t trials = bracket.max_trials;
@@ -140,6 +152,30 @@ std::vector<Bracket> AsyncHalvingBrackets(const SearcherConfig& config) {
                                                      : RungsWithRoom(config))}};
 }
 
+std::vector<Bracket> BayesianBrackets(const SearcherConfig& config) {
+  SearcherConfig halving = config;
+  if (halving.num_rungs == 0) halving.num_rungs = kModelBasedRungs;
+  halving.max_concurrent_trials = PlacesOf(config);
+  return AsyncHalvingBrackets(halving);
+}
+
+bool IsModelBased(const SearcherConfig& config) {
+  const SearcherEntry* entry = FindSearcher(config.name);
+  return entry != nullptr && entry->model_based;
+}
+
+std::int64_t BudgetOf(const SearcherConfig& config) {
+  if (config.budget > 0 || config.budget_seconds > 0) return config.budget;
+  std::map<std::int64_t, std::int64_t> trials_at;
+  AddBracket(AsyncHalvingBrackets(config).front(), config.divisor, trials_at);
+  return TotalLength(trials_at);
+}
+
+std::int64_t PlacesOf(const SearcherConfig& config) {
+  const std::int64_t places = config.max_concurrent_trials;
+  return std::min(places == 0 ? kPreviewedPlaces : places, config.max_trials);
+}
+
 std::vector<Bracket> AdaptiveAshaBrackets(const SearcherConfig& config) {
   const std::vector<std::int64_t> rungs = BracketRungs(config);
   std::vector<Bracket> brackets(rungs.size());
@@ -173,6 +209,12 @@ SearchPlan PlanSearch(const SearcherConfig& config,
                       const nlohmann::json& hyperparameters) {
   SearchPlan plan;
   plan.brackets = PlanBrackets(config);
+  if (IsModelBased(config)) {
+    plan.total_length = BudgetOf(config);
+    plan.max_trials = config.max_trials;
+    plan.max_seconds = config.budget_seconds;
+    return plan;
+  }
   std::map<std::int64_t, std::int64_t> trials_at;
   for (const Bracket& bracket : plan.brackets) {
     AddBracket(bracket, config.divisor, trials_at);
@@ -185,8 +227,9 @@ SearchPlan PlanSearch(const SearcherConfig& config,
   }
   for (const auto& [length, trials] : trials_at) {
     plan.rows.push_back({.trials = trials, .length = length});
-    plan.total_length = MultiplyAdd(trials, length, plan.total_length);
+    plan.max_trials += trials;
   }
+  plan.total_length = TotalLength(trials_at);
   return plan;
 }
 

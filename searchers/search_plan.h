@@ -29,10 +29,16 @@ struct PlanRow {
 /// Course of a search in which no trial fails and all results are known at
 /// once.
 struct SearchPlan {
-  std::vector<PlanRow> rows;      // by length, ascending; includes rows of 0
+  // By length, ascending; includes rows of 0. Empty for a model-based search,
+  // which depends on the results.
+  std::vector<PlanRow> rows;
   std::vector<Bracket> brackets;  // empty without successive halving
-  // Sum over all trials; the maximum of its type on overflow.
+  // Sum over all trials; the maximum of its type on overflow. 0 if only time
+  // limits the search.
   std::int64_t total_length = 0;
+  std::int64_t max_trials = 0;  // without invalid ones
+  // Training time of all trials that ends the search; 0: unlimited.
+  double max_seconds = 0;
 };
 
 /// Returns a·b + c, or the maximum of the type on overflow. REQUIRES: no
@@ -50,6 +56,21 @@ std::vector<Bracket> AdaptiveAshaBrackets(const SearcherConfig& config);
 
 /// Returns the brackets of any method; none without successive halving.
 std::vector<Bracket> PlanBrackets(const SearcherConfig& config);
+
+/// Default number of rungs of a model-based search.
+inline constexpr std::int64_t kModelBasedRungs = 5;
+
+/// Returns the bracket of a model-based search.
+std::vector<Bracket> BayesianBrackets(const SearcherConfig& config);
+
+/// True if a model of the results decides how many trials reach a rung.
+bool IsModelBased(const SearcherConfig& config);
+
+/// Return the budget of a model-based search: the length that all trials
+/// together may train (0: only time limits it), and the number that train at
+/// the same time.
+std::int64_t BudgetOf(const SearcherConfig& config);
+std::int64_t PlacesOf(const SearcherConfig& config);
 
 /// Returns the number of trials that a bracket starts with and keeps running:
 /// the configured number, or the number that its rungs need for one trial at

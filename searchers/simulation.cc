@@ -214,6 +214,8 @@ Simulation Simulate(Searcher& searcher, const SimulationOptions& options,
 
 std::optional<ExpectedSearch> ExpectSearch(
     const SearcherConfig& config, const nlohmann::json& hyperparameters) {
+  // The decisions of a model depend on what the metrics say about each other.
+  if (IsModelBased(config)) return std::nullopt;
   const SearchPlan plan = PlanSearch(config, hyperparameters);
   ExpectedSearch expected;
   for (const PlanRow& row : plan.rows) {

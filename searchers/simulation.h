@@ -88,7 +88,7 @@ struct ExpectedSearch {
 /// the trials that end at each length. Trials run in turns or one after
 /// another, and their metrics are correlated between rungs or not.
 /// Deterministic. For other methods the plan is exact. Returns nothing for more
-/// than 2,500 trials, which would take too long.
+/// than 2,500 trials, which would take too long, and for a model-based search.
 std::optional<ExpectedSearch> ExpectSearch(
     const SearcherConfig& config, const nlohmann::json& hyperparameters);
 

@@ -26,7 +26,7 @@ TrialRoster::TrialRoster(nlohmann::json space,
       constant_(IsConstant(space_)) {}
 
 TrialIndex TrialRoster::Create(std::vector<Operation>& operations) {
-  const bool point = points_used_ < points_.size();
+  const bool point = HasPoint();
   Rng& rng = point ? point_rng_ : rng_;
   Sample sample =
       point ? Identify(HparamsOfPoint(space_, points_[points_used_++]), rng)

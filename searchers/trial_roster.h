@@ -29,6 +29,11 @@ class TrialRoster {
   /// Counts the end of a trial: closed, or early for a reason.
   void End(std::optional<ExitReason> exit);
 
+  /// True if the next Create without hyperparameters takes a point.
+  bool HasPoint() const { return points_used_ < points_.size(); }
+  /// The random stream of the samples.
+  Rng& rng() { return rng_; }
+
   std::int64_t created() const { return created_; }
   std::int64_t ended() const { return ended_; }
   /// Number of trials with invalid hyperparameters.
