@@ -54,12 +54,6 @@ std::string ContextText(const std::optional<ContextList>& context) {
          context->directory.string();
 }
 
-std::int64_t TrialsOf(const SearchPlan& plan) {
-  std::int64_t trials = 0;
-  for (const PlanRow& row : plan.rows) trials += row.trials;
-  return trials;
-}
-
 // Returns how many trials are expected to reach the maximum length, if not all
 // are.
 std::string ReachText(const std::optional<ExpectedSearch>& expected,
@@ -76,7 +70,7 @@ void PrintPlan(const ExperimentConfig& config, const SlotPlan& slots,
                const std::optional<ContextList>& context, bool json) {
   const SearcherConfig& searcher = config.searcher;
   const std::int64_t trials =
-      TrialsOf(PlanSearch(searcher, config.hyperparameters));
+      PlanSearch(searcher, config.hyperparameters).max_trials;
   const auto expected = ExpectSearch(searcher, config.hyperparameters);
   if (json) {
     PrintJson({{"dry_run", true},
@@ -312,6 +306,7 @@ void CheckCreateFlags(const CreateOptions& options) {
 int CreateAndRun(const CreateOptions& options, const std::string& text,
                  RunRequest& request, const GlobalOptions& globals) {
   ExperimentConfig config = CheckedConfig(options, text, request, globals);
+  ResolveConcurrency(config);
   const auto directory = ContextDirectory(options.config, options.context);
   const bool runs = !options.dry_run && !options.test;
   const auto place =

@@ -143,6 +143,7 @@ void PrintRow(const ExperimentRow& row, double seconds, const SlotWait* wait,
 
 // "5 to 100, 3 to 300, 2 to 900 batches".
 std::string PlanText(const SearchPlan& plan, Unit unit) {
+  if (plan.rows.empty()) return BudgetText(plan, unit);
   std::vector<std::string> parts;
   for (const PlanRow& row : plan.rows) {
     if (row.length == 0) {

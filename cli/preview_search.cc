@@ -132,6 +132,15 @@ void WarnOfIdleExits(const SimulationOptions& options,
   }
 }
 
+// A simulated trial takes no time.
+void RequireLengthBudget(const ExperimentConfig& config) {
+  if (config.searcher.budget_seconds == 0) return;
+  throw Error(ErrorKind::kUsage,
+              "--simulate: searcher.budget is a duration, but simulated trials "
+              "take no time; give a length, such as --set 'searcher.budget={" +
+                  std::string(UnitName(config.length_unit)) + ": 1000}'");
+}
+
 void Play(const PreviewSearchOptions& options, const ExperimentConfig& config,
           const SimulationOptions& simulation_options, std::uint32_t seed,
           const GlobalOptions& globals) {
@@ -159,6 +168,7 @@ int PreviewSearch(const PreviewSearchOptions& options,
   SimulationOptions simulation;
   if (options.metric) simulation = SimulationFrom(options);
   const ExperimentConfig config = PreviewedConfig(options, globals);
+  if (options.metric) RequireLengthBudget(config);
   if (!options.metric || !options.json) {
     const SearchPlan plan = PlanSearch(config.searcher, config.hyperparameters);
     const auto expected = ExpectSearch(config.searcher, config.hyperparameters);

@@ -13,6 +13,7 @@ namespace dtrain {
 using Maker = std::unique_ptr<Searcher>(const SearcherConfig& config,
                                         const nlohmann::json& hyperparameters,
                                         std::uint32_t seed);
+Maker MakeBayesianSearcher;
 Maker MakeGridSearcher;
 Maker MakeHalvingSearcher;
 Maker MakeRandomSearcher;
@@ -58,6 +59,13 @@ constexpr std::array kTable = {
                           "mode max_rungs bracket_rungs points",
                   .make = MakeHalvingSearcher,
                   .brackets = AdaptiveAshaBrackets},
+    SearcherEntry{.name = "bayesian_asha",
+                  .alias = "bayesian",
+                  .keys = "max_trials max_concurrent_trials num_rungs divisor "
+                          "points budget cost",
+                  .make = MakeBayesianSearcher,
+                  .brackets = BayesianBrackets,
+                  .model_based = true},
 };
 
 }  // namespace

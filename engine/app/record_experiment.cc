@@ -223,11 +223,8 @@ void SayCopies(const StoreLayout& layout, const ExperimentConfig& config,
   }
   const std::int64_t at_once = std::min(
       TrialsAtOnce(config.searcher, config.hyperparameters), slots.count);
-  std::int64_t all = 0;
-  for (const PlanRow& row :
-       PlanSearch(config.searcher, config.hyperparameters).rows) {
-    all += row.trials;
-  }
+  const std::int64_t all =
+      PlanSearch(config.searcher, config.hyperparameters).max_trials;
   std::string text =
       "each trial copies the context, " + FormatBytes(context.bytes) +
       ", until it ends: " + FormatBytes(at_once * context.bytes) + " for " +

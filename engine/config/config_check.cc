@@ -18,6 +18,7 @@
 #include "engine/config/hyperparameters.h"
 #include "engine/config/metric_source.h"
 #include "engine/config/schema.h"
+#include "searchers/registry.h"
 #include "searchers/search_plan.h"
 #include "searchers/simulation.h"
 
@@ -368,7 +369,9 @@ std::string WhyLengthIsNeeded(const Json& effective) {
   if (!IsCommandEntrypoint(effective.at("entrypoint"))) {
     return "required but missing; add it, such as {epochs: 10}";
   }
-  if (method != "async_halving" && method != "adaptive_asha") return "";
+  const SearcherEntry* entry =
+      method.is_string() ? FindSearcher(method.get<std::string>()) : nullptr;
+  if (entry == nullptr || entry->brackets == nullptr) return "";
   return "required but missing: " + method.get<std::string>() +
          " compares trials at lengths; add it, such as {epochs: 10}";
 }
@@ -430,7 +433,7 @@ void CheckRungs(const Node& root, const Json& searcher, Findings& findings) {
 // few trials may promote none. REQUIRES: the searcher has no errors.
 void CheckReach(const Node& root, const Json& searcher, Findings& findings) {
   const SearcherConfig config = SearcherOf(searcher);
-  if (config.stop_once) return;
+  if (config.stop_once || IsModelBased(config)) return;
   const std::vector<Bracket> brackets = PlanBrackets(config);
   std::int64_t enough = 0;
   for (const Bracket& bracket : brackets) {
@@ -478,6 +481,37 @@ void CheckStops(const Node& root, const Json& searcher, Findings& findings) {
                      std::to_string(*std::next(wrong)) + "; sort them");
 }
 
+// REQUIRES: the searcher has no errors.
+void CheckBudget(const Node& root, const Json& searcher, Findings& findings) {
+  const Json budget = searcher.value("budget", Json());
+  if (budget.is_null() || budget.contains("seconds")) return;
+  const std::string key = "searcher.budget";
+  const std::string unit = budget.items().begin().key();
+  const ExperimentConfig config = BuildConfig({{"searcher", searcher}});
+  const std::string wanted(UnitName(config.length_unit));
+  const std::int64_t length = config.searcher.budget;
+  if (unit != wanted) {
+    findings.Error(MarkOf(root, key), key,
+                   "is in " + unit + ", but max_length is in " + wanted +
+                       "; write {" + wanted + ": N}, or a duration such as 8h");
+  } else if (length < config.searcher.max_length) {
+    findings.Error(MarkOf(root, key), key,
+                   "is " + std::to_string(length) +
+                       ", less than max_length: no trial could train to the "
+                       "end; use at least " +
+                       std::to_string(config.searcher.max_length));
+  }
+}
+
+// A model-based search runs as many trials as the slots hold, not the default
+// of the schema.
+void SettleConcurrency(const Node& root, Json& searcher) {
+  if (!searcher.contains("budget")) return;
+  if (!IsGiven(root, "searcher.max_concurrent_trials")) {
+    searcher["max_concurrent_trials"] = 0;
+  }
+}
+
 void CheckSearcher(const Node& root, const Json& effective,
                    Findings& findings) {
   const Json& searcher = effective.at("searcher");
@@ -496,6 +530,7 @@ void CheckSearcher(const Node& root, const Json& effective,
     findings.Error(MarkOf(root, "searcher.points"), "searcher.points",
                    "has more points than max_trials; remove some");
   }
+  if (findings.errors() == 0) CheckBudget(root, searcher, findings);
   if (findings.errors() == 0) CheckStops(root, searcher, findings);
   if (findings.errors() == 0) CheckRungs(root, searcher, findings);
   if (findings.errors() == 0) CheckReach(root, searcher, findings);
@@ -521,6 +556,7 @@ void CheckConfig(const Node& root, const ReadOptions& options,
   CheckEntrypoint(effective.at("entrypoint"), MarkOf(root, "entrypoint"),
                   options, findings);
   SettlePlaceholders(root, options, effective, findings);
+  SettleConcurrency(root, effective["searcher"]);
   const Json& searcher = effective.at("searcher");
   if (IsGiven(root, "searcher")) CheckSearcher(root, effective, findings);
   CheckHyperparameters(root, searcher, findings);

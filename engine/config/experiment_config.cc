@@ -27,6 +27,7 @@
 #include "engine/config/schema.h"
 #include "engine/config/value_reader.h"
 #include "engine/config/yaml_reader.h"
+#include "searchers/registry.h"
 
 namespace dtrain {
 namespace {
@@ -94,7 +95,8 @@ std::vector<std::string_view> ExcludedBy(const std::string& section,
 bool IsLength(const std::string& path) {
   const KeySpec* key = FindKey(path);
   return key != nullptr &&
-         (key->type == KeyType::kLength || key->type == KeyType::kPeriod);
+         (key->type == KeyType::kLength || key->type == KeyType::kPeriod ||
+          key->type == KeyType::kBudget);
 }
 
 // Removes keys of the file that cannot be combined with the override. Overrides
@@ -220,6 +222,7 @@ class EffectiveReader {
   nlohmann::json ReadGivenSection(const KeySpec& key, const Node& node);
   Node WithoutRemote(const Node& node, std::span<const std::string_view> keys);
   void CheckNames(const Node& node, std::string_view section);
+  static std::string WhyNot(const std::string& path, const std::string& method);
   bool Applies(const KeySpec& key) const;
   void Refuse(const KeySpec& key, Mark mark);
 
@@ -404,9 +407,20 @@ void EffectiveReader::CheckNames(const Node& node, std::string_view section) {
     } else if (!Applies(*key) && !entry.value.is_null()) {
       findings_.Error(entry.mark, path,
                       "only applies to " + Join(SearchersOf(*key), ", ") +
-                          ", not to " + method_ + "; remove it");
+                          ", not to " + method_ + WhyNot(path, method_) +
+                          "; remove it");
     }
   }
+}
+
+// Returns why the method lacks a key, if the name of the key suggests that it
+// has it.
+std::string EffectiveReader::WhyNot(const std::string& path,
+                                    const std::string& method) {
+  const SearcherEntry* entry = FindSearcher(method);
+  const bool promotes = entry != nullptr && entry->model_based;
+  if (path != "searcher.stop_once" || !promotes) return "";
+  return ", which pauses trials and promotes them, and stops none for good";
 }
 
 bool EffectiveReader::Applies(const KeySpec& key) const {

@@ -98,6 +98,8 @@ std::string Words(const KeySpec& key) {
 // Returns the names of types of only one or a few keys.
 std::string SpecialTypeName(KeyType type) {
   switch (type) {
+    case KeyType::kBudget:
+      return "length or duration";
     case KeyType::kEntrypoint:
       return "`module:Trial`, command, or list of words";
     case KeyType::kEnvironment:

@@ -26,6 +26,7 @@ enum class KeyType {
   kTexts,
   kMap,  // with any keys
   kLength,
+  kBudget,  // a length or a duration
   kPeriod,
   kDuration,
   kEntrypoint,

@@ -43,6 +43,17 @@ void StoreTimeMetric(const Json& json, Config& config) {
   }
 }
 
+// REQUIRES: a length is in the unit of max_length.
+void StoreBudget(const Json& json, Config& config) {
+  if (json.is_null()) return;
+  const auto& [unit, count] = *json.items().begin();
+  if (unit == "seconds") {
+    config.searcher.budget_seconds = count.get<double>();
+  } else {
+    config.searcher.budget = count.get<std::int64_t>();
+  }
+}
+
 // Keys of `searcher`. SearcherTable says which methods have which of the keys
 // that not all have.
 constexpr KeySpec kSearcherKeys[] = {
@@ -95,13 +106,15 @@ constexpr KeySpec kSearcherKeys[] = {
     {.path = "searcher.max_concurrent_trials",
      .type = kInt,
      .fallback = "16",
-     .doc = "Maximum number of trials that run at the same time; 0: no limit.",
+     .doc = "Maximum number of trials that run at the same time; 0: no limit. "
+            "For bayesian_asha the default and 0 mean as many as the slots "
+            "hold.",
      .most = 1'000'000,
      .store = IntoSearcher<&SearcherConfig::max_concurrent_trials>},
     {.path = "searcher.num_rungs",
      .type = kInt,
      .doc = "Number of rungs; by default as many as max_length and max_trials "
-            "allow, at most 5.",
+            "allow, at most 5. For bayesian_asha the default is 5.",
      .least = 1,
      .most = 64,
      .store = IntoSearcher<&SearcherConfig::num_rungs>},
@@ -151,6 +164,19 @@ constexpr KeySpec kSearcherKeys[] = {
      .doc = "Hyperparameters to try first: each point has a value for every "
             "searched hyperparameter.",
      .store = IntoSearcher<&SearcherConfig::points>},
+    {.path = "searcher.budget",
+     .type = kBudget,
+     .doc = "Length that all trials together may train, or a duration such as "
+            "8h, the sum of their training times; by default the total of the "
+            "plan of async_halving with the same keys.",
+     .store = StoreBudget},
+    {.path = "searcher.cost",
+     .type = kWord,
+     .fallback = R"("time")",
+     .doc = "Cost of a trial in decisions: the seconds that it takes for its "
+            "length, or its length only.",
+     .words = "time length",
+     .store = IntoSearcher<&SearcherConfig::cost>},
     {.path = "searcher.source_trial_id",
      .type = kTrialId,
      .doc = "Start with the weights of the latest checkpoint of this trial, "

@@ -155,7 +155,8 @@ constexpr std::int64_t kMaxSlots = 1024;
 
 // Reports units that are unknown, and any number of units but one.
 bool CheckUnits(const Node& node, const std::string& path, Findings& findings) {
-  const std::vector<std::string> units = {"batches", "records", "epochs"};
+  static const std::vector<std::string> units = {"batches", "records",
+                                                 "epochs"};
   bool known = true;
   for (const Node::Entry& entry : node.entries) {
     if (std::find(units.begin(), units.end(), entry.key) != units.end()) {
@@ -200,6 +201,9 @@ MaybeJson ReadLength(const KeySpec& key, const Node& node, Findings& findings) {
   return nlohmann::json{{entry.key, *count}};
 }
 
+// 31 years: more is a typing error.
+constexpr double kMaxSeconds = 1e9;
+
 // Converts a number with ms, s, m, h, d or no suffix to seconds.
 std::optional<double> Seconds(std::string_view text) {
   double number = 0;
@@ -220,12 +224,34 @@ MaybeJson ReadDuration(const KeySpec& key, const Node& node,
   std::optional<double> seconds;
   if (node.IsNumber()) seconds = node.number;
   if (node.is_string()) seconds = Seconds(node.text);
-  // 1e9 seconds are 31 years: more is a typing error.
-  if (seconds && *seconds > 0 && *seconds <= 1e9) return *seconds;
+  if (seconds && *seconds > 0 && *seconds <= kMaxSeconds) return *seconds;
   findings.Error(node.mark, std::string(key.path),
                  "expected a duration above 0, got " + Describe(node) +
                      "; write seconds or a number with ms, s, m, h or d, such "
                      "as 90 or 1.5h");
+  return std::nullopt;
+}
+
+// Reads a length, or a duration. The canonical form of a duration is
+// {"seconds": N}, since a plain number counts batches.
+MaybeJson ReadBudget(const KeySpec& key, const Node& node, Findings& findings) {
+  const bool counts_batches = node.kind == Node::Kind::kInt;
+  const bool canonical = node.is_map() && node.entries.size() == 1 &&
+                         node.entries.front().key == "seconds";
+  if (!canonical && (counts_batches || node.is_map())) {
+    return ReadLength(key, node, findings);
+  }
+  const Node& duration = canonical ? node.entries.front().value : node;
+  std::optional<double> seconds;
+  if (canonical && duration.IsNumber()) seconds = duration.number;
+  if (!canonical && duration.is_string()) seconds = Seconds(duration.text);
+  if (seconds && *seconds > 0 && *seconds <= kMaxSeconds) {
+    return nlohmann::json{{"seconds", *seconds}};
+  }
+  findings.Error(duration.mark, std::string(key.path),
+                 "expected a length or a duration, got " + Describe(duration) +
+                     "; write {batches: N}, {records: N}, {epochs: N}, or a "
+                     "number with s, m, h or d, such as 8h");
   return std::nullopt;
 }
 
@@ -344,6 +370,8 @@ MaybeJson ReadSpecialValue(const KeySpec& key, const Node& node,
     case KeyType::kLength:
     case KeyType::kPeriod:
       return ReadLength(key, node, findings);
+    case KeyType::kBudget:
+      return ReadBudget(key, node, findings);
     case KeyType::kDuration:
       return ReadDuration(key, node, findings);
     case KeyType::kEntrypoint:

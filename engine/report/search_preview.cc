@@ -38,12 +38,6 @@ std::string RungsText(const std::vector<std::int64_t>& rungs) {
   return Join(lengths, ", ");
 }
 
-std::int64_t TrialsOf(const SearchPlan& plan) {
-  std::int64_t trials = 0;
-  for (const PlanRow& row : plan.rows) trials += row.trials;
-  return trials;
-}
-
 std::string EndName(const std::optional<ExitReason>& exit) {
   if (!exit) return "closed";
   switch (*exit) {
@@ -232,9 +226,19 @@ json PlanJson(const SearchPlan& plan) {
          {"max_concurrent_trials", bracket.max_concurrent_trials},
          {"rungs", bracket.rungs}});
   }
-  return {{"plan", std::move(rows)},
-          {"brackets", std::move(brackets)},
-          {"total_length", LengthJson(plan.total_length)}};
+  return {
+      {"plan", std::move(rows)},
+      {"brackets", std::move(brackets)},
+      {"total_length", LengthJson(plan.total_length)},
+      {"max_seconds", plan.max_seconds > 0 ? json(plan.max_seconds) : json()}};
+}
+
+std::string BudgetText(const SearchPlan& plan, Unit unit) {
+  if (plan.max_seconds > 0) {
+    return FormatSeconds(plan.max_seconds) + " of training in all trials";
+  }
+  return std::to_string(plan.total_length) + " " + std::string(UnitName(unit)) +
+         " in all trials";
 }
 
 json ExpectedJson(const std::optional<ExpectedSearch>& expected) {
@@ -309,18 +313,24 @@ Table BracketTable(const PlannedSearch& search) {
 void PrintSearchPlan(const PlannedSearch& search, const TerminalMode& mode,
                      std::ostream& out) {
   const SearcherConfig& config = search.config;
-  const std::int64_t trials = TrialsOf(search.plan);
+  const std::int64_t trials = search.plan.max_trials;
   const bool planned = config.max_length > 0;
+  const bool by_model = IsModelBased(config);
   out << EscapeForTerminal(
-             config.name + " search of " + std::to_string(trials) +
-             (trials == 1 ? " trial" : " trials") +
+             config.name + " search of " + (by_model ? "up to " : "") +
+             std::to_string(trials) + (trials == 1 ? " trial" : " trials") +
              (config.smaller_is_better ? " minimizing " : " maximizing ") +
              config.metric + ", " + (planned ? "up to " : "length ") +
              LengthText(config.max_length, search.unit, planned) +
              (planned ? " each" : ""))
       << "\n\n";
-  PlanTable(search).PrintText(out, mode);
-  if (planned) {
+  if (by_model) {
+    out << "budget " << BudgetText(search.plan, search.unit)
+        << "; a model decides which trials train how long\n";
+  } else {
+    PlanTable(search).PrintText(out, mode);
+  }
+  if (planned && !by_model) {
     out << "in total "
         << LengthText(search.plan.total_length, search.unit, planned);
     if (IsSimulated(search)) {
@@ -333,6 +343,10 @@ void PrintSearchPlan(const PlannedSearch& search, const TerminalMode& mode,
   if (search.plan.brackets.empty()) return;
   out << '\n';
   BracketTable(search).PrintText(out, mode);
+  if (by_model && config.max_concurrent_trials == 0) {
+    out << "AT ONCE becomes what the slots hold when the experiment is "
+           "created\n";
+  }
 }
 
 void PrintSimulation(const PlayedSearch& search, const TerminalMode& mode,

@@ -19,9 +19,11 @@ namespace dtrain {
 // Plan and simulation of a search without training, for `dtrain
 // preview-search`.
 
-/// {"plan": […], "brackets": […], "total_length": …}. A length that a program
-/// decides itself is null.
+/// {"plan": […], "brackets": […], "total_length": …, "max_seconds": …}. A
+/// length that a program decides itself is null.
 nlohmann::json PlanJson(const SearchPlan& plan);
+/// Budget of a model-based search: "500 epochs in all trials".
+std::string BudgetText(const SearchPlan& plan, Unit unit);
 /// {"simulations", "trials": [{"length", "min", "max"}], "total_length":
 /// {"min", "max"}}, or null where nothing was simulated.
 nlohmann::json ExpectedJson(const std::optional<ExpectedSearch>& expected);

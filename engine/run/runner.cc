@@ -204,6 +204,18 @@ SlotPlan PlanExperimentSlots(const ExperimentConfig& config) {
   return plan;
 }
 
+void ResolveConcurrency(ExperimentConfig& config) {
+  SearcherConfig& searcher = config.searcher;
+  if (!IsModelBased(searcher) || searcher.max_concurrent_trials > 0) return;
+  ExperimentConfig unlimited = config;
+  unlimited.searcher.max_concurrent_trials = searcher.max_trials;
+  const SlotPlan plan = PlanExperimentSlots(unlimited);
+  searcher.max_concurrent_trials = std::clamp<std::int64_t>(
+      plan.count / plan.slots_per_trial, 1, searcher.max_trials);
+  config.effective["searcher"]["max_concurrent_trials"] =
+      searcher.max_concurrent_trials;
+}
+
 std::int64_t CreateExperiment(Store& store, const ExperimentConfig& config,
                               const std::string& yaml,
                               const nlohmann::json& provenance, Clock clock,

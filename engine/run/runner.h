@@ -25,6 +25,11 @@ struct RunResult;
 /// Error(kResources) if the machine cannot provide what it asks for.
 SlotPlan PlanExperimentSlots(const ExperimentConfig& config);
 
+/// Sets searcher.max_concurrent_trials of a model-based search, unless it is
+/// set, to the number of trials that these slots hold: a trial that is chosen
+/// before it can run is chosen with too few results.
+void ResolveConcurrency(ExperimentConfig& config);
+
 /// Returns the directory in which the commands of a recorded experiment are
 /// executed: its own copy of the context, or else the original one.
 std::string ContextOf(const StoreLayout& layout,

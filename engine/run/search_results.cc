@@ -95,7 +95,7 @@ constexpr double kMaxUnfinished = 0.999;
 SearchProgress::SearchProgress(const SearcherConfig& config,
                                const nlohmann::json& space)
     : plan_(PlanSearch(config, space)),
-      length_(config.name == kRehearsal
+      length_(config.name == kRehearsal || config.budget_seconds > 0
                   ? 0
                   : static_cast<double>(config.max_length)) {}
 

@@ -51,7 +51,8 @@ TEST_F(PreviewSearchTest, GivesThePlanAsJson) {
   // The bounds of a log range are exponents, those shown are values.
   EXPECT_EQ(document["ranges"], json::parse(R"([{
     "name": "lr", "type": "log", "minval": 1e-4, "maxval": 0.1, "log": true}])"));
-  EXPECT_EQ(document.size(), 5);
+  EXPECT_EQ(document["max_seconds"], nullptr);
+  EXPECT_EQ(document.size(), 6);
 }
 
 TEST_F(PreviewSearchTest, ListsRangesAsValues) {

@@ -38,6 +38,15 @@ json StateAndRuns(const PageRun& run) {
   return {run.OfTrials("/state").at(0), run.OfTrials("/runs").at(0)};
 }
 
+// Batches that all trials have trained together.
+json TotalLength(const PageRun& run) {
+  std::int64_t total = 0;
+  for (const json& batches : run.OfTrials("/batches")) {
+    total += batches.get<std::int64_t>();
+  }
+  return total;
+}
+
 // The lengths that were validated at, each once.
 json Lengths(const PageRun& run) {
   std::set<int> lengths;
@@ -84,6 +93,9 @@ const Settings kFourTrials =
              {"searcher.points", "[{x: 0.4}, {x: 0.1}, {x: 0.3}, {x: 0.2}]"}};
 const Settings kEight = {{"searcher.max_length", "8"},
                          {"searcher.divisor", "2"}};
+const Settings kModelled =
+    Search("bayesian_asha", "12") +
+    Settings{{"searcher.num_rungs", "2"}, {"searcher.divisor", "2"}};
 
 }  // namespace
 
@@ -516,6 +528,36 @@ std::vector<Proof> SearcherProofs() {
        .look = OfTrials("/batches"),
        .without = json{4, 2, 8, 1, 2, 1, 1, 1},
        .with = json{2, 1, 4, 1, 1, 4, 2, 4}},
+      {.key = "searcher bayesian_asha",
+       .base = Search("async_halving", "12") + kEight,
+       .set = {{"searcher.name", "bayesian"}},
+       .program = kSearched,
+       .look = Says("describe", "/config/searcher/name"),
+       .without = "async_halving",
+       .with = "bayesian_asha"},
+      // By default as async_halving: 6 trials of 2 batches and 6 of 4.
+      {.key = "searcher.budget",
+       .base = kModelled,
+       .set = {{"searcher.budget", "12"}},
+       .program = kSearched,
+       .look = TotalLength,
+       .without = 36,
+       .with = 12},
+      {.key = "searcher.budget",
+       .variant = "duration",
+       .base = kModelled,
+       .set = {{"searcher.budget", "1ms"}},
+       .program = kSlow,
+       .look = TotalLength,
+       .without = 36,
+       .with = 2},
+      {.key = "searcher.cost",
+       .base = kModelled,
+       .set = {{"searcher.cost", "length"}},
+       .program = kSearched,
+       .look = Says("describe", "/config/searcher/cost"),
+       .without = "time",
+       .with = "length"},
       {.key = "searcher.source_trial_id",
        .set = {{"searcher.source_trial_id", "'1.1'"}},
        .program = "keep 4; validate 4 1\n",

@@ -124,6 +124,32 @@ std::vector<Refusal> Refusals() {
         {"searcher.max_trials", "2"},
         {"searcher.stop_once", "1"}},
        "searcher.stop_once: expected true or false, got the integer 1"},
+      {"searcher.stop_once",
+       {{"searcher.name", "bayesian"},
+        {"searcher.max_trials", "2"},
+        {"searcher.stop_once", "true"}},
+       "searcher.stop_once: only applies to async_halving, adaptive_asha, not "
+       "to bayesian_asha, which pauses trials and promotes them, and stops "
+       "none for good; remove it",
+       -11},
+      {"searcher.budget",
+       {{"searcher.name", "bayesian"},
+        {"searcher.max_trials", "2"},
+        {"searcher.budget", "soon"}},
+       "searcher.budget: expected a length or a duration, got the string "
+       "'soon'; write {batches: N}, {records: N}, {epochs: N}, or a number "
+       "with s, m, h or d, such as 8h"},
+      {"searcher.budget",
+       {{"searcher.name", "bayesian"},
+        {"searcher.max_trials", "2"},
+        {"searcher.budget", "{epochs: 9}"}},
+       "searcher.budget: is in epochs, but max_length is in batches; write "
+       "{batches: N}, or a duration such as 8h"},
+      {"searcher.cost",
+       {{"searcher.name", "bayesian"},
+        {"searcher.max_trials", "2"},
+        {"searcher.cost", "money"}},
+       "searcher.cost: expected one of time, length, got the string 'money'"},
       {"searcher.mode",
        {{"searcher.name", "adaptive_asha"},
         {"searcher.max_trials", "2"},

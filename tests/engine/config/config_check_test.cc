@@ -296,8 +296,8 @@ INSTANTIATE_TEST_SUITE_P(
                   kSearcher + "  name: random\n  max_length: 1\n"
                               "  max_trials: 1\n  divisor: 3\n",
                   7, 3, "searcher.divisor",
-                  "only applies to async_halving, adaptive_asha, not "
-                  "to random"},
+                  "only applies to async_halving, adaptive_asha, "
+                  "bayesian_asha, not to random"},
         BadConfig{"PointsOfSingle",
                   kSearcher + "  name: single\n  max_length: 1\n"
                               "  points: [{a: 1}]\n",

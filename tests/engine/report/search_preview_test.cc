@@ -26,7 +26,8 @@ class SearchPreviewTest : public testing::Test {
       .brackets = {{.max_trials = 10,
                     .max_concurrent_trials = 4,
                     .rungs = {300, 900}}},
-      .total_length = 4800};
+      .total_length = 4800,
+      .max_trials = 10};
   Simulation simulation_{
       .trials = {{.created = {.trial = 0,
                               .request_id = "id",
@@ -48,7 +49,8 @@ TEST_F(SearchPreviewTest, GivesThePlanAsJson) {
                                     {{{"max_trials", 10},
                                       {"max_concurrent_trials", 4},
                                       {"rungs", {300, 900}}}}},
-                                   {"total_length", 4800}}));
+                                   {"total_length", 4800},
+                                   {"max_seconds", nullptr}}));
 }
 
 TEST_F(SearchPreviewTest, ShowsThePlanWithItsUnit) {
