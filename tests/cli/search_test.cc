@@ -292,6 +292,11 @@ TEST_P(SearchRecoveryTest, GivesTheSameResult) {
   EXPECT_EQ(Outcome(killed), Outcome(whole));
 }
 
+// Enough trials for the model to decide about some of them.
+const char* const kModelSearch =
+    "name: bayesian, max_trials: 40, num_rungs: 3, divisor: 2, max_length: 16, "
+    "max_concurrent_trials: 4, budget: 240";
+
 const char* const kAsha =
     "name: asha, max_trials: 14, num_rungs: 3, divisor: 2, max_length: 48, "
     "max_concurrent_trials: 4";
@@ -306,6 +311,7 @@ INSTANTIATE_TEST_SUITE_P(
                "name: random, max_trials: 12, max_length: 32", "cpu:2", 3},
         Killed{"Promotion", kAsha}, Killed{"PromotionAgain", kAsha, "cpu:1", 4},
         Killed{"Stopping", std::string(kAsha) + ", stop_once: true"},
+        Killed{"Model", std::string(kModelSearch) + ", cost: length"},
         Killed{"Adaptive",
                "name: adaptive_asha, max_trials: 12, divisor: 2, max_rungs: 3, "
                "max_length: 32, max_concurrent_trials: 3"}),
@@ -331,6 +337,32 @@ TEST_P(ParallelRecoveryTest, ResumesAllTrials) {
         << trial;
   }
 }
+
+using ModelRecoveryTest = SearchRecoveryTest;
+
+// Training times enter the decisions, so no two runs are equal. The recorded
+// times give the recorded operations.
+TEST_P(ModelRecoveryTest, ReplaysTheRecordedTimes) {
+  const CliRunner killed;
+  killed.Write("search.yaml", Yaml());
+
+  const int kills = RunWithKills(killed);
+
+  EXPECT_GT(kills, 0);
+  const json trials = Outcome(killed).at("trials");
+  EXPECT_GE(trials.size(), 8u);
+  EXPECT_LE(trials.size(), 40u);
+  for (const json& trial : trials) {
+    EXPECT_TRUE(trial.at("state") == "COMPLETED" ||
+                trial.at("state") == "STOPPED")
+        << trial;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ModelRecoveryTest,
+                         testing::Values(Killed{"Time", kModelSearch, "cpu:2",
+                                                7}),
+                         [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(
     All, ParallelRecoveryTest,

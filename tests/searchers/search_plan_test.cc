@@ -21,6 +21,48 @@ TEST(SearchPlanTest, AddsUpTheBrackets) {
   EXPECT_EQ(plan.brackets.size(), 2u);
 }
 
+class ModelBudgetTest : public testing::TestWithParam<std::int64_t> {};
+
+TEST_P(ModelBudgetTest, IsTheCostOfHalvingWithTheSameKeys) {
+  SearcherConfig config{.name = "async_halving",
+                        .max_length = 64,
+                        .max_trials = 40,
+                        .num_rungs = GetParam()};
+  const SearchPlan halving = PlanSearch(config, json::object());
+  config.name = "bayesian_asha";
+
+  const SearchPlan plan = PlanSearch(config, json::object());
+
+  EXPECT_EQ(plan.total_length, halving.total_length);
+  EXPECT_EQ(plan.max_trials, 40);
+  EXPECT_TRUE(plan.rows.empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Rungs, ModelBudgetTest, testing::Values(0, 1, 4, 5));
+
+TEST(SearchPlanTest, GivesAModelFiveRungs) {
+  const auto brackets = PlanBrackets(
+      {.name = "bayesian_asha", .max_length = 256, .max_trials = 5});
+
+  EXPECT_EQ(brackets.front().rungs,
+            (std::vector<std::int64_t>{1, 4, 16, 64, 256}));
+}
+
+TEST(SearchPlanTest, TakesTheBudgetOfTheConfiguration) {
+  SearcherConfig config{.name = "bayesian_asha",
+                        .max_length = 900,
+                        .max_trials = 50,
+                        .budget = 2000};
+  EXPECT_EQ(PlanSearch(config, json::object()).total_length, 2000);
+  config.budget = 0;
+  config.budget_seconds = 60;
+
+  const SearchPlan plan = PlanSearch(config, json::object());
+
+  EXPECT_EQ(plan.total_length, 0);
+  EXPECT_EQ(plan.max_seconds, 60);
+}
+
 TEST(SearchPlanTest, MergesRungsOfEqualLength) {
   const auto brackets = PlanBrackets({.name = "async_halving",
                                       .max_length = 5,
