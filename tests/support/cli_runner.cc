@@ -18,7 +18,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/text.h"
-#include "engine/os/unique_fd.h"
+#include "engine/os/spawn.h"
 #include "tests/support/json_schema.h"
 
 namespace dtrain {
@@ -27,17 +27,6 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr auto kLimit = std::chrono::minutes(8);
-
-struct Pipe {
-  UniqueFd in;
-  UniqueFd out;
-};
-
-Pipe MakePipe() {
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("pipe");
-  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
-}
 
 std::vector<char*> Pointers(std::vector<std::string>& words) {
   std::vector<char*> pointers;
@@ -175,12 +164,13 @@ CliResult CliRunner::RunProgram(const std::vector<std::string>& argv,
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, input.c_str(),
                                    O_RDONLY, 0);
   if (call.stdout_file.empty()) {
-    posix_spawn_file_actions_adddup2(&actions, out.out.get(), STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, out.writing.get(),
+                                     STDOUT_FILENO);
   } else {
     posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO,
                                      call.stdout_file.c_str(), O_WRONLY, 0);
   }
-  posix_spawn_file_actions_adddup2(&actions, err.out.get(), STDERR_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, err.writing.get(), STDERR_FILENO);
   std::vector<std::string> words = argv;
   pid_t pid = -1;
   const int error = posix_spawnp(&pid, FindProgram(argv.front(), path).c_str(),
@@ -188,9 +178,10 @@ CliResult CliRunner::RunProgram(const std::vector<std::string>& argv,
                                  Pointers(environment).data());
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) throw std::runtime_error("cannot start " + words.front());
-  out.out.reset();
-  err.out.reset();
-  CliResult result = Conversation(pid, call).Read(out.in.get(), err.in.get());
+  out.writing.reset();
+  err.writing.reset();
+  CliResult result =
+      Conversation(pid, call).Read(out.reading.get(), err.reading.get());
   result.code = Reap(pid);
   result.argv = argv;
   if (argv.front() == DTRAIN_BINARY) ExpectDocumentedJson(result);
