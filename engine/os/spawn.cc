@@ -6,6 +6,7 @@
 
 #include "engine/os/spawn.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -15,6 +16,7 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -151,6 +153,64 @@ std::optional<std::string> ReadUntil(int fd, Duration deadline,
     text.append(chunk.data(), static_cast<std::size_t>(count));
   }
   return std::make_optional(std::move(text));
+}
+
+namespace {
+
+constexpr std::size_t kMaxOutput = std::size_t{16} << 20;
+constexpr std::size_t kMaxErrors = std::size_t{64} << 10;
+
+// Waits until the process of `exit`, a pidfd, has ended; false at the deadline.
+bool EndsBefore(int exit, Duration deadline) {
+  const Clock clock = Clock::System();
+  while (true) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+        deadline - clock.monotonic());
+    if (left.count() <= 0) return false;
+    pollfd entry{.fd = exit, .events = POLLIN, .revents = 0};
+    if (::poll(&entry, 1, static_cast<int>(left.count())) > 0) return true;
+  }
+}
+
+std::string ReadFromStart(int file, std::size_t max_bytes) {
+  std::string text(max_bytes, '\0');
+  const ssize_t count = ::pread(file, text.data(), text.size(), 0);
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+  return text;
+}
+
+}  // namespace
+
+CapturedRun RunCaptured(const std::vector<std::string>& words,
+                        std::vector<std::string> environment, Duration limit) {
+  const Duration deadline = Clock::System().monotonic() + limit;
+  Pipe pipe = MakePipe();
+  const UniqueFd errors(::memfd_create("errors", MFD_CLOEXEC));
+  if (!errors) ThrowSystemError("make a file in memory");
+  const pid_t pid = Spawn()
+                        .Open(STDIN_FILENO, "/dev/null", O_RDONLY)
+                        .Duplicate(pipe.writing.get(), STDOUT_FILENO)
+                        .Duplicate(errors.get(), STDERR_FILENO)
+                        .CloseFrom(STDERR_FILENO + 1)
+                        .ResetSignals()
+                        .NewSession()
+                        .Environment(std::move(environment))
+                        .RunFromPath(words);
+  if (pid < 0) {
+    return {.end = CapturedRun::End::kNotStarted, .error = errno};
+  }
+  pipe.writing.reset();
+  const UniqueFd exit = OpenPidFd(pid);
+  CapturedRun run;
+  auto output = ReadUntil(pipe.reading.get(), deadline, kMaxOutput);
+  pipe.reading.reset();
+  const bool ended = output && EndsBefore(exit.get(), deadline);
+  if (!ended) ::kill(-pid, SIGKILL);
+  run.status = AwaitExit(pid);
+  run.end = ended ? CapturedRun::End::kExited : CapturedRun::End::kTooLate;
+  if (output) run.output = *std::move(output);
+  run.errors = ReadFromStart(errors.get(), kMaxErrors);
+  return run;
 }
 
 namespace {

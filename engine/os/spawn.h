@@ -87,6 +87,26 @@ std::optional<std::string> ReadUntil(
     int fd, Duration deadline,
     std::size_t max_bytes = std::numeric_limits<std::size_t>::max());
 
+/// Result of a program that ran to its end.
+struct CapturedRun {
+  enum class End { kExited, kNotStarted, kTooLate };
+
+  End end = End::kNotStarted;
+  ExitStatus status;   // if it exited
+  int error = 0;       // errno, if it was not started
+  std::string output;  // standard output, at most 16 MiB of it
+  std::string errors;  // standard error, at most 64 KiB of it
+
+  bool succeeded() const { return end == End::kExited && status.code == 0; }
+};
+
+/// Searches for `words[0]` in PATH and runs it without a shell, in a session of
+/// its own, with an empty standard input and this environment, NAME=value each.
+/// Its session is killed after `limit`. Throws Error(kFailed) if pipes cannot
+/// be made.
+CapturedRun RunCaptured(const std::vector<std::string>& words,
+                        std::vector<std::string> environment, Duration limit);
+
 /// Result of a function that ran in a child of its own.
 struct ChildAnswer {
   enum class End { kAnswered, kCrashed, kTooLate };

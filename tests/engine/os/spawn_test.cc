@@ -222,5 +222,40 @@ TEST(CallInChildTest, ChildInheritsNoDescriptors) {
   EXPECT_EQ(CallInChild(ask, kLong).text, "closed");
 }
 
+CapturedRun RunScript(const std::string& script, Duration limit = kLong) {
+  return RunCaptured({"sh", "-c", script}, {"WORD=there", "PATH=/usr/bin:/bin"},
+                     limit);
+}
+
+TEST(RunCapturedTest, ReturnsBothOutputsAndTheExitCode) {
+  const CapturedRun run = RunScript("echo hello $WORD; echo no >&2; exit 3");
+  EXPECT_EQ(run.end, CapturedRun::End::kExited);
+  EXPECT_EQ(run.status.code, 3);
+  EXPECT_EQ(run.output, "hello there\n");
+  EXPECT_EQ(run.errors, "no\n");
+  EXPECT_FALSE(run.succeeded());
+  EXPECT_TRUE(RunScript("read line; [ -z \"$line\" ]").succeeded());
+}
+
+TEST(RunCapturedTest, ReturnsMoreThanAPipeHolds) {
+  EXPECT_EQ(RunScript("head -c 3000000 /dev/zero").output.size(), 3'000'000);
+  EXPECT_EQ(RunScript("head -c 300000 /dev/zero >&2").errors.size(), 65536);
+}
+
+TEST(RunCapturedTest, NamesTheErrorIfTheProgramIsMissing) {
+  const CapturedRun run = RunCaptured({"no-such-program-of-dtrain"}, {}, kLong);
+  EXPECT_EQ(run.end, CapturedRun::End::kNotStarted);
+  EXPECT_EQ(run.error, ENOENT);
+}
+
+TEST(RunCapturedTest, KillsAProgramAndItsChildrenAtTheLimit) {
+  const auto limit = std::chrono::milliseconds(300);
+  const CapturedRun waits = RunScript("sleep 600 & echo $!; wait", limit);
+  EXPECT_EQ(waits.end, CapturedRun::End::kTooLate);
+  EXPECT_EQ(waits.status.signal, SIGKILL);
+  const CapturedRun silent = RunScript("exec >&- 2>&-; sleep 600", limit);
+  EXPECT_EQ(silent.end, CapturedRun::End::kTooLate);
+}
+
 }  // namespace
 }  // namespace dtrain
