@@ -95,18 +95,20 @@ std::optional<DistributedEnv> FindDistributedEnv(const ExperimentConfig& config,
   const std::optional<DistributedEnv> place =
       ReadDistributedEnv(ProcessVariable);
   if (!place) return std::nullopt;
-  const std::string size = "WORLD_SIZE=" + std::to_string(place->world_size);
+  const std::string size = SizeText(*place);
   if (std::holds_alternative<std::vector<std::string>>(config.entrypoint)) {
     throw Error(ErrorKind::kUsage,
                 size +
                     ": a command runs as one process on one machine, and "
-                    "starts others itself; unset WORLD_SIZE");
+                    "starts others itself; " +
+                    AloneText(*place));
   }
   if (detach) {
     throw Error(ErrorKind::kUsage,
                 size +
                     ": --detach and --paused are not supported with several "
-                    "machines; omit them, or unset WORLD_SIZE");
+                    "machines; omit them, or " +
+                    AloneText(*place));
   }
   return place;
 }

@@ -5,7 +5,11 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
+#include <map>
+#include <string_view>
 #include <system_error>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/random.h>
@@ -23,6 +27,10 @@ namespace dtrain {
 namespace {
 
 constexpr int kDefaultPort = 29500;
+
+// Ports for steps of Slurm: below those that Linux assigns to connections.
+constexpr int kFirstStepPort = 20000;
+constexpr int kStepPorts = 10000;
 
 std::string Shown(const std::string& name, const std::string& value) {
   return name + "=" + Truncate(EscapeForTerminal(value), 100);
@@ -73,7 +81,8 @@ int RankOf(const ReadEnvironment& read, int world_size) {
   }
 }
 
-HostPort RunnerOf(const ReadEnvironment& read, int world_size) {
+// `derived`: MASTER_ADDR is derived from the step of srun.
+HostPort RunnerOf(const ReadEnvironment& read, int world_size, bool derived) {
   const auto host = read("MASTER_ADDR");
   if (!host || host->empty()) {
     FailMissing("MASTER_ADDR", "the machine of RANK=0", world_size);
@@ -85,7 +94,11 @@ HostPort RunnerOf(const ReadEnvironment& read, int world_size) {
   try {
     RequireAddress(runner.host);
   } catch (const Error& error) {
-    throw Error(ErrorKind::kUsage, std::string("MASTER_ADDR=") + error.what());
+    throw Error(ErrorKind::kUsage,
+                std::string("MASTER_ADDR=") + error.what() +
+                    (derived ? "; it is the first node of the step of srun, "
+                               "set MASTER_ADDR to its address"
+                             : ""));
   }
   return runner;
 }
@@ -97,17 +110,98 @@ bool AreAllHere(const ReadEnvironment& read, int world_size) {
          world_size;
 }
 
+// Returns the first node of a list such as "rack[1-2]n[01-04,7],other".
+std::string FirstNode(std::string_view list) {
+  std::string node;
+  while (!list.empty() && list.front() != ',') {
+    const bool range = list.front() == '[';
+    if (range) list.remove_prefix(1);
+    const std::size_t size = list.find_first_of(range ? ",-]" : ",[");
+    node += list.substr(0, size);
+    const std::size_t end = range ? list.find(']') : size;
+    if (end == list.npos) break;
+    list.remove_prefix(end + (range ? 1 : 0));
+  }
+  return node;
+}
+
+// The same for all tasks of a step, and another one for the next step.
+int StepPort(const ReadEnvironment& read) {
+  const auto number = [&](const char* name) {
+    std::uint32_t value = 0;
+    const std::string text = read(name).value_or("");
+    std::from_chars(text.data(), text.data() + text.size(), value);
+    return value;
+  };
+  return kFirstStepPort +
+         static_cast<int>((number("SLURM_JOB_ID") + number("SLURM_STEP_ID")) %
+                          kStepPorts);
+}
+
+using Derived = std::map<std::string, std::string, std::less<>>;
+
+// Returns the variables for this task of a step that srun started; none outside
+// a step. A batch script has SLURM_NTASKS, but is not in a step.
+Derived DeriveFromStep(const ReadEnvironment& read) {
+  const auto size = read("SLURM_STEP_NUM_TASKS");
+  const auto rank = read("SLURM_PROCID");
+  const auto nodes = read("SLURM_STEP_NODELIST");
+  if (!size || !rank || !nodes) return {};
+  Derived derived = {{"WORLD_SIZE", *size},
+                     {"RANK", *rank},
+                     {"MASTER_ADDR", FirstNode(*nodes)},
+                     {"MASTER_PORT", std::to_string(StepPort(read))}};
+  if (read("SLURM_STEP_NUM_NODES") == "1") {
+    derived["MASTER_ADDR"] = "127.0.0.1";
+    derived["LOCAL_WORLD_SIZE"] = *size;
+  }
+  return derived;
+}
+
+// Returns a reader that supplies derived variables where `read` has none. A
+// WORLD_SIZE that differs from the step's means processes that were started in
+// another way: nothing is derived for them.
+ReadEnvironment WithStep(const ReadEnvironment& read) {
+  Derived derived = DeriveFromStep(read);
+  const auto size = read("WORLD_SIZE");
+  if (size && !size->empty() && size != derived["WORLD_SIZE"]) derived.clear();
+  return [read, derived = std::move(derived)](
+             const char* name) -> std::optional<std::string> {
+    auto value = read(name);
+    if (value && !value->empty()) return value;
+    const auto found = derived.find(name);
+    return found == derived.end() ? value : found->second;
+  };
+}
+
 }  // namespace
 
-std::optional<DistributedEnv> ReadDistributedEnv(const ReadEnvironment& read) {
+std::optional<DistributedEnv> ReadDistributedEnv(
+    const ReadEnvironment& variables) {
+  const ReadEnvironment read = WithStep(variables);
   const auto size = read("WORLD_SIZE");
   if (!size || size->empty()) return std::nullopt;
   const int world_size = WorldSizeOf(*size);
   if (world_size == 1) return std::nullopt;
-  return DistributedEnv{.rank = RankOf(read, world_size),
-                        .world_size = world_size,
-                        .runner = RunnerOf(read, world_size),
-                        .all_here = AreAllHere(read, world_size)};
+  const auto derived = [&](const char* name) {
+    return variables(name).value_or("").empty();
+  };
+  return DistributedEnv{
+      .rank = RankOf(read, world_size),
+      .world_size = world_size,
+      .runner = RunnerOf(read, world_size, derived("MASTER_ADDR")),
+      .all_here = AreAllHere(read, world_size),
+      .from_step = derived("WORLD_SIZE")};
+}
+
+std::string SizeText(const DistributedEnv& env) {
+  return (env.from_step ? "srun started " : "WORLD_SIZE=") +
+         std::to_string(env.world_size) + (env.from_step ? " tasks" : "");
+}
+
+std::string AloneText(const DistributedEnv& env) {
+  return env.from_step ? "start one task ('srun -n1'), or set WORLD_SIZE=1"
+                       : "unset WORLD_SIZE";
 }
 
 namespace {

@@ -16,22 +16,35 @@ using ReadEnvironment =
     std::function<std::optional<std::string>(const char* name)>;
 
 /// This process's place among those that were started for one experiment on
-/// several machines, from the variables that torchrun sets.
+/// several machines, from the variables that torchrun sets, or from those that
+/// Slurm's srun sets.
 struct DistributedEnv {
   int rank = 0;        // RANK: 0 runs the experiment, the others follow it
   int world_size = 1;  // WORLD_SIZE: number of processes
   HostPort runner;     // MASTER_ADDR and MASTER_PORT: where rank 0 listens
   // All are on this machine, according to LOCAL_WORLD_SIZE.
   bool all_here = false;
+  // WORLD_SIZE is the number of tasks of this step of srun.
+  bool from_step = false;
 
   bool follows() const { return rank > 0; }
 };
 
 /// Reads WORLD_SIZE, RANK, MASTER_ADDR, MASTER_PORT (default 29500) and, if it
-/// is set, LOCAL_WORLD_SIZE. Returns none if WORLD_SIZE is 1 or not set,
-/// whatever the others are. Throws Error(kUsage) that names the variable and
-/// its value.
-std::optional<DistributedEnv> ReadDistributedEnv(const ReadEnvironment& read);
+/// is set, LOCAL_WORLD_SIZE. In a step of Slurm's srun with several tasks,
+/// those that are not set are derived: RANK is the task's number, MASTER_ADDR
+/// the step's first node, MASTER_PORT depends on the numbers of job and step.
+/// Returns none if WORLD_SIZE is 1 or not set, whatever the others are. Throws
+/// Error(kUsage) that names the variable and its value.
+std::optional<DistributedEnv> ReadDistributedEnv(
+    const ReadEnvironment& variables);
+
+/// Returns the number of processes for messages, as it was given:
+/// "WORLD_SIZE=2" or "srun started 2 tasks".
+std::string SizeText(const DistributedEnv& env);
+
+/// Returns how to start a process that is alone, for messages.
+std::string AloneText(const DistributedEnv& env);
 
 /// Variable that names a file to use instead of the store's secret.
 inline constexpr const char* kSecretVariable = "DTRAIN_SECRET_FILE";

@@ -107,5 +107,98 @@ TEST(DistributedEnvTest, NamesAnUnknownHost) {
               HasSubstr("MASTER_ADDR=no-such-host.invalid: "));
 }
 
+// The second of three tasks on three nodes, with these variables instead or
+// besides.
+std::optional<DistributedEnv> SecondTaskWith(const Variables& others) {
+  Variables variables = others;
+  variables.merge(Variables{{"SLURM_JOB_ID", "12"},
+                            {"SLURM_NTASKS", "3"},
+                            {"SLURM_PROCID", "1"},
+                            {"SLURM_STEP_ID", "3"},
+                            {"SLURM_STEP_NODELIST", "127.0.0.[1-3]"},
+                            {"SLURM_STEP_NUM_NODES", "3"},
+                            {"SLURM_STEP_NUM_TASKS", "3"}});
+  return PlaceFrom(variables);
+}
+
+TEST(DistributedEnvTest, IsDerivedFromAStepOfSrun) {
+  const auto place = SecondTaskWith({});
+
+  ASSERT_TRUE(place);
+  EXPECT_EQ(place->rank, 1);
+  EXPECT_EQ(place->world_size, 3);
+  EXPECT_EQ(ToString(place->runner), "127.0.0.1:20015");
+  EXPECT_FALSE(place->all_here);
+  EXPECT_TRUE(place->from_step);
+  EXPECT_EQ(SizeText(*place), "srun started 3 tasks");
+}
+
+TEST(DistributedEnvTest, StepsHavePortsOfTheirOwn) {
+  const auto port = [](const Variables& variables) {
+    return SecondTaskWith(variables)->runner.port;
+  };
+  EXPECT_EQ(port({{"SLURM_STEP_ID", "4"}}), 20016);
+  EXPECT_EQ(port({{"SLURM_JOB_ID", "4294967295"}, {"SLURM_STEP_ID", "0"}}),
+            27295);
+  EXPECT_EQ(port({{"SLURM_JOB_ID", "none"}, {"SLURM_STEP_ID", ""}}), 20000);
+}
+
+TEST(DistributedEnvTest, VariablesTakePrecedenceOverTheStep) {
+  const auto place = SecondTaskWith({{"RANK", "2"},
+                                     {"WORLD_SIZE", "3"},
+                                     {"MASTER_ADDR", "127.0.0.9"},
+                                     {"MASTER_PORT", "29400"}});
+  ASSERT_TRUE(place);
+  EXPECT_EQ(place->rank, 2);
+  EXPECT_EQ(ToString(place->runner), "127.0.0.9:29400");
+  EXPECT_FALSE(place->from_step);
+  EXPECT_EQ(SecondTaskWith({{"WORLD_SIZE", "3"}})->rank, 1);
+  EXPECT_FALSE(SecondTaskWith({{"WORLD_SIZE", "1"}}));
+}
+
+TEST(DistributedEnvTest, NothingIsDerivedForAnotherNumberOfProcesses) {
+  try {
+    SecondTaskWith({{"WORLD_SIZE", "2"}});
+    FAIL() << "it was taken";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("WORLD_SIZE=2, but RANK is not set"));
+  }
+}
+
+TEST(DistributedEnvTest, TasksOnOneNodeUseItsLoopbackAddress) {
+  const auto place = SecondTaskWith(
+      {{"SLURM_STEP_NODELIST", "node7"}, {"SLURM_STEP_NUM_NODES", "1"}});
+  ASSERT_TRUE(place);
+  EXPECT_EQ(place->runner.host, "127.0.0.1");
+  EXPECT_TRUE(place->all_here);
+}
+
+TEST(DistributedEnvTest, ABatchScriptIsNotAStep) {
+  EXPECT_FALSE(PlaceFrom({{"SLURM_JOB_ID", "12"},
+                          {"SLURM_NTASKS", "3"},
+                          {"SLURM_PROCID", "0"},
+                          {"SLURM_JOB_NODELIST", "n[1-3]"}}));
+  EXPECT_FALSE(
+      SecondTaskWith({{"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_PROCID", "0"}}));
+}
+
+TEST(DistributedEnvTest, NamesTheFirstNodeOfAStepIfItIsUnknown) {
+  const auto refusal = [](const std::string& nodes) -> std::string {
+    try {
+      SecondTaskWith({{"SLURM_STEP_NODELIST", nodes}});
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "it was taken";
+  };
+  EXPECT_THAT(refusal("no[07-09,12]-a[3]z.invalid,other"),
+              AllOf(HasSubstr("MASTER_ADDR=no07-a3z.invalid: "),
+                    HasSubstr("the first node of the step of srun")));
+  EXPECT_THAT(refusal("one.invalid,two"),
+              HasSubstr("MASTER_ADDR=one.invalid: "));
+  EXPECT_THAT(refusal("broken.invalid["),
+              HasSubstr("MASTER_ADDR=broken.invalid: "));
+}
+
 }  // namespace
 }  // namespace dtrain
