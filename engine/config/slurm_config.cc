@@ -1,0 +1,87 @@
+#include "engine/config/slurm_config.h"
+
+#include <array>
+#include <charconv>
+#include <cstdio>
+
+#include "engine/base/text.h"
+
+namespace dtrain {
+namespace {
+
+constexpr std::int64_t kMinute = 60;
+constexpr std::int64_t kHour = 60 * kMinute;
+constexpr std::int64_t kDay = 24 * kHour;
+constexpr std::int64_t kMaxSeconds = 366 * kDay;
+
+// Returns the numbers of "4:00:00"; nothing unless it has digits and colons
+// only.
+std::optional<std::vector<std::int64_t>> NumbersOf(std::string_view text) {
+  std::vector<std::int64_t> numbers;
+  for (const std::string& part : Split(text, ':')) {
+    std::uint32_t number = 0;
+    const char* const end = part.data() + part.size();
+    const auto [at, error] = std::from_chars(part.data(), end, number);
+    if (error != std::errc() || at != end) return std::nullopt;
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
+// Returns the seconds of numbers with these units, in order; there may be fewer
+// numbers than units.
+std::optional<std::int64_t> SumOf(const std::vector<std::int64_t>& numbers,
+                                  const std::vector<std::int64_t>& units) {
+  if (numbers.size() > units.size()) return std::nullopt;
+  std::int64_t seconds = 0;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    seconds += numbers[i] * units[i];
+  }
+  return seconds;
+}
+
+std::optional<std::int64_t> SecondsOf(std::string_view text) {
+  const std::size_t dash = text.find('-');
+  if (dash != text.npos) {
+    const auto days = NumbersOf(text.substr(0, dash));
+    const auto rest = NumbersOf(text.substr(dash + 1));
+    if (!days || days->size() != 1 || !rest) return std::nullopt;
+    const auto seconds = SumOf(*rest, {kHour, kMinute, 1});
+    if (!seconds) return std::nullopt;
+    return days->front() * kDay + *seconds;
+  }
+  const auto numbers = NumbersOf(text);
+  if (!numbers) return std::nullopt;
+  if (numbers->size() == 3) return SumOf(*numbers, {kHour, kMinute, 1});
+  return SumOf(*numbers, {kMinute, 1});
+}
+
+}  // namespace
+
+std::optional<Duration> ReadSlurmTime(std::string_view text) {
+  const auto seconds = SecondsOf(text);
+  if (!seconds) return std::nullopt;
+  return std::chrono::seconds(*seconds);
+}
+
+std::optional<Duration> ParseSlurmTime(std::string_view text) {
+  const auto seconds = SecondsOf(text);
+  if (!seconds || *seconds < kMinute || *seconds > kMaxSeconds) {
+    return std::nullopt;
+  }
+  return std::chrono::minutes((*seconds + kMinute - 1) / kMinute);
+}
+
+std::string FormatSlurmTime(Duration time) {
+  const std::int64_t seconds =
+      std::chrono::duration_cast<std::chrono::seconds>(time).count();
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%02lld:%02lld:%02lld",
+                static_cast<long long>(seconds % kDay / kHour),
+                static_cast<long long>(seconds % kHour / kMinute),
+                static_cast<long long>(seconds % kMinute));
+  const std::string clock = text.data();
+  return seconds < kDay ? clock : std::to_string(seconds / kDay) + "-" + clock;
+}
+
+}  // namespace dtrain
