@@ -1,0 +1,194 @@
+#include "engine/slurm/slurm_jobs.h"
+
+#include <algorithm>
+#include <fstream>
+#include <utility>
+#include <variant>
+
+#include "engine/base/text.h"
+
+namespace dtrain {
+namespace {
+
+using Phase = SlurmJob::Phase;
+
+// So many refusals in a row, without any job, are not worth another try.
+constexpr int kMaxRefusals = 3;
+constexpr std::size_t kShownLines = 5;
+
+// Returns the last lines of a file, joined by "; ".
+std::string LastLines(const std::filesystem::path& file) {
+  constexpr std::streamoff kTail = 4096;
+  std::ifstream in(file, std::ios::binary | std::ios::ate);
+  if (!in) return "";
+  in.seekg(std::max<std::streamoff>(in.tellg() - kTail, 0));
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  std::vector<std::string> lines;
+  for (const std::string& line : Split(text, '\n')) {
+    const std::string_view trimmed = Trim(line);
+    if (!trimmed.empty()) lines.push_back(EscapeForTerminal(trimmed));
+  }
+  if (lines.size() > kShownLines) {
+    lines.erase(lines.begin(), lines.end() - kShownLines);
+  }
+  return Join(lines, "; ");
+}
+
+}  // namespace
+
+SlurmAnswer<std::vector<SlurmJob>> JobsOf(const Slurm& slurm,
+                                          const std::string& owner) {
+  auto answer = slurm.Jobs();
+  if (auto* jobs = std::get_if<std::vector<SlurmJob>>(&answer)) {
+    std::erase_if(*jobs, [&](const SlurmJob& job) {
+      return job.owner != owner || job.phase == Phase::kEnded;
+    });
+  }
+  return answer;
+}
+
+SlurmJobs::SlurmJobs(SlurmJobsOptions options)
+    : options_(std::move(options)),
+      plan_(options_.plan),
+      interval_(options_.interval),
+      thread_([this] { Run(); }) {}
+
+void SlurmJobs::Update(std::int64_t demand, std::vector<JobWorkers> workers) {
+  const std::lock_guard lock(mutex_);
+  demand_ = demand;
+  workers_ = std::move(workers);
+}
+
+SlurmJobs::News SlurmJobs::Take() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(news_, {});
+}
+
+std::vector<SlurmJob> SlurmJobs::Jobs() {
+  const std::lock_guard lock(mutex_);
+  return jobs_;
+}
+
+std::string SlurmJobs::End() {
+  if (!thread_.joinable()) return "";
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+  const std::vector<std::string> ids = plan_.Unlisted({});
+  const auto failure = options_.slurm.Cancel(ids);
+  if (!failure) return "";
+  return "the jobs of Slurm could not be canceled: " + failure->text +
+         "; run: scancel " + Join(ids, " ");
+}
+
+// False if the thread has to end.
+bool SlurmJobs::WaitFor(Duration time) {
+  std::unique_lock lock(mutex_);
+  return !changed_.wait_for(lock, time, [this] { return stop_; });
+}
+
+void SlurmJobs::Run() {
+  do {
+    Turn();
+  } while (WaitFor(interval_));
+}
+
+void SlurmJobs::Say(const std::string& notice) {
+  const std::lock_guard lock(mutex_);
+  news_.notices.push_back(notice);
+}
+
+void SlurmJobs::ReportAway(const SlurmFailure& failure) {
+  if (!std::exchange(away_, true)) {
+    Say("Slurm does not answer, trying again: " + failure.text);
+  }
+  interval_ = std::min(interval_ * 2, options_.max_interval);
+}
+
+void SlurmJobs::Turn() {
+  JobSituation situation;
+  bool failed = false;
+  {
+    const std::lock_guard lock(mutex_);
+    situation.demand = demand_;
+    situation.workers = workers_;
+    failed = failed_;
+  }
+  // No question without a job: there is nothing to know.
+  auto answer = plan_.Unlisted({}).empty()
+                    ? SlurmAnswer<std::vector<SlurmJob>>()
+                    : options_.slurm.Jobs();
+  if (const auto* failure = std::get_if<SlurmFailure>(&answer)) {
+    return ReportAway(*failure);
+  }
+  situation.jobs = std::get<std::vector<SlurmJob>>(std::move(answer));
+  if (std::exchange(away_, false)) Say("Slurm answers again");
+  interval_ = options_.interval;
+  for (const std::string& id : plan_.Unlisted(situation.jobs)) {
+    situation.jobs.push_back({.id = id,
+                              .phase = Phase::kEnded,
+                              .state = options_.slurm.FindState(id)});
+  }
+  situation.now = clock_.monotonic();
+  JobDecision decision = plan_.Decide(situation);
+  if (failed) decision.submit = 0;
+  Obey(decision, situation.now);
+  const std::vector<std::string> alive = plan_.Unlisted({});
+  std::erase_if(situation.jobs, [&](const SlurmJob& job) {
+    return std::ranges::find(alive, job.id) == alive.end();
+  });
+  const std::lock_guard lock(mutex_);
+  jobs_ = std::move(situation.jobs);
+}
+
+void SlurmJobs::Obey(const JobDecision& decision, Duration now) {
+  {
+    const std::lock_guard lock(mutex_);
+    news_.notices.insert(news_.notices.end(), decision.notices.begin(),
+                         decision.notices.end());
+    news_.release.insert(news_.release.end(), decision.release.begin(),
+                         decision.release.end());
+    if (!decision.silent.empty()) {
+      news_.failure = SilentText(decision.silent);
+      failed_ = true;
+    }
+  }
+  if (const auto failure = options_.slurm.Cancel(decision.cancel)) {
+    Say("scancel failed: " + failure->text);
+  }
+  Submit(decision.submit, now);
+}
+
+void SlurmJobs::Submit(std::int64_t count, Duration now) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto answer = options_.slurm.Submit(options_.request);
+    if (const auto* id = std::get_if<std::string>(&answer)) {
+      plan_.Submitted(*id);
+      continue;
+    }
+    const auto& failure = std::get<SlurmFailure>(answer);
+    plan_.Refused(now);
+    if (failure.away) return ReportAway(failure);
+    Say("Slurm has refused a job: " + failure.text);
+    if (plan_.refused() < kMaxRefusals || !plan_.Unlisted({}).empty()) return;
+    const std::lock_guard lock(mutex_);
+    failed_ = true;
+    news_.failure = "Slurm refuses the jobs of the workers: " + failure.text;
+    return;
+  }
+}
+
+std::string SlurmJobs::SilentText(const std::string& job) const {
+  const std::filesystem::path output = options_.request.OutputOf(job);
+  const std::string lines = LastLines(output);
+  return "no worker of the last " + std::to_string(options_.plan.max_silent) +
+         " jobs of Slurm has connected; job " + job +
+         (lines.empty() ? " has printed nothing to "
+                        : " has printed: " + lines + "; see ") +
+         EscapeForTerminal(output.string());
+}
+
+}  // namespace dtrain

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/base/clock.h"
+#include "engine/slurm/job_plan.h"
+#include "engine/slurm/job_request.h"
+#include "engine/slurm/slurm.h"
+
+namespace dtrain {
+
+struct SlurmJobsOptions {
+  JobRequest request;  // its script exists
+  JobPlanOptions plan;
+  Slurm slurm;
+  // Between two questions to Slurm; the pauses grow while its controller does
+  // not answer.
+  Duration interval = std::chrono::seconds(5);
+  Duration max_interval = std::chrono::minutes(1);
+};
+
+/// Keeps an experiment supplied with jobs for its workers, as JobPlan decides.
+/// A thread of its own calls Slurm, whose answers can take a minute. The
+/// functions may be called by one other thread and return at once, except End.
+class SlurmJobs {
+ public:
+  /// What the thread has to say since the last call of Take.
+  struct News {
+    std::vector<std::string> notices;  // lines for the user
+    std::vector<std::string> release;  // jobs whose workers are to end
+    // Why further jobs would be useless: the experiment should be paused. No
+    // more are submitted. Otherwise empty.
+    std::string failure;
+  };
+
+  explicit SlurmJobs(SlurmJobsOptions options);
+  SlurmJobs(const SlurmJobs&) = delete;
+  SlurmJobs& operator=(const SlurmJobs&) = delete;
+  ~SlurmJobs() { End(); }
+
+  /// Sets the number of slots that trials could use, and the workers that are
+  /// connected.
+  void Update(std::int64_t demand, std::vector<JobWorkers> workers);
+  News Take();
+  /// Returns the jobs that are pending or running.
+  std::vector<SlurmJob> Jobs();
+  /// Ends the thread and cancels the jobs. Returns a line for the user if that
+  /// fails, otherwise an empty text.
+  std::string End();
+
+ private:
+  void Run();
+  void Turn();
+  bool WaitFor(Duration time);
+  SlurmAnswer<std::vector<SlurmJob>> OwnJobs() const;
+  void Obey(const JobDecision& decision, Duration now);
+  void Submit(std::int64_t count, Duration now);
+  void ReportAway(const SlurmFailure& failure);
+  std::string SilentText(const std::string& job) const;
+  void Say(const std::string& notice);
+
+  const SlurmJobsOptions options_;
+  const Clock clock_ = Clock::System();
+
+  // Of the thread.
+  JobPlan plan_;
+  Duration interval_;
+  bool away_ = false;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  // Guarded by the mutex.
+  bool stop_ = false;
+  std::int64_t demand_ = 0;
+  std::vector<JobWorkers> workers_;
+  std::vector<SlurmJob> jobs_;
+  News news_;
+  bool failed_ = false;
+
+  std::thread thread_;
+};
+
+/// Returns the jobs of this owner that are pending or running, of this or an
+/// earlier runner.
+SlurmAnswer<std::vector<SlurmJob>> JobsOf(const Slurm& slurm,
+                                          const std::string& owner);
+
+}  // namespace dtrain

@@ -1,0 +1,152 @@
+// The supply of jobs against a real controller. A program takes the place of
+// the worker, and the test says which workers are connected.
+
+#include "engine/slurm/slurm_jobs.h"
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/engine/slurm/slurm_fixture.h"
+#include "tests/support/patience.h"
+
+namespace dtrain {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::HasSubstr;
+
+class SlurmJobsTest : public SlurmTest {
+ protected:
+  SlurmJobsOptions OptionsFor(std::vector<std::string> worker) const {
+    return {.request = RequestFor(std::move(worker)),
+            .plan = {.max_jobs = 2,
+                     .slots_per_job = 2,
+                     .idle_timeout = std::chrono::milliseconds(100),
+                     .first_pause = std::chrono::milliseconds(50),
+                     .useful_time = Duration{0}},
+            .slurm = Slurm(cluster_->impatient_environment()),
+            .interval = std::chrono::milliseconds(200),
+            .max_interval = std::chrono::milliseconds(400)};
+  }
+  // Waits until `condition` is true; false if it never becomes true.
+  static bool Until(const std::function<bool()>& condition) {
+    const auto end =
+        std::chrono::steady_clock::now() + Patient(std::chrono::seconds(60));
+    while (!condition()) {
+      if (std::chrono::steady_clock::now() > end) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return true;
+  }
+  // Waits for so many jobs in this state.
+  static bool AwaitJobs(SlurmJobs& jobs, std::ptrdiff_t count,
+                        const std::string& state) {
+    return Until([&] {
+      return std::ranges::count(jobs.Jobs(), state, &SlurmJob::state) == count;
+    });
+  }
+};
+
+TEST_F(SlurmJobsTest, FollowTheDemandAndEndWithTheRunner) {
+  SlurmJobs jobs(OptionsFor({"sleep", "600"}));
+  EXPECT_TRUE(jobs.Jobs().empty());
+  jobs.Update(100, {});
+  ASSERT_TRUE(AwaitJobs(jobs, 2, "RUNNING"));
+
+  const std::string first = jobs.Jobs()[0].id;
+  const std::string second = jobs.Jobs()[1].id;
+  jobs.Update(2, {{.job = first, .slots = 2, .used = 2},
+                  {.job = second, .slots = 2, .used = 0}});
+  std::vector<std::string> released;
+  EXPECT_TRUE(Until([&] {
+    for (const std::string& id : jobs.Take().release) released.push_back(id);
+    return !released.empty();
+  }));
+  EXPECT_EQ(released, std::vector<std::string>{second});
+
+  EXPECT_EQ(jobs.End(), "");
+  EXPECT_EQ(Await(first, {"CANCELLED"}), "CANCELLED");
+}
+
+TEST_F(SlurmJobsTest, ReplaceAJobThatSomeoneHasCanceled) {
+  SlurmJobs jobs(OptionsFor({"sleep", "600"}));
+  jobs.Update(2, {});
+  ASSERT_TRUE(AwaitJobs(jobs, 1, "RUNNING"));
+  const std::string first = jobs.Jobs()[0].id;
+  jobs.Update(2, {{.job = first, .slots = 2, .used = 2}});
+
+  cluster_->Run({"scancel", first});
+  EXPECT_TRUE(Until([&] {
+    const auto running = jobs.Jobs();
+    return running.size() == 1 && running[0].id != first;
+  }));
+}
+
+TEST_F(SlurmJobsTest, ReportWhatTheLastSilentJobHasPrinted) {
+  SlurmJobs jobs(OptionsFor({"sh", "-c", "echo no such module; exit 1"}));
+  jobs.Update(2, {});
+  SlurmJobs::News news;
+  EXPECT_TRUE(Until([&] {
+    news = jobs.Take();
+    return !news.failure.empty();
+  }));
+  EXPECT_THAT(news.failure,
+              AllOf(HasSubstr("no worker of the last 3 jobs of Slurm has "
+                              "connected"),
+                    HasSubstr("has printed: no such module"),
+                    HasSubstr("/slurm-3.out")));
+}
+
+TEST_F(SlurmJobsTest, GiveUpInSlurmsWordsAfterThreeRefusals) {
+  SlurmJobsOptions options = OptionsFor({"true"});
+  options.request.config.partition = "nix";
+  SlurmJobs jobs(std::move(options));
+  jobs.Update(1, {});
+  std::string failure;
+  EXPECT_TRUE(Until([&] { return !(failure = jobs.Take().failure).empty(); }));
+  EXPECT_THAT(failure, HasSubstr("invalid partition specified: nix"));
+  EXPECT_EQ(cluster_->Run({"squeue", "--noheader", "--states=all"}), "");
+}
+
+TEST_F(SlurmJobsTest, SurviveARestartOfTheController) {
+  SlurmJobs jobs(OptionsFor({"sleep", "600"}));
+  jobs.Update(2, {});
+  ASSERT_TRUE(AwaitJobs(jobs, 1, "RUNNING"));
+  const std::string first = jobs.Jobs()[0].id;
+  std::vector<std::string> notices;
+  const auto hears = [&](const std::string& text) {
+    return Until([&] {
+      for (const std::string& line : jobs.Take().notices) {
+        notices.push_back(line);
+      }
+      return testing::Value(notices, Contains(HasSubstr(text)));
+    });
+  };
+
+  cluster_->StopController();
+  EXPECT_TRUE(hears("Slurm does not answer, trying again: slurm_load_jobs"));
+  cluster_->StartController();
+  EXPECT_TRUE(hears("Slurm answers again"));
+  ASSERT_EQ(jobs.Jobs().size(), 1);
+  EXPECT_EQ(jobs.Jobs()[0].id, first);
+}
+
+TEST_F(SlurmJobsTest, LeftoversAreFoundByTheirOwner) {
+  JobRequest request = RequestFor({"sleep", "600"});
+  const std::string id = Submit(request);
+  request.owner = "store.8";
+  Submit(request);
+  const auto left = JobsOf(*slurm_, "store.7");
+  ASSERT_EQ(std::get<std::vector<SlurmJob>>(left).size(), 1);
+  EXPECT_EQ(std::get<std::vector<SlurmJob>>(left)[0].id, id);
+}
+
+}  // namespace
+}  // namespace dtrain
