@@ -218,11 +218,11 @@ std::optional<ModelLibrary> CompileOwnModel(
     const GlobalOptions& globals) {
   const auto* name = std::get_if<std::string>(&config.entrypoint);
   if (name == nullptr) return std::nullopt;
-  const std::filesystem::path trial_host = FindTrialHost();
+  (void)FindLibTorch(InstallPrefix());  // throws if it is missing
   if (!HasOwnModel(*name, context)) return std::nullopt;
   const ModelTools tools{
       .build = ReadModelBuild(InstallPrefix()),
-      .trial_host = trial_host,
+      .trial_host = FindTrialHost(),
       .cache = ModelCache(),
       .jobs = static_cast<std::size_t>(UsableCpus()),
       .color = ModeOf(STDERR_FILENO, globals.color).color,

@@ -12,7 +12,7 @@ namespace {
 constexpr std::int64_t kMinute = 60;
 constexpr std::int64_t kHour = 60 * kMinute;
 constexpr std::int64_t kDay = 24 * kHour;
-constexpr std::int64_t kMaxSeconds = 366 * kDay;
+constexpr std::int64_t kMaxJobSeconds = 366 * kDay;
 
 // Returns the numbers of "4:00:00"; nothing unless it has digits and colons
 // only.
@@ -66,7 +66,7 @@ std::optional<Duration> ReadSlurmTime(std::string_view text) {
 
 std::optional<Duration> ParseSlurmTime(std::string_view text) {
   const auto seconds = SecondsOf(text);
-  if (!seconds || *seconds < kMinute || *seconds > kMaxSeconds) {
+  if (!seconds || *seconds < kMinute || *seconds > kMaxJobSeconds) {
     return std::nullopt;
   }
   return std::chrono::minutes((*seconds + kMinute - 1) / kMinute);

@@ -90,30 +90,6 @@ TEST_F(NodesRefusalTest, RefusesInvalidVariables) {
                 "MASTER_ADDR=no-such-host.invalid");
 }
 
-TEST_F(NodesRefusalTest, RefusesACommand) {
-  ExpectRefused(Create({}, "entrypoint: ['true']\n"), 2,
-                "WORLD_SIZE=2: a command runs as one process");
-}
-
-TEST_F(NodesRefusalTest, RefusesTheBackground) {
-  ExpectRefused(Create({}, "entrypoint: digits:LeNetTrial\n", {"--detach"}), 2,
-                "--detach");
-}
-
-TEST_F(NodesRefusalTest, IgnoresTheVariablesInADryRunAndForOneProcess) {
-  EXPECT_EQ(Create({{"RANK", "one"}}, "entrypoint: digits:LeNetTrial\n",
-                   {"--dry-run"})
-                .code,
-            0);
-  EXPECT_EQ(Create({{"WORLD_SIZE", "1"}, {"RANK", "one"}},
-                   "entrypoint: digits:LeNetTrial\n", {"--dry-run"})
-                .code,
-            0);
-}
-
-#ifdef DTRAIN_HAS_TRIALS
-
-// A runner listens only if the program that runs trials was built.
 TEST_F(NodesRefusalTest, RefusesAPortInUse) {
   const UniqueFd listener = ListenAt({.host = "127.0.0.1"});
   const std::string port = std::to_string(PortOf(listener.get()));
@@ -163,6 +139,29 @@ TEST_F(NodesRefusalTest, LogsOneLineForUnknownPeersAndSendsNothing) {
   EXPECT_EQ(result.err.find("rejected"), result.err.rfind("rejected"))
       << result.err;
 }
+
+TEST_F(NodesRefusalTest, RefusesACommand) {
+  ExpectRefused(Create({}, "entrypoint: ['true']\n"), 2,
+                "WORLD_SIZE=2: a command runs as one process");
+}
+
+TEST_F(NodesRefusalTest, RefusesTheBackground) {
+  ExpectRefused(Create({}, "entrypoint: digits:LeNetTrial\n", {"--detach"}), 2,
+                "--detach");
+}
+
+TEST_F(NodesRefusalTest, IgnoresTheVariablesInADryRunAndForOneProcess) {
+  EXPECT_EQ(Create({{"RANK", "one"}}, "entrypoint: digits:LeNetTrial\n",
+                   {"--dry-run"})
+                .code,
+            0);
+  EXPECT_EQ(Create({{"WORLD_SIZE", "1"}, {"RANK", "one"}},
+                   "entrypoint: digits:LeNetTrial\n", {"--dry-run"})
+                .code,
+            0);
+}
+
+#ifdef DTRAIN_HAS_TRIALS
 
 using nlohmann::json;
 
