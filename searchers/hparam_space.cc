@@ -98,6 +98,70 @@ nlohmann::json HparamsOfPoint(const nlohmann::json& space,
   return hparams;
 }
 
+namespace {
+
+// Returns why a value is not in the range, or "".
+std::string WhyNotInRange(const nlohmann::json& range,
+                          const nlohmann::json& value) {
+  const std::string type = range.at("type");
+  if (type == "categorical") {
+    const nlohmann::json& values = range.at("vals");
+    const bool has = std::ranges::find(values, value) != values.end();
+    return has ? "" : "is not in vals";
+  }
+  if (type == "int" && !value.is_number_integer()) return "is not an integer";
+  if (!value.is_number()) return "is not a number";
+  double low = range.at("minval");
+  double high = range.at("maxval");
+  if (type == "log") {
+    const double base = range.value("base", 10.0);
+    const auto [least, most] =
+        std::minmax({std::pow(base, low), std::pow(base, high)});
+    // Allow for rounding at the ends.
+    low = least * (1 - 1e-12);
+    high = most * (1 + 1e-12);
+  }
+  const double number = value;
+  return number >= low && number <= high ? "" : "is out of range";
+}
+
+std::optional<nlohmann::json> PartOfPoint(const nlohmann::json& space,
+                                          const nlohmann::json& hparams,
+                                          const std::string& prefix,
+                                          std::string& problem) {
+  nlohmann::json point = nlohmann::json::object();
+  for (const auto& [name, range] : space.items()) {
+    if (IsConstant({{name, range}})) continue;
+    const std::string path = prefix + name;
+    if (!hparams.is_object() || !hparams.contains(name)) {
+      problem = path + " is missing";
+      return std::nullopt;
+    }
+    const nlohmann::json& value = hparams.at(name);
+    if (!HasType(range)) {
+      const auto inner = PartOfPoint(range, value, path + '.', problem);
+      if (!inner) return std::nullopt;
+      point[name] = *inner;
+      continue;
+    }
+    const std::string why = WhyNotInRange(range, value);
+    if (!why.empty()) {
+      problem = path + ' ' + why;
+      return std::nullopt;
+    }
+    point[name] = value;
+  }
+  return point;
+}
+
+}  // namespace
+
+std::optional<nlohmann::json> PointOfHparams(const nlohmann::json& space,
+                                             const nlohmann::json& hparams,
+                                             std::string& problem) {
+  return PartOfPoint(space, hparams, "", problem);
+}
+
 bool IsConstant(const nlohmann::json& space) {
   if (!space.is_object()) return true;
   return std::ranges::all_of(space, [](const nlohmann::json& value) {

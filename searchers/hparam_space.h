@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,14 @@ Sample Identify(nlohmann::json hparams, Rng& rng);
 /// REQUIRES: the point was checked against the space.
 nlohmann::json HparamsOfPoint(const nlohmann::json& space,
                               const nlohmann::json& point);
+
+/// Returns the point of `searcher.points` that has the values of these
+/// hyperparameters, which may be those of another space. Nothing, with the
+/// reason in `problem` ("optimizer.lr is out of range"), if a searched one is
+/// missing or its value is not in the range. REQUIRES: `space` was checked.
+std::optional<nlohmann::json> PointOfHparams(const nlohmann::json& space,
+                                             const nlohmann::json& hparams,
+                                             std::string& problem);
 
 /// True if every hyperparameter of `space` has only one value.
 bool IsConstant(const nlohmann::json& space);

@@ -1,5 +1,6 @@
 #include "searchers/hparam_space.h"
 
+#include <cmath>
 #include <set>
 #include <string>
 
@@ -113,6 +114,60 @@ TEST(HparamSpaceTest, DrawsADoubleInItsLogarithm) {
 
   // Half of the logarithm's range, and a hundredth of the values'.
   EXPECT_NEAR(below, 500, 60);
+}
+
+class PointOfHparamsTest : public testing::Test {
+ protected:
+  // Returns the point, or the problem as a string.
+  json PointOf(const json& hparams) const {
+    std::string problem;
+    const auto point = PointOfHparams(space_, hparams, problem);
+    return point ? *point : json(problem);
+  }
+
+  const json space_ = json::parse(R"({
+    "layers": {"type": "int", "minval": 1, "maxval": 4},
+    "momentum": 0.9,
+    "optimizer": {
+      "lr": {"type": "log", "minval": -3, "maxval": -1, "base": 10},
+      "name": {"type": "categorical", "vals": ["adam", "sgd"]}}})");
+  const json hparams_ = json::parse(R"({
+    "batch": 7, "layers": 4, "momentum": 0.5,
+    "optimizer": {"lr": 0.1, "name": "sgd", "decay": 0}})");
+};
+
+TEST_F(PointOfHparamsTest, HasTheSearchedValues) {
+  EXPECT_EQ(PointOf(hparams_), json::parse(R"({"layers": 4,
+                            "optimizer": {"lr": 0.1, "name": "sgd"}})"));
+}
+
+TEST_F(PointOfHparamsTest, AllowsForRoundingOfPowers) {
+  json hparams = hparams_;
+  hparams["optimizer"]["lr"] = std::pow(10.0, -3) * (1 - 1e-15);
+
+  EXPECT_TRUE(PointOf(hparams).is_object());
+}
+
+TEST_F(PointOfHparamsTest, SaysWhatDoesNotFit) {
+  json missing = hparams_;
+  missing["optimizer"].erase("lr");
+  json flat = hparams_;
+  flat["optimizer"] = "sgd";
+  json real = hparams_;
+  real["layers"] = 2.5;
+  json high = hparams_;
+  high["optimizer"]["lr"] = 0.2;
+  json text = hparams_;
+  text["optimizer"]["lr"] = "0.1";
+  json other = hparams_;
+  other["optimizer"]["name"] = "lion";
+
+  EXPECT_EQ(PointOf(missing), "optimizer.lr is missing");
+  EXPECT_EQ(PointOf(flat), "optimizer.lr is missing");
+  EXPECT_EQ(PointOf(real), "layers is not an integer");
+  EXPECT_EQ(PointOf(high), "optimizer.lr is out of range");
+  EXPECT_EQ(PointOf(text), "optimizer.lr is not a number");
+  EXPECT_EQ(PointOf(other), "optimizer.name is not in vals");
 }
 
 // --- HparamGrid ---
