@@ -358,6 +358,7 @@ class SweepReader {
     } else if (!options_.max_length.empty()) {
       searcher["max_length"] = Length();
     }
+    if (method_ == "bayes") AddModel(searcher);
     AddTrials(searcher);
     return searcher;
   }
@@ -375,11 +376,32 @@ class SweepReader {
       findings_.Error(method->mark, "method",
                       "expected grid, random or bayes, got '" + method_ + "'" +
                           DidYouMean(method_, methods));
-    } else if (method_ == "bayes") {
-      findings_.Warning(method->mark, "method",
-                        "bayes becomes a random search: later runs do not "
-                        "learn from earlier ones");
     }
+  }
+
+  // The model of W&B proposes points of runs that train to their end. With one
+  // rung that of bayesian_asha does the same.
+  void AddModel(ImportJson& searcher) {
+    const Mark mark = root_.Find("method")->mark;
+    if (!searcher.contains("max_length")) {
+      findings_.Warning(mark, "method",
+                        "bayes becomes a random search, because bayesian_asha "
+                        "must know the length of a run; add --max-length "
+                        "UNIT=N, such as epochs=27");
+      return;
+    }
+    const bool has_rungs = searcher.erase("stop_once") > 0;
+    searcher["name"] = "bayesian_asha";
+    if (!has_rungs) searcher["num_rungs"] = 1;
+    findings_.Warning(mark, "method",
+                      has_rungs ? "bayes becomes searcher bayesian_asha: a "
+                                  "model chooses hyperparameters and which "
+                                  "paused trial resumes; a script that does "
+                                  "not resume from its checkpoint starts from "
+                                  "scratch"
+                                : "bayes becomes searcher bayesian_asha with "
+                                  "one rung: a model chooses hyperparameters, "
+                                  "and every trial trains to max_length");
   }
 
   void AddMetric(ImportJson& searcher) {
@@ -483,11 +505,14 @@ class SweepReader {
     searcher["stop_once"] = true;
     searcher["num_rungs"] = Rungs(early, eta, max_iter, min_iter, length);
     searcher["max_length"] = length;
-    findings_.Warning(early.mark, "early_terminate",
-                      "becomes searcher async_halving with stop_once: trials "
-                      "are stopped at " +
-                          RungText(searcher) +
-                          "; W&B counts logged values of the metric");
+    findings_.Warning(
+        early.mark, "early_terminate",
+        (method_ == "bayes"
+             ? "becomes rungs of bayesian_asha: trials are paused "
+               "at "
+             : "becomes searcher async_halving with stop_once: "
+               "trials are stopped at ") +
+            RungText(searcher) + "; W&B counts logged values of the metric");
   }
 
   // Returns the number of rungs, with that of max_length.

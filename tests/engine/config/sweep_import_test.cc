@@ -88,8 +88,9 @@ TEST(ImportSweepTest, ConvertsTheExampleOfTheDocumentation) {
           "sweep.yaml:1:1: run_cap: warning: is missing: W&B would run trials "
           "without end; here max_trials is 100; choose it with --max-trials N",
           "sweep.yaml:3:1: project: warning: has no counterpart in dtrain",
-          "sweep.yaml:4:9: method: warning: bayes becomes a random search: "
-          "later runs do not learn from earlier ones"));
+          "sweep.yaml:4:9: method: warning: bayes becomes a random search, "
+          "because bayesian_asha must know the length of a run; add "
+          "--max-length UNIT=N, such as epochs=27"));
   EXPECT_EQ(sweep.config["name"], "sweepdemo");
   const WandbJson& searcher = sweep.config["searcher"];
   EXPECT_EQ(searcher["name"], "random");
@@ -104,6 +105,45 @@ TEST(ImportSweepTest, ConvertsTheExampleOfTheDocumentation) {
   EXPECT_EQ(hparams["learning_rate"],
             WandbJson({{"type", "double"}, {"minval", 1e-4}, {"maxval", 0.1}}));
   EXPECT_EQ(hparams["batch_size"]["vals"], WandbJson({16, 32, 64}));
+}
+
+constexpr const char* kBayesSweep =
+    "program: train.py\nmethod: bayes\nrun_cap: 20\n"
+    "metric: {name: loss, goal: minimize}\n"
+    "parameters: {lr: {min: 0.1, max: 1.0}}\n";
+
+TEST(ImportSweepTest, ConvertsBayesToAModelOfFullTrainings) {
+  const Converted sweep = Convert(kBayesSweep, {.max_length = "epochs=9"});
+  EXPECT_THAT(sweep.warnings,
+              ElementsAre("sweep.yaml:2:9: method: warning: bayes becomes "
+                          "searcher bayesian_asha with one rung: a model "
+                          "chooses hyperparameters, and every trial trains to "
+                          "max_length"));
+  const WandbJson& searcher = sweep.config["searcher"];
+  EXPECT_EQ(searcher["name"], "bayesian_asha");
+  EXPECT_EQ(searcher["num_rungs"], 1);
+  EXPECT_EQ(searcher["max_trials"], 20);
+  EXPECT_EQ(searcher["max_length"], WandbJson({{"epochs", 9}}));
+}
+
+TEST(ImportSweepTest, ConvertsBayesWithHyperbandToItsRungs) {
+  const Converted sweep =
+      Convert(kBayesSweep + std::string("early_terminate: {type: hyperband, "
+                                        "max_iter: 27, s: 2, eta: 3}\n"));
+  EXPECT_THAT(
+      sweep.warnings,
+      ElementsAre("sweep.yaml:2:9: method: warning: bayes becomes searcher "
+                  "bayesian_asha: a model chooses hyperparameters and which "
+                  "paused trial resumes; a script that does not resume from "
+                  "its checkpoint starts from scratch",
+                  "sweep.yaml:6:18: early_terminate: warning: becomes rungs of "
+                  "bayesian_asha: trials are paused at 3, 9 epochs; W&B counts "
+                  "logged values of the metric"));
+  const WandbJson& searcher = sweep.config["searcher"];
+  EXPECT_EQ(searcher["name"], "bayesian_asha");
+  EXPECT_EQ(searcher["num_rungs"], 3);
+  EXPECT_EQ(searcher["divisor"], 3);
+  EXPECT_FALSE(searcher.contains("stop_once"));
 }
 
 TEST(ImportSweepTest, KeepsAGrid) {
