@@ -20,6 +20,7 @@
 #include "engine/app/run_experiment.h"
 #include "engine/app/secrets.h"
 #include "engine/app/stores.h"
+#include "engine/app/warm_start.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/config/experiment_config.h"
@@ -152,14 +153,15 @@ ConfigResult Parse(const CreateOptions& options, const std::string& text) {
                          Checks::kTrial);
 }
 
-// Finds the files and the checkpoint of a new experiment. Replaces the name of
-// the checkpoint in `config` by its UUID.
+// Finds the files, the checkpoint and the first points of a new experiment.
+// Replaces the name of the checkpoint in `config` by its UUID.
 ExperimentParts FindParts(const std::string& path, ExperimentConfig& config,
                           const std::filesystem::path& directory,
                           const GlobalOptions& globals) {
   ExperimentParts parts = {
       .context = FindContext(config, directory, path, globals),
-      .source = FindSource(config, globals)};
+      .source = FindSource(config, globals),
+      .warm_start = ResolveWarmStart(config, globals)};
   if (parts.context) CheckStoredScript(path, config, *parts.context);
   return parts;
 }

@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "engine/app/config_file.h"
+#include "engine/app/warm_start.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/config/experiment_config.h"
@@ -167,8 +168,11 @@ int PreviewSearch(const PreviewSearchOptions& options,
   if (options.seed) seed = SeedFrom(*options.seed);
   SimulationOptions simulation;
   if (options.metric) simulation = SimulationFrom(options);
-  const ExperimentConfig config = PreviewedConfig(options, globals);
-  if (options.metric) RequireLengthBudget(config);
+  ExperimentConfig config = PreviewedConfig(options, globals);
+  if (options.metric) {
+    RequireLengthBudget(config);
+    ResolveWarmStart(config, globals);
+  }
   if (!options.metric || !options.json) {
     const SearchPlan plan = PlanSearch(config.searcher, config.hyperparameters);
     const auto expected = ExpectSearch(config.searcher, config.hyperparameters);

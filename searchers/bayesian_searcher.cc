@@ -24,7 +24,6 @@ namespace dtrain {
 namespace {
 
 constexpr std::int64_t kHalvingEvery = 3;  // decisions
-constexpr std::size_t kMinTrials = 8;      // before the model decides
 constexpr std::size_t kMinResults = 3;
 // A random point of a finite space may have been tried.
 constexpr int kRedraws = 100;
@@ -216,7 +215,7 @@ void BayesianSearcher::FillPlaces(std::vector<Operation>& operations) {
 }
 
 bool BayesianSearcher::IsHalvingDecision(std::int64_t number) const {
-  const std::size_t needed = std::max(kMinTrials, space_.dimensions() + 1);
+  const std::size_t needed = TrialsBeforeModel(space_.dimensions());
   const bool early =
       trials_.size() < needed ||
       (lengths_.size() > 1 && results_[results_.size() - 2].empty());

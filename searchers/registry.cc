@@ -62,7 +62,7 @@ constexpr std::array kTable = {
     SearcherEntry{.name = "bayesian_asha",
                   .alias = "bayesian",
                   .keys = "max_trials max_concurrent_trials num_rungs divisor "
-                          "points budget cost",
+                          "points budget cost warm_start",
                   .make = MakeBayesianSearcher,
                   .brackets = BayesianBrackets,
                   .model_based = true},

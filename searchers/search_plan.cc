@@ -171,6 +171,10 @@ std::int64_t BudgetOf(const SearcherConfig& config) {
   return TotalLength(trials_at);
 }
 
+std::size_t TrialsBeforeModel(std::size_t dimensions) {
+  return std::max<std::size_t>(8, dimensions + 1);
+}
+
 std::int64_t PlacesOf(const SearcherConfig& config) {
   const std::int64_t places = config.max_concurrent_trials;
   return std::min(places == 0 ? kPreviewedPlaces : places, config.max_trials);

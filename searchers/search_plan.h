@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -71,6 +72,10 @@ bool IsModelBased(const SearcherConfig& config);
 /// the same time.
 std::int64_t BudgetOf(const SearcherConfig& config);
 std::int64_t PlacesOf(const SearcherConfig& config);
+
+/// Returns the number of trials that a model-based search over this many
+/// hyperparameters creates before its model decides.
+std::size_t TrialsBeforeModel(std::size_t dimensions);
 
 /// Returns the number of trials that a bracket starts with and keeps running:
 /// the configured number, or the number that its rungs need for one trial at

@@ -26,6 +26,7 @@
 #include "engine/app/notices.h"
 #include "engine/app/record_experiment.h"
 #include "engine/app/script_check.h"
+#include "engine/app/warm_start.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/config/experiment_config.h"
@@ -151,6 +152,10 @@ Diagnostics CheckAsCreateDoes(const std::string& file, ExperimentConfig config,
   if (auto storage = FindStorageProblem(config, globals)) {
     storage->first.severity = here;
     found.push_back(std::move(storage->first));
+  }
+  if (auto points = FindWarmStartProblem(config, globals)) {
+    points->severity = here;
+    found.push_back(*std::move(points));
   }
   return found;
 }

@@ -17,6 +17,7 @@
 #include "engine/app/notices.h"
 #include "engine/app/secrets.h"
 #include "engine/app/stores.h"
+#include "engine/app/warm_start.h"
 #include "engine/base/text.h"
 #include "engine/config/experiment_config.h"
 #include "engine/context/context_list.h"
@@ -156,6 +157,7 @@ void Stage(const ExperimentParts& parts, const StoreLayout& layout,
     files.AddSource(parts.source->uuid, parts.source->directory);
     provenance[kForkedFrom] = parts.source->origin;
   }
+  if (!parts.warm_start.is_null()) provenance[kWarmStart] = parts.warm_start;
 }
 
 }  // namespace

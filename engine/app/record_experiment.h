@@ -27,6 +27,7 @@ struct SlotPlan;
 struct ExperimentParts {
   std::optional<ContextList> context;
   std::optional<SourceCheckpoint> source;
+  nlohmann::json warm_start;            // see ResolveWarmStart
   std::optional<std::int64_t> threads;  // of each process; none: as planned
   bool one_process = false;             // see RecordOptions
   bool paused = false;                  // see RecordOptions

@@ -551,6 +551,17 @@ void FindStorage(const Node& root, const ReadOptions& options,
   checkpoints.where = where.Take().front();
 }
 
+void FindWarmStartPlaces(const Node& root, const ReadOptions& options,
+                         std::vector<WarmStartSource>& sources) {
+  const std::string key = "searcher.warm_start";
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    Findings where(options.file_name, options.overrides);
+    where.Error(root.Find("searcher")->Find("warm_start")->items[i].mark,
+                key + '[' + std::to_string(i) + ']', "");
+    sources[i].where = where.Take().front();
+  }
+}
+
 void CheckConfig(const Node& root, const ReadOptions& options,
                  nlohmann::json& effective, Findings& findings) {
   CheckEntrypoint(effective.at("entrypoint"), MarkOf(root, "entrypoint"),

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -20,5 +21,9 @@ void CheckConfig(const Node& root, const ReadOptions& options,
 /// and `where`. REQUIRES: CheckConfig found no error.
 void FindStorage(const Node& root, const ReadOptions& options,
                  CheckpointConfig& checkpoints);
+
+/// Sets the places of these sources in the text. REQUIRES: there are no errors.
+void FindWarmStartPlaces(const Node& root, const ReadOptions& options,
+                         std::vector<WarmStartSource>& sources);
 
 }  // namespace dtrain

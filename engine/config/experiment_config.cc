@@ -477,6 +477,7 @@ std::optional<ExperimentConfig> CheckTree(const Node& root,
   if (findings.errors() > 0) return std::nullopt;
   ExperimentConfig config = BuildConfig(std::move(effective));
   FindStorage(root, options, config.checkpoints);
+  FindWarmStartPlaces(root, options, config.warm_start);
   const Node* environment = root.Find("environment");
   const Node* variables =
       environment ? environment->Find("environment_variables") : nullptr;

@@ -68,6 +68,18 @@ struct CheckpointConfig {
   Diagnostic where;
 };
 
+/// Experiments whose trials a search begins with: one, or all with a label.
+struct WarmStartSource {
+  std::int64_t experiment = 0;  // 0: by the label
+  std::string label;
+  // Its place in the text, without a message. Set only for a configuration that
+  // was just read, and never stored.
+  Diagnostic where;
+};
+
+/// Prefix of a label in `searcher.warm_start`.
+inline constexpr std::string_view kLabelPrefix = "label:";
+
 /// Maximum size of a configuration: far more than anyone writes, and little
 /// enough to be parsed quickly. Callers need to read only one byte more.
 inline constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20;
@@ -87,7 +99,8 @@ struct ExperimentConfig {
   nlohmann::json data = nlohmann::json::object();
   SearcherConfig searcher;
   Unit length_unit = Unit::kBatches;  // of the searcher's max_length
-  std::string source_trial_id;        // "3.7", or empty; excludes the next one
+  std::vector<WarmStartSource> warm_start;
+  std::string source_trial_id;  // "3.7", or empty; excludes the next one
   std::string source_checkpoint_uuid;
   TrainerSettings training;
   ResourcesConfig resources;

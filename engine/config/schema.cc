@@ -104,6 +104,8 @@ std::string SpecialTypeName(KeyType type) {
       return "`module:Trial`, command, or list of words";
     case KeyType::kEnvironment:
       return "map or list of `NAME=value`, also one each for `cpu` and `cuda`";
+    case KeyType::kExperiments:
+      return "list of IDs and `label:NAME`";
     case KeyType::kHyperparameters:
       return "map, see below";
     case KeyType::kLossScale:

@@ -31,6 +31,7 @@ enum class KeyType {
   kDuration,
   kEntrypoint,
   kEnvironment,
+  kExperiments,  // IDs or labels
   kHyperparameters,
   kLossScale,
   kMetrics,

@@ -54,6 +54,17 @@ void StoreBudget(const Json& json, Config& config) {
   }
 }
 
+void StoreWarmStart(const Json& json, Config& config) {
+  for (const Json& source : json) {
+    const bool is_label = source.is_string();
+    config.warm_start.push_back(
+        {.experiment = is_label ? 0 : source.get<std::int64_t>(),
+         .label = is_label
+                      ? source.get<std::string>().substr(kLabelPrefix.size())
+                      : ""});
+  }
+}
+
 // Keys of `searcher`. SearcherTable says which methods have which of the keys
 // that not all have.
 constexpr KeySpec kSearcherKeys[] = {
@@ -177,6 +188,12 @@ constexpr KeySpec kSearcherKeys[] = {
             "length, or its length only.",
      .words = "time length",
      .store = IntoSearcher<&SearcherConfig::cost>},
+    {.path = "searcher.warm_start",
+     .type = kExperiments,
+     .fallback = "[]",
+     .doc = "Experiments of this store whose best trials become points, behind "
+            "those of points.",
+     .store = StoreWarmStart},
     {.path = "searcher.source_trial_id",
      .type = kTrialId,
      .doc = "Start with the weights of the latest checkpoint of this trial, "

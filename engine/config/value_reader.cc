@@ -17,6 +17,7 @@
 #include "engine/base/text.h"
 #include "engine/config/entrypoint.h"
 #include "engine/config/environment.h"
+#include "engine/config/experiment_config.h"
 #include "engine/config/metric_source.h"
 #include "engine/config/yaml_text.h"
 
@@ -141,6 +142,35 @@ MaybeJson ReadTexts(const KeySpec& key, const Node& node, Findings& findings) {
   return ReadList(key, node, "strings", findings,
                   [&](const Node& item, const std::string& path) {
                     return ReadText(key, item, path, findings);
+                  });
+}
+
+// Reads an ID, or `label:NAME`.
+MaybeJson ReadExperiment(const Node& node, const std::string& path,
+                         Findings& findings) {
+  if (node.kind == Node::Kind::kInt && node.integer >= 1 &&
+      node.integer <= kMaxCount) {
+    return node.integer;
+  }
+  if (node.is_string() && node.text.starts_with(kLabelPrefix) &&
+      node.text.size() > kLabelPrefix.size()) {
+    return node.text;
+  }
+  const bool spaced = node.is_map() && node.entries.size() == 1 &&
+                      node.entries.front().key == "label";
+  findings.Error(node.mark, path,
+                 "expected the ID of an experiment, such as 12, or label:NAME, "
+                 "got " +
+                     Describe(node) +
+                     (spaced ? "; write label:NAME without a space" : ""));
+  return std::nullopt;
+}
+
+MaybeJson ReadExperiments(const KeySpec& key, const Node& node,
+                          Findings& findings) {
+  return ReadList(key, node, "experiments, such as [12, label:NAME]", findings,
+                  [&](const Node& item, const std::string& path) {
+                    return ReadExperiment(item, path, findings);
                   });
 }
 
@@ -378,6 +408,8 @@ MaybeJson ReadSpecialValue(const KeySpec& key, const Node& node,
       return ReadEntrypoint(node, findings);
     case KeyType::kEnvironment:
       return ReadEnvironment(node, std::string(key.path), findings);
+    case KeyType::kExperiments:
+      return ReadExperiments(key, node, findings);
     case KeyType::kLossScale:
       return ReadLossScale(key, node, findings);
     case KeyType::kMetrics:

@@ -558,6 +558,16 @@ std::vector<Proof> SearcherProofs() {
        .look = Says("describe", "/config/searcher/cost"),
        .without = "time",
        .with = "length"},
+      {.key = "searcher.warm_start",
+       .base = kModelled + Settings{{"searcher.points", "[{x: 0.25}]"}},
+       .set = {{"searcher.warm_start", "[1]"}},
+       .program = "keep $until; validate $until $DTRAIN_HPARAM_x\n",
+       .look = [](const PageRun& run) -> json {
+         return run.Says("describe").at("provenance").contains("warm_start");
+       },
+       .without = false,
+       .with = true,
+       .continues = true},
       {.key = "searcher.source_trial_id",
        .set = {{"searcher.source_trial_id", "'1.1'"}},
        .program = "keep 4; validate 4 1\n",

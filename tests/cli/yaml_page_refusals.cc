@@ -186,6 +186,31 @@ std::vector<Refusal> Refusals() {
        "searcher.points[0].x: expected an integer from 1 to 3, got the integer "
        "4",
        5},
+      {"searcher.warm_start",
+       {{"searcher.warm_start", "[1]"}},
+       "searcher.warm_start: only applies to bayesian_asha, not to single; "
+       "remove it",
+       -12},
+      {"searcher.warm_start",
+       {{"searcher.name", "bayesian_asha"},
+        {"searcher.max_trials", "4"},
+        {"searcher.warm_start", "12"}},
+       "searcher.warm_start: expected a list of experiments, such as [12, "
+       "label:NAME], got the integer 12"},
+      {"searcher.warm_start",
+       {{"searcher.name", "bayesian_asha"},
+        {"searcher.max_trials", "4"},
+        {"searcher.warm_start", "[1, 3.7]"}},
+       "searcher.warm_start[1]: expected the ID of an experiment, such as 12, "
+       "or label:NAME, got the number 3.7",
+       4},
+      {"searcher.warm_start",
+       {{"searcher.name", "bayesian_asha"},
+        {"searcher.max_trials", "4"},
+        {"searcher.warm_start", "[{label: digits}]"}},
+       "searcher.warm_start[0]: expected the ID of an experiment, such as 12, "
+       "or label:NAME, got a map; write label:NAME without a space",
+       1},
       {"searcher.source_trial_id",
        {{"searcher.source_trial_id", "one"}},
        "searcher.source_trial_id: expected a trial such as 3.7, got the string "
