@@ -1,0 +1,244 @@
+// `searcher.warm_start` through the binary: searches that begin with the best
+// trials of earlier experiments.
+
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/cli_runner.h"
+
+namespace dtrain {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+
+// The loss is x. With x = 9 the program fails after the first epoch.
+constexpr char kReportX[] = R"sh(echo "Epoch 1"
+echo "loss: $1"
+[ "$1" != 9 ] || exit 1
+echo "Epoch 2"
+echo "loss: $1"
+)sh";
+
+class WarmStartTest : public testing::Test {
+ protected:
+  WarmStartTest() { dtrain_.Write("report.sh", kReportX); }
+
+  // Returns the YAML of an experiment over x.
+  static std::string Yaml(const std::string& x, const std::string& searcher,
+                          const std::string& rest = "") {
+    return "entrypoint: sh report.sh {x}\n"
+           "metrics: {step: 'Epoch (\\d+)', loss: 'loss: (\\S+)'}\n"
+           "hyperparameters: {x: " +
+           x + "}\nsearcher: {metric: loss, max_length: {epochs: 2}, " +
+           searcher +
+           "}\nreproducibility: {experiment_seed: 1}\n"
+           "resources: {slots: \"cpu:1\"}\nmax_restarts: 0\n" +
+           rest;
+  }
+
+  // Runs a grid over these values of x.
+  CliResult RunGrid(const std::string& values,
+                    const std::string& searcher = "name: grid",
+                    const std::string& rest = "") const {
+    dtrain_.Write("grid.yaml", Yaml("{type: categorical, vals: " + values + "}",
+                                    searcher, rest));
+    return dtrain_.Run({"create", "grid.yaml", "--json"});
+  }
+
+  // Creates, or validates, a search that begins with these experiments.
+  CliResult Search(const std::string& warm_start,
+                   const std::vector<std::string>& options = {"--dry-run",
+                                                              "--json"},
+                   const std::string& command = "create") const {
+    dtrain_.Write("warm.yaml",
+                  Yaml("{type: double, minval: 0, maxval: 5}",
+                       "name: bayesian_asha, num_rungs: 1, max_trials: 5,\n"
+                       "  warm_start: " +
+                           warm_start));
+    std::vector<std::string> arguments = {command, "warm.yaml"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    return dtrain_.Run(arguments);
+  }
+
+  static std::vector<double> PointsOf(const CliResult& result) {
+    EXPECT_EQ(result.code, 0) << result.err;
+    std::vector<double> points;
+    if (result.code != 0) return points;
+    const json searcher = result.Json().at("config").at("searcher");
+    EXPECT_EQ(searcher.at("warm_start"), json::array());
+    for (const json& point : searcher.at("points")) {
+      points.push_back(point.at("x").get<double>());
+    }
+    return points;
+  }
+
+  CliRunner dtrain_;
+};
+
+TEST_F(WarmStartTest, TakesTheTwoBestOfEachExperimentInTurns) {
+  ASSERT_EQ(RunGrid("[3.0, 1.0, 2.0]").code, 0);
+  ASSERT_EQ(
+      RunGrid("[0.5, 1.0, 4.0]", "name: grid, smaller_is_better: false").code,
+      0);
+
+  const CliResult result = Search("[2, 1]");
+
+  EXPECT_EQ(PointsOf(result), (std::vector<double>{4.0, 1.0, 2.0}));
+  EXPECT_THAT(result.err, HasSubstr("searcher.warm_start: adds 3 points from "
+                                    "2.1, 1.2, 1.1"));
+}
+
+TEST_F(WarmStartTest, KeepsThePointsOfTheUserInFront) {
+  ASSERT_EQ(RunGrid("[3.0, 1.0, 2.0]").code, 0);
+
+  const CliResult result = Search(
+      "[1]",
+      {"--set", "searcher.points=[{x: 5}, {x: 1}]", "--dry-run", "--json"});
+  const CliResult full =
+      Search("[1]", {"--set", "searcher.points=[{x: 5}]", "--set",
+                     "searcher.max_trials=2", "--dry-run", "--json"});
+
+  EXPECT_EQ(PointsOf(result), (std::vector<double>{5, 1, 2}));
+  EXPECT_EQ(PointsOf(full), (std::vector<double>{5, 1}));
+}
+
+TEST_F(WarmStartTest, AddsAtMostEightPoints) {
+  for (const auto* values :
+       {"[0.1, 0.2]", "[0.3, 0.4]", "[0.5, 0.6]", "[0.7, 0.8]", "[0.9, 1.0]"}) {
+    ASSERT_EQ(RunGrid(values, "name: grid", "labels: [digits]\n").code, 0);
+  }
+
+  const CliResult result =
+      Search("['label:digits']",
+             {"--set", "searcher.max_trials=30", "--dry-run", "--json"});
+
+  // The newest experiment first.
+  EXPECT_EQ(PointsOf(result),
+            (std::vector<double>{0.9, 0.7, 0.5, 0.3, 0.1, 1.0, 0.8, 0.6}));
+}
+
+TEST_F(WarmStartTest, LeavesOutTrialsThatDoNotFit) {
+  ASSERT_EQ(RunGrid("[-2.0, -1.0, 3.0, 4.0]").code, 0);
+
+  const CliResult result = Search("[1]");
+
+  EXPECT_EQ(PointsOf(result), (std::vector<double>{3, 4}));
+  EXPECT_THAT(result.err,
+              HasSubstr("searcher.warm_start: 2 trials do not fit the "
+                        "hyperparameters: x is out of range in 2\n"));
+}
+
+TEST_F(WarmStartTest, LeavesOutTrialsThatFailed) {
+  RunGrid("[9, 3.0, 4.0]", "name: grid, smaller_is_better: false");
+
+  const CliResult result = Search(
+      "[1]", {"--set", "hyperparameters.x.maxval=10", "--dry-run", "--json"});
+
+  EXPECT_EQ(PointsOf(result), (std::vector<double>{4, 3}));
+}
+
+TEST_F(WarmStartTest, RunsThePointsFirstAndRecordsTheirTrials) {
+  ASSERT_EQ(RunGrid("[3.0, 1.0, 2.0]").code, 0);
+
+  ASSERT_EQ(Search("[1]", {"--json"}).code, 0);
+
+  const json trials = dtrain_.Run({"trials", "2", "--json"}).Json();
+  EXPECT_EQ(trials.at("trials").at(0).at("hparams").at("x"), 1.0);
+  EXPECT_EQ(trials.at("trials").at(1).at("hparams").at("x"), 2.0);
+  EXPECT_EQ(trials.at("trials").size(), 5u);
+  const json described = dtrain_.Run({"describe", "2", "--json"}).Json();
+  EXPECT_EQ(described.at("provenance").at("warm_start"),
+            json::parse(R"(["1.2", "1.1"])"));
+  // The configuration that was recorded creates the same search again.
+  const CliResult config = dtrain_.Run({"config", "2"});
+  EXPECT_THAT(config.out, Not(HasSubstr("warm_start: [1]")));
+  dtrain_.Write("again.yaml", config.out);
+  const CliResult again =
+      dtrain_.Run({"create", "again.yaml", "--dry-run", "--json"});
+  EXPECT_EQ(PointsOf(again), (std::vector<double>{1, 2}));
+}
+
+TEST_F(WarmStartTest, IsResolvedOnceWhenThePausedSearchIsCreated) {
+  ASSERT_EQ(RunGrid("[3.0, 1.0, 2.0]").code, 0);
+  ASSERT_EQ(Search("[1]", {"--paused"}).code, 0);
+  ASSERT_EQ(dtrain_.Run({"delete", "1", "--yes"}).code, 0);
+
+  ASSERT_EQ(dtrain_.Run({"resume", "2", "--json"}).code, 0);
+
+  const json trials = dtrain_.Run({"trials", "2", "--json"}).Json();
+  EXPECT_EQ(trials.at("trials").at(0).at("hparams").at("x"), 1.0);
+}
+
+TEST_F(WarmStartTest, IsSimulatedByPreviewSearch) {
+  ASSERT_EQ(RunGrid("[3.0, 1.0, 2.0]").code, 0);
+
+  const CliResult result =
+      Search("[1]", {"--simulate", "hash", "--json"}, "preview-search");
+
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.Json().at("trials").at(0).at("hparams").at("x"), 1.0);
+}
+
+TEST_F(WarmStartTest, RefusesWhatIsNotInTheStore) {
+  const CliResult no_store = Search("[1]");
+  ASSERT_EQ(RunGrid("[3.0]", "name: grid", "labels: [digits]\n").code, 0);
+  const CliResult no_experiment = Search("[1, 12]");
+  const CliResult no_label = Search("[1, 'label:digit']");
+
+  EXPECT_EQ(no_store.code, 2);
+  EXPECT_THAT(no_store.err,
+              HasSubstr("warm.yaml:5:16: searcher.warm_start[0]: experiment 1 "
+                        "does not exist in the store "));
+  EXPECT_EQ(no_experiment.code, 2);
+  EXPECT_THAT(
+      no_experiment.err,
+      HasSubstr("warm.yaml:5:19: searcher.warm_start[1]: experiment 12 does "
+                "not exist in the store "));
+  EXPECT_EQ(no_label.code, 2);
+  EXPECT_THAT(no_label.err, HasSubstr("has the label 'digit' (archived ones do "
+                                      "not count); did you mean 'digits'?"));
+}
+
+TEST_F(WarmStartTest, RefusesExperimentsWithoutAPoint) {
+  ASSERT_EQ(RunGrid("[7.0, 8.0]").code, 0);
+  dtrain_.Write("none.yaml", Yaml("1", "name: single"));
+  ASSERT_EQ(dtrain_.Run({"create", "none.yaml", "--paused"}).code, 0);
+  const CliResult no_fit = Search("[1]");
+  const CliResult no_result = Search("[2]");
+
+  EXPECT_EQ(no_fit.code, 2);
+  EXPECT_THAT(no_fit.err, HasSubstr("2 trials do not fit the hyperparameters: "
+                                    "x is out of range in 2"));
+  EXPECT_EQ(no_result.code, 2);
+  EXPECT_THAT(no_result.err, HasSubstr("no trial has a result"));
+}
+
+TEST_F(WarmStartTest, SaysWhichExperimentHasNoResult) {
+  ASSERT_EQ(RunGrid("[3.0]").code, 0);
+  dtrain_.Write("none.yaml", Yaml("1", "name: single"));
+  ASSERT_EQ(dtrain_.Run({"create", "none.yaml", "--paused"}).code, 0);
+
+  const CliResult result = Search("[2, 1]");
+
+  EXPECT_EQ(PointsOf(result), (std::vector<double>{3}));
+  EXPECT_THAT(result.err, HasSubstr("searcher.warm_start: experiment 2 has no "
+                                    "trial with a result\n"));
+}
+
+TEST_F(WarmStartTest, IsCheckedByValidate) {
+  const CliResult warned = Search("[1]", {}, "validate");
+  const CliResult refused = Search("[1]", {"--here"}, "validate");
+
+  EXPECT_EQ(warned.code, 0) << warned.err;
+  EXPECT_THAT(warned.err, HasSubstr("warm.yaml:5:16: searcher.warm_start[0]: "
+                                    "warning: experiment 1 does not exist"));
+  EXPECT_EQ(refused.code, 2);
+}
+
+}  // namespace
+}  // namespace dtrain
