@@ -24,7 +24,8 @@ OTHERS = os.path.join(PEERS, "simulated_searches.py")
 OWN = {"random": "{name: random}",
        "async_halving": "{name: async_halving, num_rungs: 5}",
        "async_halving, stop_once": "{name: async_halving, num_rungs: 5, stop_once: true}",
-       "adaptive_asha": "{name: adaptive_asha}"}
+       "adaptive_asha": "{name: adaptive_asha}",
+       "bayesian_asha": "{name: bayesian_asha}"}
 # Searchers of OTHERS, each with its module and its name in the rows.
 PEER_SEARCHERS = {"optuna-halving": ("optuna", "Optuna, TPE and SuccessiveHalvingPruner"),
                   "optuna-hyperband": ("optuna", "Optuna, TPE and HyperbandPruner"),
