@@ -94,6 +94,9 @@ constexpr std::array kColumns = {
     TrialColumn{
         "restarts", FieldKind::kNumber,
         [](const TrialRow& row, Timestamp) { return Count(row.restarts); }},
+    TrialColumn{
+        "preemptions", FieldKind::kNumber,
+        [](const TrialRow& row, Timestamp) { return Count(row.preemptions); }},
     TrialColumn{"runs", FieldKind::kNumber,
                 [](const TrialRow& row, Timestamp) { return Count(row.runs); }},
     TrialColumn{"pid", FieldKind::kNumber,

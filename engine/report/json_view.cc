@@ -84,6 +84,7 @@ json TrialJson(const TrialRow& row, const std::string& metric, double seconds,
                              ? json(nullptr)
                              : json(row.latest_checkpoint)},
           {"restarts", row.restarts},
+          {"preemptions", row.preemptions},
           {"runs", row.runs},
           {"pid", row.pid == 0 ? json(nullptr) : json(row.pid)},
           {"created", TimeJson(row.created)},

@@ -14,6 +14,18 @@ std::filesystem::path StoreLayout::TrialsLock(std::int64_t experiment) const {
   return Experiment(experiment) / "trials.lock";
 }
 
+std::filesystem::path StoreLayout::WorkerKey(std::int64_t experiment) const {
+  return Experiment(experiment) / "worker.key";
+}
+
+std::filesystem::path StoreLayout::WorkerProbe(std::int64_t experiment) const {
+  return Experiment(experiment) / "worker.probe";
+}
+
+std::filesystem::path StoreLayout::WorkerTable(std::int64_t experiment) const {
+  return Experiment(experiment) / "workers.jsonl";
+}
+
 std::filesystem::path StoreLayout::RunnerLog(std::int64_t experiment) const {
   return Experiment(experiment) / "runner.log";
 }

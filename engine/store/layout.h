@@ -32,6 +32,12 @@ class StoreLayout {
   /// Locked by the experiment's runner and all its trials (flock), until the
   /// last of them ends.
   std::filesystem::path TrialsLock(std::int64_t experiment) const;
+  /// Key by which the workers of the experiment authenticate themselves, and a
+  /// file by which they check that they see this store.
+  std::filesystem::path WorkerKey(std::int64_t experiment) const;
+  std::filesystem::path WorkerProbe(std::int64_t experiment) const;
+  /// Present workers of the experiment, written by its runner.
+  std::filesystem::path WorkerTable(std::int64_t experiment) const;
   /// Output of a detached runner.
   std::filesystem::path RunnerLog(std::int64_t experiment) const;
   /// Snapshot of the context directory taken at creation. Read-only; trials of

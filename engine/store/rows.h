@@ -215,6 +215,7 @@ struct TrialRow {
   std::string latest_checkpoint;  // newest COMPLETE one, or empty
   std::int64_t restarts = 0;      // after failures
   std::int64_t failures = 0;      // since it last made a checkpoint further on
+  std::int64_t preemptions = 0;   // pauses because a worker was taken away
   std::int64_t runs = 0;          // processes started so far, pauses included
   std::int64_t pid = 0;           // 0: no process
   std::int64_t pid_start = 0;     // its start, clock ticks as in /proc/PID/stat

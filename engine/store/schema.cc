@@ -262,12 +262,18 @@ ALTER TABLE experiment_details
 ALTER TABLE checkpoints ADD COLUMN storage INTEGER REFERENCES storages (id);
 )sql";
 
+// A preemption pauses a trial because its worker is taken away.
+constexpr const char* kVersion9 = R"sql(
+ALTER TABLE trials ADD COLUMN preemptions INTEGER NOT NULL DEFAULT 0;
+)sql";
+
 // The migration at index i leads to version i + 1, the database's user_version.
 // A new version is a new migration at the end; released ones are never changed,
 // since users' databases were made by them. All run in one transaction, so a
 // crash leaves the old schema, and Store keeps a copy of the old database.
-constexpr std::array kMigrations = {kVersion1, kVersion2, kVersion3, kVersion4,
-                                    kVersion5, kVersion6, kVersion7, kVersion8};
+constexpr std::array kMigrations = {kVersion1, kVersion2, kVersion3,
+                                    kVersion4, kVersion5, kVersion6,
+                                    kVersion7, kVersion8, kVersion9};
 
 constexpr auto kVersion = static_cast<std::int64_t>(kMigrations.size());
 

@@ -190,6 +190,7 @@ class StoreWriter {
   /// `failures` of them since the trial's last progress.
   void SetTrialRestarts(TrialId trial, std::int64_t restarts,
                         std::int64_t failures);
+  void SetTrialPreemptions(TrialId trial, std::int64_t preemptions);
   void SetTrialRung(TrialId trial, std::int64_t rung);
   void SetTrialBatches(TrialId trial, std::int64_t batches);
 

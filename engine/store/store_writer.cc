@@ -199,6 +199,11 @@ void StoreWriter::SetTrialRestarts(TrialId trial, std::int64_t restarts,
       statements_.TrialKey(trial), restarts, failures);
 }
 
+void StoreWriter::SetTrialPreemptions(TrialId trial, std::int64_t preemptions) {
+  statements_.Run("UPDATE trials SET preemptions = ?2 WHERE id = ?1",
+                  statements_.TrialKey(trial), preemptions);
+}
+
 void StoreWriter::SetTrialRung(TrialId trial, std::int64_t rung) {
   statements_.Run("UPDATE trials SET rung = ?2 WHERE id = ?1",
                   statements_.TrialKey(trial), rung);

@@ -40,7 +40,7 @@ int DieAtCommit(sqlite3* database, char**, const sqlite3_api_routines*) {
   return SQLITE_OK;
 }
 
-constexpr std::int64_t kVersion = 8;  // of the schema of today
+constexpr std::int64_t kVersion = 9;  // of the schema of today
 
 class SchemaMigrationTest : public testing::Test {
  protected:
@@ -189,6 +189,19 @@ TEST_F(SchemaMigrationTest, StoreOfVersionSixGetsAUuidAndKeepsItsCheckpoints) {
   }
   EXPECT_EQ(Version(layout_.Database()), kVersion);
   EXPECT_EQ(Version(layout_.Database().string() + ".v6.bak"), 6);
+}
+
+TEST_F(SchemaMigrationTest, TrialsOfVersionSixWereNeverPreempted) {
+  fs::remove_all(layout_.root());
+  Fill(DTRAIN_GOLDEN_DIR "/store_version6.sql");
+  Store store = Store::OpenForWriting(layout_);
+
+  EXPECT_EQ(store.Trial({1, 1})->preemptions, 0);
+  store.Write([](StoreWriter& writer) {
+    writer.SetTrialPreemptions({1, 1}, 3);
+  });
+  EXPECT_EQ(store.Trial({1, 1})->preemptions, 3);
+  EXPECT_EQ(store.Trial({1, 2})->preemptions, 0);
 }
 
 TEST_F(SchemaMigrationTest, MigratedStoreIsWrittenTo) {

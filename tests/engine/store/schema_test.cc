@@ -47,7 +47,7 @@ TEST_F(SchemaTest, DatabaseHasAnApplicationId) {
 
   EXPECT_EQ(database_->execAndGet("PRAGMA application_id").getInt(),
             0x4454524E);
-  EXPECT_EQ(database_->execAndGet("PRAGMA user_version").getInt(), 8);
+  EXPECT_EQ(database_->execAndGet("PRAGMA user_version").getInt(), 9);
 }
 
 TEST_F(SchemaTest, NewerSchemaIsRefused) {
