@@ -168,8 +168,21 @@ void SettleNoSlots(const Node& root, Json& resources, Findings& findings) {
   if (resources.at("slots") == "auto") resources["slots"] = "none";
 }
 
+void CheckWorkers(const Node& root, const Json& resources, Findings& findings) {
+  const bool listens = !resources.at("listen").is_null();
+  const bool all = resources.at("slots_per_trial") == "all";
+  if (listens ? !all : resources.at("local").get<bool>()) return;
+  const std::string key =
+      listens ? "resources.slots_per_trial" : "resources.local";
+  findings.Error(
+      MarkOf(root, key), key,
+      listens ? "all differs between machines; set a number, or remove listen"
+              : "false leaves no machine to run trials; set resources.listen");
+}
+
 void CheckResources(const Node& root, Json& resources, Findings& findings) {
   SettleNoSlots(root, resources, findings);
+  CheckWorkers(root, resources, findings);
   const Json& per_trial = resources.at("slots_per_trial");
   const Json& slots = resources.at("slots");
   if (per_trial.is_number_float() && IsOnCpus(slots)) {

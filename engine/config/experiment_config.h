@@ -28,11 +28,21 @@ struct SlotChoice {
   std::vector<std::int64_t> gpus;  // for kIds
 };
 
+/// Address at which a runner accepts workers.
+struct ListenAddress {
+  std::string host;  // empty: every address of this machine
+  int port = 0;      // 0: any free one
+
+  friend bool operator==(const ListenAddress&, const ListenAddress&) = default;
+};
+
 struct ResourcesConfig {
   double slots_per_trial = 1;  // < 1: a fraction of a GPU
   bool all_slots = false;      // `slots_per_trial: all`
   std::optional<std::int64_t> max_slots;
   SlotChoice slots;
+  std::optional<ListenAddress> listen;  // trials run on workers too
+  bool local = true;                    // trials run on this machine too
 };
 
 /// Names and values, in order.

@@ -108,6 +108,8 @@ std::string SpecialTypeName(KeyType type) {
       return "list of IDs and `label:NAME`";
     case KeyType::kHyperparameters:
       return "map, see below";
+    case KeyType::kListen:
+      return "port, or `HOST:PORT`";
     case KeyType::kLossScale:
       return "dynamic, or a number > 0";
     case KeyType::kMetrics:

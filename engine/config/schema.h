@@ -33,6 +33,7 @@ enum class KeyType {
   kEnvironment,
   kExperiments,  // IDs or labels
   kHyperparameters,
+  kListen,
   kLossScale,
   kMetrics,
   kPoints,

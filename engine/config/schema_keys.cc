@@ -69,6 +69,23 @@ void StoreSlots(const Json& json, Config& config) {
   }
 }
 
+void StoreListen(const Json& json, Config& config) {
+  if (json.is_null()) return;
+  ListenAddress address;
+  if (json.is_number()) {
+    address.port = json.get<int>();
+  } else {
+    const auto text = json.get<std::string>();
+    const std::size_t colon = text.rfind(':');
+    address = {.host = text.substr(0, colon),
+               .port = std::stoi(text.substr(colon + 1))};
+    if (address.host.starts_with('[')) {
+      address.host = address.host.substr(1, address.host.size() - 2);
+    }
+  }
+  config.resources.listen = std::move(address);
+}
+
 // Follows sink_size in the table.
 void StoreSinkMode(const Json& json, Config& config) {
   if (!json.get<bool>()) config.training.sink_size = 0;
@@ -279,6 +296,17 @@ constexpr KeySpec kExperimentKeys[] = {
             "slots; N CPU slots; any N GPUs; the GPU with the most free "
             "memory; these GPUs.",
      .store = StoreSlots},
+    {.path = "resources.listen",
+     .type = kListen,
+     .doc = "Address at which `dtrain worker` on other machines offers its "
+            "slots; 0: any free port. Without a host: every address of this "
+            "machine.",
+     .store = StoreListen},
+    {.path = "resources.local",
+     .type = kBool,
+     .fallback = "true",
+     .doc = "Run trials on this machine too; false needs `listen`.",
+     .store = Into<&Config::resources, &ResourcesConfig::local>},
     {.path = "resources.executor",
      .type = kWord,
      .fallback = R"("local")",

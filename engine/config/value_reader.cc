@@ -294,6 +294,35 @@ MaybeJson ReadLossScale(const KeySpec& key, const Node& node,
   return std::nullopt;
 }
 
+// A port, or "HOST:PORT"; an IPv6 address is in brackets.
+MaybeJson ReadListen(const KeySpec& key, const Node& node, Findings& findings) {
+  constexpr std::int64_t kMaxPort = 65535;
+  const std::string path(key.path);
+  if (node.kind == Node::Kind::kInt) {
+    return ReadInteger(node, path, 0, kMaxPort, findings);
+  }
+  if (node.is_string()) {
+    const std::string_view text = node.text;
+    const std::size_t colon = text.rfind(':');
+    const std::string_view host = text.substr(0, colon);
+    const bool bare = host.find(':') == host.npos ||
+                      (host.starts_with('[') && host.ends_with(']'));
+    std::int64_t port = -1;
+    const char* const end = text.data() + text.size();
+    if (colon != text.npos && colon > 0 && colon + 1 < text.size() && bare &&
+        host.find_first_of(" \t") == host.npos &&
+        std::from_chars(text.data() + colon + 1, end, port).ptr == end &&
+        port >= 0 && port <= kMaxPort) {
+      return std::string(text);
+    }
+  }
+  findings.Error(node.mark, path,
+                 "expected a port from 0 to 65535 (0: any free one) or "
+                 "HOST:PORT, got " +
+                     Describe(node));
+  return std::nullopt;
+}
+
 MaybeJson ReadGpus(const Node& node, const std::string& path,
                    Findings& findings) {
   auto gpus = nlohmann::json::array();
@@ -410,6 +439,8 @@ MaybeJson ReadSpecialValue(const KeySpec& key, const Node& node,
       return ReadEnvironment(node, std::string(key.path), findings);
     case KeyType::kExperiments:
       return ReadExperiments(key, node, findings);
+    case KeyType::kListen:
+      return ReadListen(key, node, findings);
     case KeyType::kLossScale:
       return ReadLossScale(key, node, findings);
     case KeyType::kMetrics:

@@ -264,6 +264,22 @@ std::vector<Refusal> Refusals() {
        {{"resources.slots", "[0, 0]"}},
        "resources.slots[1]: GPU 0 is listed twice; remove one",
        4},
+      {"resources.slots_per_trial",
+       {{"resources.listen", "0"}, {"resources.slots_per_trial", "all"}},
+       "resources.slots_per_trial: all differs between machines; set a "
+       "number, or remove listen"},
+      {"resources.listen",
+       {{"resources.listen", "node1"}},
+       "resources.listen: expected a port from 0 to 65535 (0: any free one) or "
+       "HOST:PORT, got the string 'node1'"},
+      {"resources.listen",
+       {{"resources.listen", "65536"}},
+       "resources.listen: expected an integer from 0 to 65535, got the integer "
+       "65536"},
+      {"resources.local",
+       {{"resources.local", "false"}},
+       "resources.local: false leaves no machine to run trials; set "
+       "resources.listen"},
       {"resources.executor",
        {{"resources.executor", "slurm"}},
        "resources.executor: not yet: valid, but this version cannot run it; "

@@ -43,6 +43,17 @@ json WhereKept(const PageRun& run) {
   return inner.parent_path().parent_path().parent_path().parent_path();
 }
 
+// True if the experiment has a key for workers.
+json HasWorkerKey(const PageRun& run) {
+  return fs::exists(run.directory() / "store/experiments" /
+                    std::to_string(run.experiment()) / "worker.key");
+}
+
+// True if this machine had no slots for the trials.
+json HadNoSlots(const PageRun& run) {
+  return run.Says("describe").at("provenance").at("slots").at("count") == 0;
+}
+
 }  // namespace
 
 std::vector<Proof> ResourcesProofs() {
@@ -120,6 +131,20 @@ std::vector<Proof> ResourcesProofs() {
        .look = TrialsAtOnce,
        .without = 2,
        .with = 1},
+      {.key = "resources.listen",
+       .set = {{"resources.listen", "0"}},
+       .program = kPlain,
+       .look = HasWorkerKey,
+       .without = false,
+       .with = true},
+      // Without workers the trial never starts.
+      {.key = "resources.local",
+       .base = {{"resources.listen", "0"}, {"time_limit", "4s"}},
+       .set = {{"resources.local", "false"}},
+       .program = kPlain,
+       .look = HadNoSlots,
+       .without = false,
+       .with = true},
       // GPUs where there are some; none of them; one; the number 1.
       {.key = "resources.slots",
        .variant = "auto",
