@@ -67,7 +67,7 @@ int WorldSizeOf(const std::string& value) {
   }
 }
 
-int RankOf(const ReadEnvironment& read, int world_size) {
+int RankOf(const EnvironmentLookup& read, int world_size) {
   const auto rank = read("RANK");
   if (!rank || rank->empty()) {
     FailMissing("RANK", "this process's number from 0", world_size);
@@ -82,7 +82,7 @@ int RankOf(const ReadEnvironment& read, int world_size) {
 }
 
 // `derived`: MASTER_ADDR is derived from the step of srun.
-HostPort RunnerOf(const ReadEnvironment& read, int world_size, bool derived) {
+HostPort RunnerOf(const EnvironmentLookup& read, int world_size, bool derived) {
   const auto host = read("MASTER_ADDR");
   if (!host || host->empty()) {
     FailMissing("MASTER_ADDR", "the machine of RANK=0", world_size);
@@ -103,7 +103,7 @@ HostPort RunnerOf(const ReadEnvironment& read, int world_size, bool derived) {
   return runner;
 }
 
-bool AreAllHere(const ReadEnvironment& read, int world_size) {
+bool AreAllHere(const EnvironmentLookup& read, int world_size) {
   const auto local = read("LOCAL_WORLD_SIZE");
   if (!local || local->empty()) return false;
   return NumberOf("LOCAL_WORLD_SIZE", *local, 1, kMaxNetworkRanks) >=
@@ -126,7 +126,7 @@ std::string FirstNode(std::string_view list) {
 }
 
 // The same for all tasks of a step, and another one for the next step.
-int StepPort(const ReadEnvironment& read) {
+int StepPort(const EnvironmentLookup& read) {
   const auto number = [&](const char* name) {
     std::uint32_t value = 0;
     const std::string text = read(name).value_or("");
@@ -142,7 +142,7 @@ using Derived = std::map<std::string, std::string, std::less<>>;
 
 // Returns the variables for this task of a step that srun started; none outside
 // a step. A batch script has SLURM_NTASKS, but is not in a step.
-Derived DeriveFromStep(const ReadEnvironment& read) {
+Derived DeriveFromStep(const EnvironmentLookup& read) {
   const auto size = read("SLURM_STEP_NUM_TASKS");
   const auto rank = read("SLURM_PROCID");
   const auto nodes = read("SLURM_STEP_NODELIST");
@@ -161,7 +161,7 @@ Derived DeriveFromStep(const ReadEnvironment& read) {
 // Returns a reader that supplies derived variables where `read` has none. A
 // WORLD_SIZE that differs from the step's means processes that were started in
 // another way: nothing is derived for them.
-ReadEnvironment WithStep(const ReadEnvironment& read) {
+EnvironmentLookup WithStep(const EnvironmentLookup& read) {
   Derived derived = DeriveFromStep(read);
   const auto size = read("WORLD_SIZE");
   if (size && !size->empty() && size != derived["WORLD_SIZE"]) derived.clear();
@@ -177,8 +177,8 @@ ReadEnvironment WithStep(const ReadEnvironment& read) {
 }  // namespace
 
 std::optional<DistributedEnv> ReadDistributedEnv(
-    const ReadEnvironment& variables) {
-  const ReadEnvironment read = WithStep(variables);
+    const EnvironmentLookup& variables) {
+  const EnvironmentLookup read = WithStep(variables);
   const auto size = read("WORLD_SIZE");
   if (!size || size->empty()) return std::nullopt;
   const int world_size = WorldSizeOf(*size);
@@ -233,7 +233,7 @@ std::string NewSecret() {
 }  // namespace
 
 SecretFile SecretFile::Of(const StoreLayout& layout,
-                          const ReadEnvironment& read) {
+                          const EnvironmentLookup& read) {
   SecretFile secret(layout);
   const auto named = read(kSecretVariable);
   if (!named || named->empty()) return secret;
@@ -241,6 +241,10 @@ SecretFile SecretFile::Of(const StoreLayout& layout,
   secret.shown_ = std::string(kSecretVariable) + "=" + *named;
   secret.named_ = true;
   return secret;
+}
+
+SecretFile SecretFile::At(const std::filesystem::path& path) {
+  return SecretFile(path, path.string());
 }
 
 std::string SecretFile::Name() const { return EscapeForTerminal(shown_); }
@@ -314,6 +318,10 @@ std::string SecretFile::ReadOrMake() const {
   if (auto bytes = Read()) return *std::move(bytes);
   throw Error(ErrorKind::kStore,
               Name() + ": was removed while it was created; try again");
+}
+
+void SecretFile::Write(const std::string& secret) const {
+  WriteFileDurably(path_, secret);
 }
 
 void SecretFile::Make() const {

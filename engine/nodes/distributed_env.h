@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "engine/os/socket.h"
 #include "engine/os/unique_fd.h"
@@ -12,7 +13,7 @@
 namespace dtrain {
 
 /// Returns the value of an environment variable; none if it is not set.
-using ReadEnvironment =
+using EnvironmentLookup =
     std::function<std::optional<std::string>(const char* name)>;
 
 /// This process's place among those that were started for one experiment on
@@ -37,7 +38,7 @@ struct DistributedEnv {
 /// Returns none if WORLD_SIZE is 1 or not set, whatever the others are. Throws
 /// Error(kUsage) that names the variable and its value.
 std::optional<DistributedEnv> ReadDistributedEnv(
-    const ReadEnvironment& variables);
+    const EnvironmentLookup& variables);
 
 /// Returns the number of processes for messages, as it was given:
 /// "WORLD_SIZE=2" or "srun started 2 tasks".
@@ -58,7 +59,11 @@ class SecretFile {
       : path_(layout.Secret()), shown_(path_.string()) {}
   /// The file that the variable names, else that of the store. Does not open
   /// it.
-  static SecretFile Of(const StoreLayout& layout, const ReadEnvironment& read);
+  static SecretFile Of(const StoreLayout& layout,
+                       const EnvironmentLookup& read);
+
+  /// The file at `path`, which may not exist yet.
+  static SecretFile At(const std::filesystem::path& path);
 
   /// Its name in messages.
   std::string Name() const;
@@ -71,12 +76,17 @@ class SecretFile {
   /// it does not exist. Creation is atomic: concurrent processes get the same
   /// one. Also throws Error(kStore).
   std::string ReadOrMake() const;
+  /// Writes the file, for this user only. Throws Error(kStore).
+  void Write(const std::string& secret) const;
 
  private:
   UniqueFd Open() const;
   void CheckAccess(int file) const;
   void Make() const;
   [[noreturn]] void Refuse(const std::string& why) const;
+
+  SecretFile(std::filesystem::path path, std::string shown)
+      : path_(std::move(path)), shown_(std::move(shown)) {}
 
   std::filesystem::path path_;
   std::string shown_;

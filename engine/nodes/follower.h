@@ -7,6 +7,7 @@
 
 #include "engine/nodes/distributed_env.h"
 #include "engine/nodes/node_message.h"
+#include "engine/nodes/remote_trials.h"
 #include "engine/os/process.h"
 #include "engine/process/local_launcher.h"
 
@@ -32,16 +33,6 @@ struct FollowerOptions {
   // Prints a line for the user; may be empty.
   std::function<void(const std::string& line)> notice;
 };
-
-/// Returns why a follower rejects an order to start a trial, or empty. It
-/// accepts only training, and only a library, trial directory, checkpoint and
-/// initial weights below `roots`, with symbolic links resolved.
-std::string ObjectionTo(const TrialSpec& spec,
-                        const std::vector<std::filesystem::path>& roots);
-
-/// Returns the line that a follower prints about an event of its launcher: a
-/// GPU of this machine is set aside or used again. Empty for other events.
-std::string NoticeOf(const LaunchEvent& event);
 
 /// Follows the runner of an experiment, the process with RANK=0, which must
 /// prove that it has the same secret: runs this machine's ranks of every trial

@@ -34,6 +34,9 @@ void NodeInterrupted::Check() const {
               "field 'signal' must be SIGHUP, SIGINT or SIGTERM");
 }
 
+// An invalid message is a fault of its sender, not of the trial.
+void ShardSaid::Check() const { static_cast<void>(DecodeTrialMessage(line)); }
+
 // Found by the codec.
 static std::span<const std::string_view> NamesOf(LogLevel) { return kLevels; }
 

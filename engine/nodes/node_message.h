@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,9 +20,18 @@
 
 namespace dtrain {
 
-// Messages between the runner and its followers on other machines: one line of
-// JSON each. `Fields` lists the fields of a message once, see
-// engine/wire/json_codec.h. Trial output that is not UTF-8 is made valid.
+// Messages between the runner and the processes on other machines that run its
+// trials: followers, which are known beforehand (RANK, WORLD_SIZE), and
+// workers, which come and go. One line of JSON each. `Fields` lists the fields
+// of a message once, see engine/wire/json_codec.h. Trial output that is not
+// UTF-8 is made valid.
+//
+//     follower  NodeHello                  worker  WorkerHello
+//     runner    NodeAccepted               runner  NodeAccepted, WorkerTask
+//     runner    ExperimentStarted          worker  WorkerReady or WorkerUnable
+//
+// The hello is the claim of the proof. After that both get the same orders and
+// send the same reports.
 
 /// Smallest value of a number that the runner itself judges, so that it can
 /// answer with a reason.
@@ -69,11 +79,69 @@ struct NodeHello {
     field("host", m.host);
   }
 };
+/// A worker's claims about itself.
+struct WorkerHello {
+  static constexpr std::string_view kType = "worker";
+
+  std::string version;             // of dtrain
+  std::string host;                // the name of its machine
+  std::string name;                // shown to users
+  std::string job;                 // that started it, or empty
+  std::optional<Timestamp> until;  // when its machine ends it
+
+  static void Fields(auto& field, auto& m) {
+    field("version", m.version);
+    field("host", m.host);
+    field("name", m.name);
+    field("job", m.job);
+    field("until", m.until);
+  }
+};
+/// A worker can run trials of the task.
+struct WorkerReady {
+  static constexpr std::string_view kType = "ready";
+  std::int64_t trials = 1;  // that it can run at one time
+  bool gpus = false;        // its slots are GPUs
+  static void Fields(auto& field, auto& m) {
+    field("trials", m.trials, 1);
+    field("gpus", m.gpus);
+  }
+};
+/// A worker cannot run trials of the task. It exits.
+struct WorkerUnable {
+  static constexpr std::string_view kType = "unable";
+  std::string reason;
+  static void Fields(auto& field, auto& m) { field("reason", m.reason); }
+};
+/// A worker takes no more trials, and has asked those it has to stop. It exits
+/// after ShutdownNode, which answers the end of the last one.
+struct WorkerDraining {
+  static constexpr std::string_view kType = "draining";
+  std::string reason;
+  static void Fields(auto& field, auto& m) { field("reason", m.reason); }
+};
 /// Its ranks of a trial have their slots and processes.
 struct ShardStarted {
   static constexpr std::string_view kType = "started";
   TrialId trial;
-  static void Fields(auto& field, auto& m) { field("trial", m.trial); }
+  std::vector<std::string> slots;  // "gpu:0", "cpu:1"
+
+  static void Fields(auto& field, auto& m) {
+    field("trial", m.trial);
+    field("slots", m.slots);
+  }
+};
+/// Rank 0 of a trial has sent a message, other than its Finished.
+struct ShardSaid {
+  static constexpr std::string_view kType = "said";
+  TrialId trial;
+  std::string line;  // the message, encoded
+
+  static void Fields(auto& field, auto& m) {
+    field("trial", m.trial);
+    field("line", m.line);
+  }
+  void Check() const;
 };
 struct ShardPrinted {
   static constexpr std::string_view kType = "printed";
@@ -102,8 +170,10 @@ struct ShardEnded {
     field("signal", m.exited.signal, 0, 64);
     field("rank", m.exited.rank, -1);
     field("killed_by_us", m.exited.killed_by_us);
+    field("preempted", m.exited.preempted);
     field("out_of_memory", m.exited.out_of_memory);
     field("not_started", m.exited.not_started);
+    field("seconds", m.exited.seconds, 0.0);
     field("last_lines", m.exited.last_lines);
     field("last_error_line", m.exited.last_error_line);
     field("gpu_fault", m.exited.gpu_fault);
@@ -117,8 +187,10 @@ struct NodeInterrupted {
   static void Fields(auto& field, auto& m) { field("signal", m.signal); }
   void Check() const;
 };
-using NodeReport = std::variant<Alive, NodeHello, ShardStarted, ShardPrinted,
-                                ShardEnded, NodeInterrupted>;
+using NodeReport =
+    std::variant<Alive, NodeHello, WorkerHello, WorkerReady, WorkerUnable,
+                 WorkerDraining, ShardStarted, ShardSaid, ShardPrinted,
+                 ShardEnded, NodeInterrupted>;
 
 /// The answer to a hello that is rejected.
 struct NodeRefused {
@@ -139,10 +211,51 @@ struct ExperimentStarted {
     field("experiment", m.experiment, 1);
   }
 };
+/// The experiment that a worker is to run trials of, and what it needs for
+/// that.
+struct WorkerTask {
+  static constexpr std::string_view kType = "task";
+
+  std::int64_t experiment = 0;
+  bool command = false;        // its trials are programs, not models
+  double slots_per_trial = 1;  // less than 1: a share of a GPU
+  std::int64_t threads = 1;    // of a CPU slot
+  std::optional<bool> gpus;    // whether slots must be GPUs; none: either
+  // Environment variables of trials on CPUs and on GPUs.
+  std::map<std::string, std::string> cpu_environment;
+  std::map<std::string, std::string> gpu_environment;
+  // Directory of the experiment's checkpoints outside the store, or empty.
+  std::string storage;
+  // Files that a worker must see, with their content, by path.
+  std::map<std::string, std::string> probes;
+
+  static void Fields(auto& field, auto& m) {
+    field("experiment", m.experiment, 1);
+    field("command", m.command);
+    field("slots_per_trial", m.slots_per_trial, 0.0);
+    field("threads", m.threads, 1);
+    field("gpus", m.gpus);
+    field("cpu_environment", m.cpu_environment);
+    field("gpu_environment", m.gpu_environment);
+    field("storage", m.storage);
+    field("probes", m.probes);
+  }
+};
 struct StartShard {
   static constexpr std::string_view kType = "start";
   TrialSpec spec;
   static void Fields(auto& field, auto& m) { field("spec", m.spec); }
+};
+/// A message to rank 0 of a trial.
+struct TellShard {
+  static constexpr std::string_view kType = "tell";
+  TrialId trial;
+  std::string line;  // the message, encoded
+
+  static void Fields(auto& field, auto& m) {
+    field("trial", m.trial);
+    field("line", m.line);
+  }
 };
 struct StopShard {
   static constexpr std::string_view kType = "stop";
@@ -154,14 +267,20 @@ struct KillShard {
   TrialId trial;
   static void Fields(auto& field, auto& m) { field("trial", m.trial); }
 };
-/// The experiment has ended, or is paused.
+/// Asks a worker to drain, as a signal does.
+struct DrainNode {
+  static constexpr std::string_view kType = "drain";
+  static void Fields(auto&, auto&) {}
+};
+/// The experiment has ended, or is paused, or needs this process no more.
 struct ShutdownNode {
   static constexpr std::string_view kType = "shutdown";
   static void Fields(auto&, auto&) {}
 };
 using NodeOrder =
     std::variant<Alive, NodeRefused, NodeAccepted, ExperimentStarted,
-                 StartShard, StopShard, KillShard, ShutdownNode>;
+                 WorkerTask, StartShard, TellShard, StopShard, KillShard,
+                 DrainNode, ShutdownNode>;
 
 /// Derives the secret of the ranks of a trial from the secret of all processes
 /// and the token in the specification, which is sent in the clear.
@@ -178,6 +297,8 @@ NodeOrder DecodeOrder(std::string_view line);
 
 /// Purpose of the proof between a runner and its followers, see PeerProof.
 inline constexpr char kNodesPurpose[] = "runner and follower";
+/// The same for its workers.
+inline constexpr char kWorkersPurpose[] = "runner and worker";
 
 /// Longest silence of a follower, and the interval of Alive messages.
 inline constexpr Duration kNodeSilence = std::chrono::seconds(30);

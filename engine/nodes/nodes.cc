@@ -12,10 +12,11 @@
 namespace dtrain {
 namespace {
 
-// Poller token of connections that are not admitted; followers have their RANK.
+// Poller token of connections that are not admitted; others have their number.
 constexpr std::uint64_t kPending = 0;
 // The end of a shard contains the last lines of a log, of 2000 bytes each.
 constexpr std::size_t kLongestReport = std::size_t{1} << 20;
+constexpr Duration kShutdownPatience = std::chrono::seconds(5);
 constexpr Duration kRejectionNotices = std::chrono::minutes(1);
 
 std::string NameOf(int rank) { return "RANK=" + std::to_string(rank); }
@@ -25,8 +26,10 @@ std::string NameOf(int rank) { return "RANK=" + std::to_string(rank); }
 Nodes::Nodes(Options options)
     : options_(std::move(options)),
       listener_(Listen()),
+      port_(PortOf(listener_.get())),
       secret_(options_.secret.ReadOrMake()),
-      pending_(std::move(listener_), secret_, kNodesPurpose, options_.clock),
+      pending_(std::move(listener_), secret_,
+               elastic() ? kWorkersPurpose : kNodesPurpose, options_.clock),
       rejection_reported_at_(options_.clock.monotonic() - kRejectionNotices),
       nodes_(static_cast<std::size_t>(options_.env.world_size)) {
   nodes_.front().host = options_.host;
@@ -35,6 +38,7 @@ Nodes::Nodes(Options options)
 
 UniqueFd Nodes::Listen() const {
   const DistributedEnv& env = options_.env;
+  if (elastic()) return ListenForWorkers();
   const int ranks = options_.identity.ranks;
   if (env.world_size * ranks > kMaxNetworkRanks) {
     throw Error(ErrorKind::kResources,
@@ -59,6 +63,26 @@ UniqueFd Nodes::Listen() const {
                     "; give all processes another MASTER_PORT (torchrun "
                     "listens at its own: start dtrain without it)");
   }
+}
+
+UniqueFd Nodes::ListenForWorkers() const {
+  const HostPort& place = options_.env.runner;
+  std::string why;
+  UniqueFd listener;
+  try {
+    listener = ListenAt({place.host.empty() ? "::" : place.host, place.port},
+                        {.notice = &why});
+  } catch (const Error& error) {
+    throw Error(error.kind(), "resources.listen: " + std::string(error.what()) +
+                                  "; choose another port, or 0 for a free one");
+  }
+  // Other addresses than the user has chosen may be open to strangers.
+  if (!why.empty() && !place.host.empty()) {
+    throw Error(ErrorKind::kResources,
+                "resources.listen: " + why +
+                    "; name an address of this machine, or only a port");
+  }
+  return listener;
 }
 
 Nodes::~Nodes() = default;
@@ -90,7 +114,7 @@ std::vector<NodeEvent> Nodes::Serve() {
   }
   for (ProvedPeer& peer : pending_.Serve()) Receive(std::move(peer));
   ReportRejected();
-  for (int node = 1; node < options_.env.world_size; ++node) {
+  for (int node = 1; node <= LastNode(); ++node) {
     With(node, [&](NodeChannel& channel) {
       channel.OnTime(EncodeOrder(Alive{}));
       Watch(node);
@@ -137,7 +161,14 @@ std::vector<int> Nodes::SlotOrder() const {
 }
 
 std::string Nodes::Described(int node) const {
-  const std::string& host = nodes_[static_cast<std::size_t>(node)].host;
+  const std::string& host = At(node).host;
+  if (elastic()) {
+    const std::string name = Truncate(EscapeForTerminal(At(node).name), 80);
+    return "worker " + name +
+           (At(node).name == host
+                ? ""
+                : " on " + Truncate(EscapeForTerminal(host), 80));
+  }
   return NameOf(node) + " on " + Truncate(EscapeForTerminal(host), 80);
 }
 
@@ -184,10 +215,14 @@ void Nodes::Receive(ProvedPeer peer) {
     return;
   }
   const auto* hello = std::get_if<NodeHello>(&claim);
-  if (hello == nullptr || !peer.proof.Welcome(peer.socket.get())) return;
-  Admit(*hello, std::make_unique<NodeChannel>(
-                    std::move(peer.socket), peer.proof.Session(), "a follower",
-                    kLongestReport, options_.clock));
+  const auto* worker = std::get_if<WorkerHello>(&claim);
+  const bool wanted = elastic() ? worker != nullptr : hello != nullptr;
+  if (!wanted || !peer.proof.Welcome(peer.socket.get())) return;
+  auto channel = std::make_unique<NodeChannel>(
+      std::move(peer.socket), peer.proof.Session(),
+      elastic() ? "a worker" : "a follower", kLongestReport, options_.clock);
+  if (elastic()) return Admit(*worker, std::move(channel));
+  Admit(*hello, std::move(channel));
 }
 
 void Nodes::ReportRejected() {
@@ -225,9 +260,120 @@ void Nodes::Admit(const NodeHello& hello,
   Send(hello.rank, NodeAccepted{});
 }
 
+// Workers get ids in the order in which they connect. An id is not used again,
+// since trials and messages refer to it.
+void Nodes::Admit(const WorkerHello& hello,
+                  std::unique_ptr<NodeChannel> channel) {
+  const std::string& version = options_.identity.version;
+  if (hello.version != version) {
+    const std::string why = "its dtrain is version " + hello.version +
+                            ", that of the runner is " + version +
+                            "; install the same version on all machines";
+    Notice("worker " + Truncate(EscapeForTerminal(hello.name), 80) +
+           " was rejected: " + EscapeForTerminal(why));
+    channel->Write(EncodeOrder(NodeRefused{why}));
+    return;
+  }
+  nodes_.push_back({.channel = std::move(channel),
+                    .trials = 0,
+                    .host = hello.host,
+                    .name = hello.name,
+                    .job = hello.job,
+                    .until = hello.until,
+                    .joined = options_.clock.now()});
+  const int id = LastNode();
+  poller_.Add(At(id).channel->fd(), static_cast<std::uint64_t>(id));
+  Send(id, NodeAccepted{});
+  Send(id, *options_.task);
+}
+
+void Nodes::RefuseWorker(int number, NodeChannel& channel,
+                         const std::string& why) {
+  Notice(Described(number) + " was rejected: " + EscapeForTerminal(why));
+  At(number).dismissed = true;
+  channel.Write(EncodeOrder(NodeRefused{why}));
+}
+
+// The first worker decides about the kind of slots if nothing else does.
+void Nodes::OnWorkerReady(int number, NodeChannel& channel,
+                          const WorkerReady& ready) {
+  Node& node = At(number);
+  const bool gpus = options_.task->gpus.value_or(ready.gpus);
+  if (gpus != ready.gpus) {
+    const auto kind = [](bool gpu) { return gpu ? "GPUs" : "CPUs"; };
+    return RefuseWorker(number, channel,
+                        std::string("its slots are ") + kind(ready.gpus) +
+                            ", those of the experiment are " + kind(gpus) +
+                            "; set resources.slots, or --slots of 'dtrain "
+                            "worker'");
+  }
+  options_.task->gpus = gpus;
+  node.trials = ready.trials;
+  node.gpus = ready.gpus;
+  node.state = WorkerState::kReady;
+  Notice(Described(number) + " has joined, for " +
+         std::to_string(ready.trials) +
+         (ready.trials == 1 ? " trial" : " trials") + " at a time");
+  events_.push_back(NodeJoined{number});
+}
+
+// Called inside With, so it must not lose the node itself.
+void Nodes::OnReport(int number, NodeChannel& channel, NodeReport report) {
+  if (std::holds_alternative<Alive>(report)) return;
+  if (elastic()) {
+    if (const auto* ready = std::get_if<WorkerReady>(&report)) {
+      return OnWorkerReady(number, channel, *ready);
+    }
+    if (const auto* unable = std::get_if<WorkerUnable>(&report)) {
+      return RefuseWorker(number, channel, unable->reason);
+    }
+    if (const auto* draining = std::get_if<WorkerDraining>(&report)) {
+      At(number).state = WorkerState::kDraining;
+      Notice(Described(number) +
+             " takes no more trials: " + EscapeForTerminal(draining->reason));
+    }
+  }
+  events_.push_back(NodeSaid{number, std::move(report)});
+}
+
+std::vector<WorkerRow> Nodes::Workers() const {
+  std::vector<WorkerRow> rows;
+  for (int id = 1; id <= LastNode(); ++id) {
+    const Node& node = At(id);
+    if (!node.channel || node.dismissed) continue;
+    rows.push_back({.id = id,
+                    .name = node.name,
+                    .host = node.host,
+                    .job = node.job,
+                    .state = node.state,
+                    .gpus = node.gpus,
+                    .slots = node.trials,
+                    .joined = node.joined,
+                    .until = node.until});
+  }
+  return rows;
+}
+
+std::int64_t Nodes::Capacity(int node) const {
+  const Node& it = At(node);
+  const bool takes =
+      it.channel && !it.dismissed && it.state == WorkerState::kReady;
+  return takes ? it.trials : 0;
+}
+
+bool Nodes::draining(int node) const {
+  const Node& it = At(node);
+  return it.channel && !it.dismissed && it.state == WorkerState::kDraining;
+}
+
+void Nodes::Dismiss(int node) {
+  At(node).dismissed = true;
+  Send(node, ShutdownNode{});
+}
+
 template <typename Work>
 void Nodes::With(int number, const Work& work) {
-  const auto& channel = nodes_[static_cast<std::size_t>(number)].channel;
+  const auto& channel = At(number).channel;
   if (!channel) return;
   try {
     work(*channel);
@@ -245,10 +391,7 @@ void Nodes::OnReady(int number, const Poller::Ready& ready) {
     if (!ready.readable) return;
     const bool more = channel.Fill();
     while (const auto line = channel.Next()) {
-      NodeReport report = DecodeReport(*line);
-      if (!std::holds_alternative<Alive>(report)) {
-        events_.push_back(NodeSaid{number, std::move(report)});
-      }
+      OnReport(number, channel, DecodeReport(*line));
     }
     if (!more) {
       throw Error(ErrorKind::kFailed, "it closed its connection");
@@ -257,17 +400,19 @@ void Nodes::OnReady(int number, const Poller::Ready& ready) {
 }
 
 void Nodes::Lose(int number, const std::string& why) {
-  auto& channel = nodes_[static_cast<std::size_t>(number)].channel;
-  poller_.Remove(channel->fd());
-  channel.reset();
+  Node& node = At(number);
+  poller_.Remove(node.channel->fd());
+  node.channel.reset();
   const std::string line =
-      "lost the process with " + NameOf(number) + ": " + EscapeForTerminal(why);
-  Notice(line);
+      "lost " +
+      (elastic() ? Described(number) : "the process with " + NameOf(number)) +
+      ": " + EscapeForTerminal(why);
+  if (!node.dismissed) Notice(line);
   events_.push_back(NodeLost{number, line});
 }
 
 void Nodes::Watch(int number) {
-  const auto& channel = nodes_[static_cast<std::size_t>(number)].channel;
+  const auto& channel = At(number).channel;
   poller_.WantWrite(channel->fd(), static_cast<std::uint64_t>(number),
                     channel->wants_write());
 }
@@ -280,11 +425,23 @@ void Nodes::Send(int node, const NodeOrder& order) {
 }
 
 void Nodes::SendAll(const NodeOrder& order) {
-  for (int node = 1; node < options_.env.world_size; ++node) {
-    Send(node, order);
-  }
+  for (int node = 1; node <= LastNode(); ++node) Send(node, order);
 }
 
-void Nodes::SendShutdown() { SendAll(ShutdownNode{}); }
+// A socket that is closed while it has unread bytes may drop the last order, so
+// a worker closes first.
+void Nodes::SendShutdown() {
+  for (int node = 1; node <= LastNode(); ++node) Dismiss(node);
+  const Duration end = options_.clock.monotonic() + kShutdownPatience;
+  const auto is_open = [](const Node& node) { return node.channel != nullptr; };
+  while (elastic() && std::ranges::any_of(nodes_, is_open)) {
+    const Duration left = end - options_.clock.monotonic();
+    if (left <= Duration(0)) return;
+    Poller waiting;
+    waiting.Add(fd(), 0);
+    waiting.Wait(std::min<Duration>(left, std::chrono::milliseconds(100)));
+    Serve();
+  }
+}
 
 }  // namespace dtrain

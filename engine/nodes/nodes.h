@@ -10,38 +10,43 @@
 
 #include "engine/nodes/distributed_env.h"
 #include "engine/nodes/node_message.h"
+#include "engine/nodes/worker_table.h"
 #include "engine/os/poller.h"
 #include "engine/os/process.h"
 #include "engine/ranks/peer_proof.h"
 
 namespace dtrain {
 
-/// A follower connected, for the first time or again.
+/// A follower connected, for the first time or again, or a worker is ready.
 struct NodeJoined {
-  int node = 0;  // its RANK
+  int node = 0;  // RANK of a follower, id of a worker
 };
-/// A follower is lost, with all its ranks.
+/// A follower or worker is lost, with all its ranks.
 struct NodeLost {
   int node = 0;
   std::string why;
 };
-/// A follower sent a message.
+/// A follower or worker sent a message.
 struct NodeSaid {
   int node = 0;
   NodeReport report;
 };
 using NodeEvent = std::variant<NodeJoined, NodeLost, NodeSaid>;
 
-/// The runner's connections to its followers on other machines. Accepts
-/// followers that prove that they know the secret, rejects those that were
-/// started for something else, and detects lost ones. Only Gather blocks. One
-/// thread.
+/// The runner's connections to the processes on other machines that run its
+/// trials: to the followers of a fixed set, or to workers, which come and go.
+/// Accepts those that prove that they know the secret, rejects those that were
+/// started for something else, and detects lost ones. Node 0 is this process.
+/// Only Gather and SendShutdown
+/// block. One thread.
 class Nodes {
  public:
   struct Options {
-    DistributedEnv env;
+    DistributedEnv env;  // `world_size` is 1 with a task
     NodeIdentity identity;
     SecretFile secret;  // created if a store has none
+    // Accepts workers for this task instead of followers.
+    std::optional<WorkerTask> task = std::nullopt;
     Clock clock = Clock::System();
     std::string host = HostName();
     // Prints a line for the user about followers that connect or are rejected;
@@ -49,8 +54,9 @@ class Nodes {
     std::function<void(const std::string& line)> notice;
   };
 
-  /// Listens. Throws Error(kResources) that names the variables, and as
-  /// SecretFile::ReadOrMake, which is called when it listens.
+  /// Listens. Throws Error(kResources) that names the variables or the key of
+  /// the address, and as SecretFile::ReadOrMake, which is called when it
+  /// listens.
   explicit Nodes(Options options);
   ~Nodes();
   Nodes(const Nodes&) = delete;
@@ -72,21 +78,38 @@ class Nodes {
   std::string Missing() const;
   /// Number of trials that every follower can run at one time.
   std::int64_t trials() const;
+
+  /// True if it accepts workers, not followers.
+  bool elastic() const { return options_.task.has_value(); }
+  /// Port that it listens on.
+  int port() const { return port_; }
+  /// Workers that are connected, without slots in use, by id.
+  std::vector<WorkerRow> Workers() const;
+  /// Number of trials that a worker can run at one time; 0 if it takes no more.
+  std::int64_t Capacity(int node) const;
+  /// True if the worker has said that it drains.
+  bool draining(int node) const;
+  /// Sends a worker without trials away.
+  void Dismiss(int node);
+
   /// All RANKs, ordered by machine name: every experiment takes slots in this
   /// order, so that no two wait for each other.
   std::vector<int> SlotOrder() const;
-  /// "RANK=1 on HOST", for messages.
+  /// "RANK=1 on HOST" or "worker NAME", for messages.
   std::string Described(int node) const;
+  /// Name of its machine.
+  const std::string& HostOf(int node) const { return At(node).host; }
   /// Prints a line for the user.
   void Notice(const std::string& line) const;
   const DistributedEnv& env() const { return options_.env; }
   const NodeIdentity& identity() const { return options_.identity; }
   const std::string& secret() const { return secret_; }
 
-  /// Sends an order; dropped if the follower is gone.
+  /// Sends an order; dropped if the process is gone.
   void Send(int node, const NodeOrder& order);
   void SendAll(const NodeOrder& order);
-  /// Makes all followers exit with success.
+  /// Makes all followers or workers exit with success. Waits a few seconds
+  /// until the workers have closed their connections.
   void SendShutdown();
 
  private:
@@ -94,16 +117,35 @@ class Nodes {
     std::unique_ptr<NodeChannel> channel;  // or none
     std::int64_t trials = 1;
     std::string host;
+    // Only of a worker.
+    std::string name;
+    std::string job;
+    std::optional<Timestamp> until;
+    WorkerState state = WorkerState::kJoining;
+    bool gpus = false;
+    bool dismissed = false;  // its end is expected
+    Timestamp joined{0};
   };
 
   UniqueFd Listen() const;
+  UniqueFd ListenForWorkers() const;
   void Receive(ProvedPeer peer);
   void Admit(const NodeHello& hello, std::unique_ptr<NodeChannel> channel);
+  void Admit(const WorkerHello& hello, std::unique_ptr<NodeChannel> channel);
+  void OnReport(int number, NodeChannel& channel, NodeReport report);
+  void OnWorkerReady(int number, NodeChannel& channel,
+                     const WorkerReady& ready);
+  void RefuseWorker(int number, NodeChannel& channel, const std::string& why);
   void ReportRejected();
   std::string Refusal(const NodeHello& hello) const;
   void OnReady(int number, const Poller::Ready& ready);
   void Lose(int number, const std::string& why);
   void Watch(int number);
+  Node& At(int number) { return nodes_[static_cast<std::size_t>(number)]; }
+  const Node& At(int number) const {
+    return nodes_[static_cast<std::size_t>(number)];
+  }
+  int LastNode() const { return static_cast<int>(nodes_.size()) - 1; }
   // Calls `work` with the node's channel. An Error loses the node.
   template <typename Work>
   void With(int number, const Work& work);
@@ -111,11 +153,12 @@ class Nodes {
   Options options_;
   Poller poller_;
   UniqueFd listener_;  // until `pending_` takes it
+  int port_ = 0;
   std::string secret_;
   PendingConnections pending_;
   std::int64_t unreported_ = 0;  // rejected connections
   Duration rejection_reported_at_{0};
-  std::vector<Node> nodes_;  // by RANK; the first is this process
+  std::vector<Node> nodes_;  // by RANK or id; the first is this process
   std::vector<NodeEvent> events_;
 };
 

@@ -1,16 +1,23 @@
-// Trials on several machines. The runner (RANK=0) starts one shard of a trial
-// on each machine, its own through a LocalLauncher, the others by messages to
-// their followers. Shards start one after another, in an order of machines that
+// Trials on several machines. A trial consists of shards, each on one machine:
+// on this one through a LocalLauncher, on others by messages.
+//
+// With followers (RANK, WORLD_SIZE) each trial has a shard on every machine,
+// and rank 0 here. Shards start one after another, in an order of machines that
 // all experiments share, and only one trial at a time takes slots: so no two
 // trials hold slots that the other one waits for. The ranks then find each
 // other by the address in their specification
 // (engine/ranks/rank_connections.h).
+//
+// With workers each trial has one shard, on the machine with the fewest free
+// slots that has room, so that other workers become idle and can be let go.
+// Then rank 0 is there, and its messages come over the connection, in order.
 #include "engine/nodes/nodes_launcher.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <list>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -30,13 +37,22 @@ constexpr Duration kReturnPatience = std::chrono::minutes(5);
 // A follower that has not killed its ranks by then counts as lost.
 constexpr Duration kAbortPatience = std::chrono::seconds(15);
 
+// The shard that is on the node, if there is one.
+std::optional<int> ShardOn(int node, const std::vector<int>& nodes) {
+  const auto found = std::ranges::find(nodes, node);
+  if (found == nodes.end()) return std::nullopt;
+  return static_cast<int>(found - nodes.begin());
+}
+
 // The launcher of trials on several machines.
 class NodesLauncher final : public Launcher {
  public:
-  NodesLauncher(Nodes& nodes, LocalLauncherOptions options);
+  NodesLauncher(Nodes& nodes, LocalLauncherOptions options, WorkerHooks hooks);
   ~NodesLauncher() override;
 
   std::size_t FreeSlots() const override;
+  std::size_t Capacity() const override;
+  void SetDemand(std::size_t trials) override { demand_ = trials; }
   void Start(const TrialSpec& spec) override;
   void Send(TrialId trial, const RunnerMessage& message) override;
   void RequestStop(TrialId trial) override;
@@ -55,6 +71,7 @@ class NodesLauncher final : public Launcher {
   };
   struct Running {
     SharedTrial trial;
+    std::vector<int> nodes;  // of each shard
     RankAddress address;
     // For this machine's shard. The first two are empty once it has started.
     UniqueFd listener;
@@ -64,6 +81,14 @@ class NodesLauncher final : public Launcher {
 
   LocalLauncherOptions LocalOptions(LocalLauncherOptions options);
   Running* Find(TrialId trial);
+  // The trial, if it has a shard on the node.
+  Running* FindOn(int node, TrialId trial);
+  std::int64_t UsedOn(int node) const;
+  std::size_t FreeOn(int node) const;
+  // The node for a trial of one shard; none if all are full.
+  std::optional<int> ChooseNode() const;
+  // Nodes for the shards of the next trial; none if it must wait.
+  std::optional<std::vector<int>> Place() const;
   std::list<Waiting>::iterator FindWaiting(TrialId trial);
   // Ends a trial that has not started; false if there is none.
   bool EndWaiting(TrialId trial, bool killed);
@@ -71,21 +96,32 @@ class NodesLauncher final : public Launcher {
   struct Prepared;
   // None if it fails, which ends the trial.
   std::optional<Prepared> Prepare(const TrialSpec& spec);
-  void Begin(Waiting waiting);
+  void Begin(Waiting waiting, std::vector<int> nodes);
   void BeginNext(Running& running);
   void NotStarted(TrialId trial, const std::string& why);
+  void SendOrder(const Running& running, const NodeOrder& order);
+  void KillShards(const Running& running);
 
   void Step(Duration timeout);
   std::optional<Duration> Deadline() const;
   void On(const LaunchEvent& event);
   void On(const NodeEvent& event);
   void OnReport(int node, const NodeReport& report);
+  void OnShardStarted(int node, const ShardStarted& started);
+  void EndWaitForNodes();
+  void DismissDrained();
+  WorkerTable Table();
+  void Drain(int node);
   void RunTimers();
 
   Nodes& nodes_;
   StoreLayout layout_;
   Clock clock_;
   std::int64_t experiment_;
+  const SlotPlan plan_;  // of this machine
+  const Timestamp since_;
+  std::size_t demand_ = 0;  // trials
+  WorkerUpdates updates_;
   std::list<Waiting> waiting_;
   std::list<Running> running_;
   std::deque<LaunchEvent> events_;
@@ -93,13 +129,17 @@ class NodesLauncher final : public Launcher {
   std::unique_ptr<LocalLauncher> local_;
 };
 
-NodesLauncher::NodesLauncher(Nodes& nodes, LocalLauncherOptions options)
+NodesLauncher::NodesLauncher(Nodes& nodes, LocalLauncherOptions options,
+                             WorkerHooks hooks)
     : nodes_(nodes),
       layout_(options.layout),
       clock_(options.clock),
       experiment_(options.experiment),
+      plan_(options.slots),
+      since_(clock_.now()),
+      updates_(std::move(hooks), clock_),
       local_(MakeLocalLauncher(LocalOptions(std::move(options)))) {
-  nodes_.SendAll(ExperimentStarted{experiment_});
+  if (!nodes_.elastic()) nodes_.SendAll(ExperimentStarted{experiment_});
 }
 
 NodesLauncher::~NodesLauncher() { Abort(); }
@@ -113,12 +153,70 @@ LocalLauncherOptions NodesLauncher::LocalOptions(LocalLauncherOptions options) {
 }
 
 std::size_t NodesLauncher::FreeSlots() const {
+  const auto minus = [](std::size_t count, std::size_t less) {
+    return count > less ? count - less : 0;
+  };
+  if (nodes_.elastic()) {
+    std::size_t free = FreeOn(0);
+    for (const WorkerRow& worker : nodes_.Workers()) free += FreeOn(worker.id);
+    return minus(free, waiting_.size());
+  }
   const std::size_t used = waiting_.size() + running_.size();
-  const auto most = static_cast<std::size_t>(nodes_.trials());
-  const std::size_t here = local_->FreeSlots();
-  const std::size_t free_here =
-      here > waiting_.size() ? here - waiting_.size() : 0;
-  return std::min(free_here, most > used ? most - used : 0);
+  return std::min(minus(local_->FreeSlots(), waiting_.size()),
+                  minus(static_cast<std::size_t>(nodes_.trials()), used));
+}
+
+std::size_t NodesLauncher::Capacity() const {
+  const std::size_t here = plan_.count > 0 ? local_->Capacity() : 0;
+  if (!nodes_.elastic()) {
+    return std::min(here, static_cast<std::size_t>(nodes_.trials()));
+  }
+  std::int64_t remote = 0;
+  for (const WorkerRow& worker : nodes_.Workers()) {
+    remote += nodes_.Capacity(worker.id);
+  }
+  return here + static_cast<std::size_t>(remote);
+}
+
+std::int64_t NodesLauncher::UsedOn(int node) const {
+  return std::ranges::count_if(running_, [node](const Running& running) {
+    return ShardOn(node, running.nodes).has_value();
+  });
+}
+
+std::size_t NodesLauncher::FreeOn(int node) const {
+  if (node == 0) return plan_.count > 0 ? local_->FreeSlots() : 0;
+  const std::int64_t free = nodes_.Capacity(node) - UsedOn(node);
+  return static_cast<std::size_t>(std::max<std::int64_t>(free, 0));
+}
+
+std::optional<int> NodesLauncher::ChooseNode() const {
+  if (FreeOn(0) > 0) return 0;
+  std::optional<int> chosen;
+  std::size_t fewest = 0;
+  for (const WorkerRow& worker : nodes_.Workers()) {
+    const std::size_t free = FreeOn(worker.id);
+    if (free == 0 || (chosen && free >= fewest)) continue;
+    chosen = worker.id;
+    fewest = free;
+  }
+  return chosen;
+}
+
+std::optional<std::vector<int>> NodesLauncher::Place() const {
+  if (nodes_.elastic()) {
+    const std::optional<int> node = ChooseNode();
+    return node ? std::optional(std::vector<int>{*node}) : std::nullopt;
+  }
+  // One trial takes its slots at a time: two that each have one slot of a
+  // machine would wait for each other forever.
+  const auto starting = [](const Running& it) { return it.trial.starting(); };
+  if (!nodes_.complete() || std::ranges::any_of(running_, starting)) {
+    return std::nullopt;
+  }
+  std::vector<int> all(static_cast<std::size_t>(nodes_.env().world_size));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
 }
 
 NodesLauncher::Running* NodesLauncher::Find(TrialId trial) {
@@ -126,6 +224,12 @@ NodesLauncher::Running* NodesLauncher::Find(TrialId trial) {
       running_,
       [&](const Running& running) { return running.trial.id() == trial; });
   return found == running_.end() ? nullptr : &*found;
+}
+
+NodesLauncher::Running* NodesLauncher::FindOn(int node, TrialId trial) {
+  Running* running = Find(trial);
+  if (running == nullptr || !ShardOn(node, running->nodes)) return nullptr;
+  return running;
 }
 
 std::list<NodesLauncher::Waiting>::iterator NodesLauncher::FindWaiting(
@@ -141,15 +245,13 @@ void NodesLauncher::Start(const TrialSpec& spec) {
   BeginWaiting();
 }
 
-// One trial takes its slots at a time: two that each have one slot of a machine
-// would wait for each other forever.
 void NodesLauncher::BeginWaiting() {
-  const auto starting = [](const Running& it) { return it.trial.starting(); };
-  while (!waiting_.empty() && nodes_.complete() &&
-         std::ranges::none_of(running_, starting)) {
+  while (!waiting_.empty()) {
+    std::optional<std::vector<int>> nodes = Place();
+    if (!nodes) return;
     Waiting first = std::move(waiting_.front());
     waiting_.pop_front();
-    Begin(std::move(first));
+    Begin(std::move(first), *std::move(nodes));
   }
 }
 
@@ -162,8 +264,11 @@ struct NodesLauncher::Prepared {
 std::optional<NodesLauncher::Prepared> NodesLauncher::Prepare(
     const TrialSpec& spec) {
   try {
-    UniqueFd listener = ListenAt({.host = nodes_.env().runner.host},
-                                 {.only_here = nodes_.env().all_here});
+    UniqueFd listener;
+    if (!nodes_.elastic()) {
+      listener = ListenAt({.host = nodes_.env().runner.host},
+                          {.only_here = nodes_.env().all_here});
+    }
     return Prepared{std::move(listener),
                     OpenTrialOutput(spec, layout_, clock_)};
   } catch (const Error& error) {
@@ -172,16 +277,22 @@ std::optional<NodesLauncher::Prepared> NodesLauncher::Prepare(
   }
 }
 
-void NodesLauncher::Begin(Waiting waiting) {
+void NodesLauncher::Begin(Waiting waiting, std::vector<int> nodes) {
   std::optional<Prepared> prepared = Prepare(waiting.spec);
   if (!prepared) return;
-  const RankAddress address{.host = nodes_.env().runner.host,
-                            .port = PortOf(prepared->listener.get()),
-                            .token = RandomUuid(),
-                            .ranks_here = waiting.spec.world_size};
+  RankAddress address;
+  if (prepared->listener) {
+    address = {.host = nodes_.env().runner.host,
+               .port = PortOf(prepared->listener.get()),
+               .token = RandomUuid(),
+               .ranks_here = waiting.spec.world_size};
+  }
+  std::vector<int> order = {0};
+  if (nodes.size() > 1) order = nodes_.SlotOrder();
   BeginNext(running_.emplace_back(
-      Running{.trial = SharedTrial(std::move(waiting.spec), nodes_.SlotOrder(),
+      Running{.trial = SharedTrial(std::move(waiting.spec), order,
                                    std::move(prepared->output), clock_),
+              .nodes = std::move(nodes),
               .address = address,
               .listener = std::move(prepared->listener),
               .messages = std::move(waiting.messages)}));
@@ -191,12 +302,17 @@ void NodesLauncher::Begin(Waiting waiting) {
 void NodesLauncher::BeginNext(Running& running) {
   const std::optional<int> shard = running.trial.PopNext();
   if (!shard) return;
+  const int node = running.nodes[static_cast<std::size_t>(*shard)];
   TrialSpec spec = running.trial.ShardSpec(*shard, running.address);
-  if (*shard != 0) return nodes_.Send(*shard, StartShard{spec});
-  spec.address->token = RankSecret(nodes_.secret(), spec);
-  local_->StartShard(spec, std::move(running.listener));
+  if (node == 0) {
+    if (spec.address) spec.address->token = RankSecret(nodes_.secret(), spec);
+    local_->StartShard(spec, std::move(running.listener));
+  } else {
+    nodes_.Send(node, StartShard{spec});
+  }
+  if (*shard != 0) return;
   for (const RunnerMessage& message : std::exchange(running.messages, {})) {
-    local_->Send(spec.id, message);
+    Send(spec.id, message);
   }
 }
 
@@ -211,12 +327,29 @@ void NodesLauncher::NotStarted(TrialId trial, const std::string& why) {
 void NodesLauncher::Send(TrialId trial, const RunnerMessage& message) {
   if (const auto queued = FindWaiting(trial); queued != waiting_.end()) {
     queued->messages.push_back(message);
-  } else if (Running* running = Find(trial);
-             running != nullptr && running->trial.is_queued(0)) {
-    running->messages.push_back(message);
-  } else {
-    local_->Send(trial, message);
+    return;
   }
+  Running* running = Find(trial);
+  if (running == nullptr) return;
+  if (running->trial.is_queued(0)) {
+    running->messages.push_back(message);
+  } else if (running->nodes.front() == 0) {
+    local_->Send(trial, message);
+  } else {
+    nodes_.Send(running->nodes.front(), TellShard{trial, Encode(message)});
+  }
+}
+
+// Sends an order to the other machines of a trial.
+void NodesLauncher::SendOrder(const Running& running, const NodeOrder& order) {
+  for (const int node : running.nodes) {
+    if (node != 0) nodes_.Send(node, order);
+  }
+}
+
+void NodesLauncher::KillShards(const Running& running) {
+  local_->Kill(running.trial.id());
+  SendOrder(running, KillShard{running.trial.id()});
 }
 
 bool NodesLauncher::EndWaiting(TrialId trial, bool killed) {
@@ -232,15 +365,14 @@ void NodesLauncher::RequestStop(TrialId trial) {
   if (EndWaiting(trial, /*killed=*/false) || running == nullptr) return;
   running->trial.OnStopRequested();
   local_->RequestStop(trial);
-  nodes_.SendAll(StopShard{trial});
+  SendOrder(*running, StopShard{trial});
 }
 
 void NodesLauncher::Kill(TrialId trial) {
   Running* running = Find(trial);
   if (EndWaiting(trial, /*killed=*/true) || running == nullptr) return;
   running->trial.OnKillRequested();
-  local_->Kill(trial);
-  nodes_.SendAll(KillShard{trial});
+  KillShards(*running);
 }
 
 void NodesLauncher::Abort() {
@@ -252,9 +384,11 @@ void NodesLauncher::Abort() {
   }
   local_->Abort();
   for (Running& running : running_) {
-    for (int node = 1; node < nodes_.env().world_size; ++node) {
-      running.trial.OnLost(node, "RANK=" + std::to_string(node) +
-                                     " did not report the end of its ranks");
+    for (int shard = 0; shard < std::ssize(running.nodes); ++shard) {
+      const int node = running.nodes[static_cast<std::size_t>(shard)];
+      if (node == 0) continue;
+      running.trial.OnLost(shard, nodes_.Described(node) +
+                                      " did not report the end of its ranks");
     }
   }
   while (!running_.empty()) Step(std::chrono::milliseconds(100));
@@ -285,7 +419,9 @@ std::optional<Duration> NodesLauncher::Deadline() const {
   const auto add = [&deadline](std::optional<Duration> time) {
     if (time) deadline = std::min(deadline.value_or(*time), *time);
   };
-  for (const Waiting& waiting : waiting_) add(waiting.until);
+  if (!nodes_.elastic()) {
+    for (const Waiting& waiting : waiting_) add(waiting.until);
+  }
   for (const Running& running : running_) add(running.trial.Deadline());
   return deadline;
 }
@@ -297,12 +433,12 @@ void NodesLauncher::On(const LaunchEvent& event) {
   } else if (const auto* restored = std::get_if<GpuRestored>(&event)) {
     events_.push_back(*restored);
   } else if (const auto* started = std::get_if<TrialStarted>(&event)) {
-    if (Running* running = Find(started->trial)) {
+    if (Running* running = FindOn(0, started->trial)) {
       running->trial.OnFirstStarted(*started, events_);
       BeginNext(*running);
     }
   } else if (const auto* said = std::get_if<MessageReceived>(&event)) {
-    Running* running = Find(said->trial);
+    Running* running = FindOn(0, said->trial);
     if (running == nullptr) return;
     if (const auto* finished = std::get_if<Finished>(&said->message)) {
       running->finished = *finished;
@@ -310,7 +446,7 @@ void NodesLauncher::On(const LaunchEvent& event) {
       running->trial.OnMessage(said->message, events_);
     }
   } else if (const auto* exited = std::get_if<TrialExited>(&event)) {
-    if (Running* running = Find(exited->trial)) {
+    if (Running* running = FindOn(0, exited->trial)) {
       running->trial.OnEnded(0, {*exited, running->finished});
     }
   }
@@ -318,10 +454,14 @@ void NodesLauncher::On(const LaunchEvent& event) {
 
 void NodesLauncher::On(const NodeEvent& event) {
   if (const auto* joined = std::get_if<NodeJoined>(&event)) {
-    nodes_.Send(joined->node, ExperimentStarted{experiment_});
+    if (!nodes_.elastic()) {
+      nodes_.Send(joined->node, ExperimentStarted{experiment_});
+    }
   } else if (const auto* lost = std::get_if<NodeLost>(&event)) {
     for (Running& running : running_) {
-      running.trial.OnLost(lost->node, lost->why);
+      if (const auto shard = ShardOn(lost->node, running.nodes)) {
+        running.trial.OnLost(*shard, lost->why);
+      }
     }
   } else if (const auto* said = std::get_if<NodeSaid>(&event)) {
     OnReport(said->node, said->report);
@@ -335,17 +475,73 @@ void NodesLauncher::OnReport(int node, const NodeReport& report) {
       events_.push_back(Interrupted{.signal = interrupted->signal});
     }
   } else if (const auto* started = std::get_if<ShardStarted>(&report)) {
-    Running* running = Find(started->trial);
-    if (running == nullptr) return;
-    running->trial.OnStarted(node, events_);
-    BeginNext(*running);
+    OnShardStarted(node, *started);
+  } else if (const auto* said = std::get_if<ShardSaid>(&report)) {
+    Running* running = FindOn(node, said->trial);
+    if (running == nullptr || running->nodes.front() != node) return;
+    running->trial.OnMessage(DecodeTrialMessage(said->line), events_);
   } else if (const auto* printed = std::get_if<ShardPrinted>(&report)) {
-    Running* running = Find(printed->trial);
+    Running* running = FindOn(node, printed->trial);
     if (running != nullptr) running->trial.OnPrinted(printed->record);
   } else if (const auto* ended = std::get_if<ShardEnded>(&report)) {
-    Running* running = Find(ended->exited.trial);
-    if (running != nullptr) running->trial.OnEnded(node, *ended);
+    Running* running = FindOn(node, ended->exited.trial);
+    if (running == nullptr) return;
+    running->trial.OnEnded(*ShardOn(node, running->nodes), *ended);
   }
+}
+
+// The process of a remote rank 0 has no pid here.
+void NodesLauncher::OnShardStarted(int node, const ShardStarted& started) {
+  Running* running = FindOn(node, started.trial);
+  if (running == nullptr) return;
+  const int shard = *ShardOn(node, running->nodes);
+  if (shard == 0) {
+    TrialStarted first{.trial = started.trial};
+    for (const std::string& slot : started.slots) {
+      first.slots.push_back(nodes_.HostOf(node) + "/" + slot);
+    }
+    running->trial.OnFirstStarted(std::move(first), events_);
+  } else {
+    running->trial.OnStarted(shard, events_);
+  }
+  BeginNext(*running);
+}
+
+// A worker that drains keeps its connection until its last trial has ended.
+void NodesLauncher::DismissDrained() {
+  if (!nodes_.elastic()) return;
+  for (const WorkerRow& worker : nodes_.Workers()) {
+    if (nodes_.draining(worker.id) && UsedOn(worker.id) == 0) {
+      nodes_.Dismiss(worker.id);
+    }
+  }
+}
+
+WorkerTable NodesLauncher::Table() {
+  const std::int64_t each = plan_.slots_per_trial;
+  WorkerTable table{.demand = static_cast<std::int64_t>(demand_) * each,
+                    .slots_per_trial = each};
+  if (plan_.count > 0) {
+    table.workers.push_back(
+        {.host = nodes_.HostOf(0),
+         .state = WorkerState::kReady,
+         .gpus = !plan_.gpus.empty(),
+         .slots = static_cast<std::int64_t>(local_->Capacity()),
+         .joined = since_});
+  }
+  for (WorkerRow& row : nodes_.Workers()) table.workers.push_back(row);
+  for (WorkerRow& row : table.workers) {
+    row.slots *= each;
+    row.used = UsedOn(row.id) * each;
+  }
+  return table;
+}
+
+// Lets a worker go: at once if it has no trial, otherwise it drains.
+void NodesLauncher::Drain(int node) {
+  if (node <= 0 || nodes_.Capacity(node) == 0) return;
+  if (UsedOn(node) == 0) return nodes_.Dismiss(node);
+  nodes_.Send(node, DrainNode{});
 }
 
 void NodesLauncher::RunTimers() {
@@ -353,20 +549,32 @@ void NodesLauncher::RunTimers() {
     SharedTrial& trial = running.trial;
     trial.OnTime();
     if (const std::optional<int> shard = trial.PopLongWait()) {
-      nodes_.Notice("trial " + ToString(trial.id()) +
-                    " waits for free slots of " + nodes_.Described(*shard) +
-                    "; run 'dtrain slots' there to see who holds them");
+      const int node = running.nodes[static_cast<std::size_t>(*shard)];
+      // LongWait reports waits for slots of this machine.
+      if (node != 0 || !nodes_.elastic()) {
+        nodes_.Notice("trial " + ToString(trial.id()) +
+                      " waits for free slots of " + nodes_.Described(node) +
+                      "; run 'dtrain slots' there to see who holds them");
+      }
     }
-    if (!trial.PopKillDue()) continue;
-    local_->Kill(trial.id());
-    nodes_.SendAll(KillShard{trial.id()});
+    if (trial.PopKillDue()) KillShards(running);
   }
   running_.remove_if([this](Running& running) {
     if (!running.trial.ended()) return false;
     running.trial.EmitEnd(events_);
     return true;
   });
+  DismissDrained();
   BeginWaiting();
+  if (nodes_.elastic() && updates_.due()) {
+    for (const int node : updates_.Apply(Table())) Drain(node);
+  }
+  EndWaitForNodes();
+}
+
+// Workers come and go; a follower that does not come back is an error.
+void NodesLauncher::EndWaitForNodes() {
+  if (nodes_.elastic()) return;
   const Duration now = clock_.monotonic();
   if (nodes_.complete()) {
     for (Waiting& waiting : waiting_) waiting.until = now + kReturnPatience;
@@ -383,8 +591,10 @@ void NodesLauncher::RunTimers() {
 }  // namespace
 
 std::unique_ptr<Launcher> MakeNodesLauncher(Nodes& nodes,
-                                            LocalLauncherOptions options) {
-  return std::make_unique<NodesLauncher>(nodes, std::move(options));
+                                            LocalLauncherOptions options,
+                                            WorkerHooks hooks) {
+  return std::make_unique<NodesLauncher>(nodes, std::move(options),
+                                         std::move(hooks));
 }
 
 }  // namespace dtrain

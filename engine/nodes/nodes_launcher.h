@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "engine/nodes/worker_table.h"
 #include "engine/process/launcher.h"
 
 namespace dtrain {
@@ -9,14 +10,23 @@ namespace dtrain {
 struct LocalLauncherOptions;
 class Nodes;
 
-/// Returns a launcher of trials whose ranks are on this machine and on those of
-/// its followers. The experiment sees no difference to LocalLauncher: a trial
-/// takes its slots machine by machine, in the order of Nodes, starts when it
-/// has all, and ends as a whole. The loss of a machine is a failure of its
-/// ranks. If a follower is missing, trials wait some minutes for it to be
+/// Returns a launcher of trials on this machine and on those of `nodes`. The
+/// experiment sees no difference to LocalLauncher.
+///
+/// With followers a trial has ranks on every machine: it takes its slots
+/// machine by machine, in the order of Nodes, starts when it has all, and ends
+/// as a whole. If a follower is missing, trials wait some minutes for it to be
 /// started again. The `world_size` of a started specification counts this
-/// machine's ranks only. REQUIRES: `nodes` outlives the launcher.
+/// machine's ranks only.
+///
+/// With workers a trial is on one machine, this one or a worker. FreeSlots
+/// grows and shrinks as workers come and go; this machine has none if
+/// `options.slots.count` is 0.
+///
+/// The loss of a machine is a failure of its ranks. REQUIRES: `nodes` outlives
+/// the launcher.
 std::unique_ptr<Launcher> MakeNodesLauncher(Nodes& nodes,
-                                            LocalLauncherOptions options);
+                                            LocalLauncherOptions options,
+                                            WorkerHooks hooks = {});
 
 }  // namespace dtrain

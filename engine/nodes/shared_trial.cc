@@ -63,6 +63,7 @@ void SharedTrial::EndQueued(bool killed) {
 
 TrialSpec SharedTrial::ShardSpec(int shard, const RankAddress& address) const {
   TrialSpec spec = spec_;
+  if (is_single()) return spec;
   spec.rank = shard * address.ranks_here;
   spec.world_size = static_cast<int>(shards_.size()) * address.ranks_here;
   spec.address = address;
@@ -119,10 +120,11 @@ void SharedTrial::OnLost(int shard, const std::string& why) {
                   .level = LogLevel::kError,
                   .text = "dtrain: " + why});
   // Without a final message, like a crash, so that the trial is restarted.
-  OnEnded(
-      shard,
-      {.exited = {
-           .trial = id(), .exit_code = 1, .rank = rank, .last_lines = {why}}});
+  OnEnded(shard, {.exited = {.trial = id(),
+                             .exit_code = 1,
+                             .rank = is_single() ? -1 : rank,
+                             .lost = why,
+                             .last_lines = {why}}});
 }
 
 bool SharedTrial::PopKillDue() {
@@ -172,6 +174,7 @@ std::optional<GpuFault> SharedTrial::GpuFaults() const {
     const auto& fault = At(shard).ended->exited.gpu_fault;
     if (!fault) continue;
     GpuFault faults = *fault;
+    if (is_single()) return faults;
     faults.gpus +=
         " of the machine of rank " + std::to_string(FirstRankOf(shard));
     return faults;
@@ -188,7 +191,10 @@ void SharedTrial::EmitEnd(std::deque<LaunchEvent>& events) {
   const int culprit = order_[static_cast<std::size_t>(counts - ends.begin())];
   const TrialExited& first = At(0).ended->exited;
   TrialExited exited = At(culprit).ended->exited;
-  exited.rank = end.rank.rank;
+  if (!is_single()) exited.rank = end.rank.rank;
+  exited.preempted = std::ranges::any_of(shards_, [](const Shard& shard) {
+    return shard.ended->exited.preempted;
+  });
   exited.seconds = first.seconds;
   exited.killed_by_us =
       kill_requested_ || (stop_requested_ && first.killed_by_us);

@@ -14,20 +14,21 @@ namespace dtrain {
 
 struct RankEnd;
 
-/// State of one trial whose ranks are on several machines, in one shard on
-/// each. The trial ends as a whole: when one shard has ended, the others must
-/// end soon. A shard starts once the one before it has its slots. Starts and
-/// kills nothing itself. One thread.
+/// State of one trial whose ranks are on one or several machines, in one shard
+/// on each. The trial ends as a whole: when one shard has ended, the others
+/// must end soon. A shard starts once the one before it has its slots. Starts
+/// and kills nothing itself. One thread.
 class SharedTrial {
  public:
   /// `spec.world_size` counts the ranks of one shard; `shards` are in the order
-  /// in which they start, and 0 is this machine's.
+  /// in which they start, and 0 has rank 0.
   SharedTrial(TrialSpec spec, const std::vector<int>& shards,
               TrialOutput output, Clock clock);
 
   const TrialSpec& spec() const { return spec_; }
   TrialId id() const { return spec_.id; }
-  /// Returns the specification of a shard.
+  /// Returns the specification of a shard. A single one has no address, since
+  /// its ranks communicate within their machine.
   TrialSpec ShardSpec(int shard, const RankAddress& address) const;
 
   /// Returns the next shard, which the caller must start; none if none is left.
@@ -64,6 +65,7 @@ class SharedTrial {
   bool starting() const { return !released_; }
   bool ended() const { return order_.size() == shards_.size(); }
   bool ended(int shard) const { return At(shard).ended.has_value(); }
+  bool is_single() const { return shards_.size() == 1; }
   /// Emits its final message, if there is one, and its end. REQUIRES: ended().
   void EmitEnd(std::deque<LaunchEvent>& events);
 

@@ -1,11 +1,19 @@
 #include "engine/os/signals.h"
 
+#include <cstring>
+
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "engine/os/system_error.h"
 
 namespace dtrain {
+
+std::string SignalName(int signal) {
+  const char* name = ::sigabbrev_np(signal);
+  return name == nullptr ? "signal " + std::to_string(signal)
+                         : "SIG" + std::string(name);
+}
 
 SignalsBlocked::SignalsBlocked() {
   sigset_t all;

@@ -2,10 +2,14 @@
 
 #include <csignal>
 #include <initializer_list>
+#include <string>
 
 #include "engine/os/unique_fd.h"
 
 namespace dtrain {
+
+/// Name of a signal, such as "SIGTERM".
+std::string SignalName(int signal);
 
 /// Blocks all signals in this thread, and in threads that it starts, until it
 /// is destroyed. All threads but the main one are started under it, so only the

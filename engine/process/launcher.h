@@ -54,7 +54,9 @@ struct TrialExited {
   int signal = 0;
   int rank = -1;              // that rank; −1 if the trial had only one
   bool killed_by_us = false;  // by Kill, Abort or the end of a grace period
+  bool preempted = false;  // it was stopped because its machine is taken away
   bool out_of_memory = false;
+  std::string lost;                     // why its machine was lost, or empty
   std::string not_started;              // reason why it never ran, or empty
   double seconds = 0;                   // since TrialStarted
   std::vector<std::string> last_lines;  // of that rank's log, oldest first
@@ -86,6 +88,11 @@ class Launcher {
   /// Number of further trials that may be started now. If other experiments
   /// hold the machine's slots, a started trial is queued for its turn.
   virtual std::size_t FreeSlots() const = 0;
+  /// Number of trials that can run at once on the slots that there are now.
+  virtual std::size_t Capacity() const = 0;
+  /// Sets the number of trials that run or would be started now if there were
+  /// slots, for a launcher that can get more.
+  virtual void SetDemand(std::size_t /*trials*/) {}
   /// Queues the trial, of `world_size` ranks. TrialStarted follows once it has
   /// slots, TrialExited in any case. REQUIRES: it is not started.
   virtual void Start(const TrialSpec& spec) = 0;

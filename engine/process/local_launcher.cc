@@ -52,7 +52,6 @@ constexpr Duration kMpsFaultSpread = std::chrono::seconds(10);
 
 // Maximum length of the text of a GPU's fault.
 constexpr std::size_t kMaxReason = 300;
-
 constexpr Duration kGiveUpAfter = std::chrono::seconds(10);
 
 std::filesystem::path FindHost(const char* name, const std::string& how) {
@@ -119,6 +118,7 @@ class ProcessLauncher final : public LocalLauncher {
   ~ProcessLauncher() override;
 
   std::size_t FreeSlots() const override;
+  std::size_t Capacity() const override;
   void Start(const TrialSpec& spec) override;
   void StartShard(const TrialSpec& spec, UniqueFd listener) override;
   void Send(TrialId trial, const RunnerMessage& message) override;
@@ -194,6 +194,7 @@ class ProcessLauncher final : public LocalLauncher {
 ProcessLauncher::ProcessLauncher(LocalLauncherOptions options)
     : options_(std::move(options)),
       orphans_(options_.clock),
+      signals_(options_.handles_usr2 ? SignalWatch({SIGUSR2}) : SignalWatch()),
       pool_(options_.slots, options_.clock),
       quarantine_(options_.quarantine, options_.clock),
       forker_({.program = options_.host,
@@ -211,8 +212,11 @@ ProcessLauncher::~ProcessLauncher() { Abort(); }
 
 std::size_t ProcessLauncher::FreeSlots() const {
   const std::size_t used = waiting_.size() + trials_.size();
-  const auto count = static_cast<std::size_t>(pool_.trials());
-  return count > used ? count - used : 0;
+  return Capacity() > used ? Capacity() - used : 0;
+}
+
+std::size_t ProcessLauncher::Capacity() const {
+  return static_cast<std::size_t>(pool_.trials());
 }
 
 ProcessLauncher::Trials::iterator ProcessLauncher::Find(TrialId trial) {

@@ -30,6 +30,7 @@ struct LocalLauncherOptions {
   Duration grace = StopGrace();  // from stop to SIGTERM
   Clock clock = Clock::System();
   bool ignore_hangup = false;  // SIGHUP is not reported (detached)
+  bool handles_usr2 = false;   // SIGUSR2 is reported too
   // Receives the trials' logs; empty: the files of the layout. With it, the
   // directories of a trial are not made here either.
   std::function<void(TrialId, const LogRecord&)> log;

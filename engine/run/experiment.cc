@@ -17,6 +17,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/os/signals.h"
 #include "engine/store/file_system.h"
 #include "searchers/registry.h"
 #include "searchers/search_plan.h"
@@ -73,12 +74,14 @@ RunResult Experiment::Run() {
   start_ = recorded_at_ = Now();
   Recover();
   max_slots_ = RecordedMaxSlots();
+  // Otherwise the slots of this machine were planned within that limit.
+  if (setup_.slots == 0) LimitTrials();
   deps_.reporter.Begin(setup_.info);
   for (const std::string& warning : setup_.warnings) {
     deps_.reporter.OnNotice(LogLevel::kWarning, warning);
   }
-  if (!setup_.advice.empty()) {
-    deps_.reporter.OnNotice(LogLevel::kInfo, setup_.advice);
+  for (const std::string* text : {&setup_.advice, &setup_.options.notice}) {
+    if (!text->empty()) deps_.reporter.OnNotice(LogLevel::kInfo, *text);
   }
   outbox_.Add(
       [id = setup_.id, now = deps_.clock.now()](StoreWriter& writer) {
@@ -467,13 +470,7 @@ void Experiment::PollMaxSlots() {
   const auto most = RecordedMaxSlots();
   if (most == max_slots_) return;
   max_slots_ = most;
-  trial_limit_.reset();
-  if (most) {
-    const auto shares = static_cast<std::int64_t>(static_cast<double>(*most) /
-                                                  setup_.gpu_share);
-    trial_limit_ = static_cast<std::size_t>(
-        std::max<std::int64_t>(shares / setup_.slots_per_trial, 1));
-  }
+  LimitTrials();
   deps_.reporter.OnNotice(
       LogLevel::kInfo,
       "resources.max_slots is now " + (most ? std::to_string(*most) : "null") +
@@ -481,11 +478,24 @@ void Experiment::PollMaxSlots() {
           std::to_string(Slots()) + (Slots() == 1 ? " slot" : " slots"));
 }
 
+void Experiment::LimitTrials() {
+  trial_limit_.reset();
+  if (!max_slots_) return;
+  const auto shares = static_cast<std::int64_t>(
+      static_cast<double>(*max_slots_) / setup_.gpu_share);
+  trial_limit_ = static_cast<std::size_t>(
+      std::max<std::int64_t>(shares / setup_.slots_per_trial, 1));
+}
+
 // Returns the number of slots that the trials may use.
 std::int64_t Experiment::Slots() const {
-  if (!trial_limit_) return setup_.slots;
-  return std::min(setup_.slots, static_cast<std::int64_t>(*trial_limit_) *
-                                    setup_.slots_per_trial);
+  const std::int64_t slots =
+      setup_.slots > 0 ? setup_.slots
+                       : static_cast<std::int64_t>(deps_.launcher.Capacity()) *
+                             setup_.slots_per_trial;
+  if (!trial_limit_) return slots;
+  return std::min(
+      slots, static_cast<std::int64_t>(*trial_limit_) * setup_.slots_per_trial);
 }
 
 void Experiment::Execute(const RequestRow& request) {

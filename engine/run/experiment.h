@@ -41,9 +41,11 @@ struct ExperimentSetup {
   // Fails the experiment if its first trial has not read a searched
   // hyperparameter.
   bool refuse_unread = false;
-  int ranks = 1;           // processes of a trial
-  int threads = 1;         // intra-op threads of each
-  std::int64_t slots = 1;  // of all trials
+  int ranks = 1;    // processes of a trial
+  int threads = 1;  // intra-op threads of each
+  // Of all trials; 0: as many as the launcher has, which changes, and the
+  // trials use at most resources.max_slots.
+  std::int64_t slots = 1;
   std::int64_t slots_per_trial = 1;
   double gpu_share = 1;  // of a GPU for a trial
   std::string advice;    // shown to the user at the start, or empty
@@ -125,6 +127,7 @@ class Experiment {
   std::string PauseReason(const TrialState& trial) const;
   void DeleteCheckpoints(const CheckpointKeeper::Rows& checkpoints);
   void CleanWorkingTree(TrialId trial);
+  std::size_t MaxLive() const;
   std::size_t FreeSlots() const;
   void Schedule();
   void ReleaseIdleSlots();
@@ -198,6 +201,7 @@ class Experiment {
                         const std::vector<std::string>& last_lines);
   void FallBack(TrialState& trial, const TrialProcess& process);
   void Pause(TrialState& trial);
+  void Preempt(TrialState& trial);
   std::string TrainedAgain(const TrialState& trial) const;
 
   // Stopping everything: experiment.cc.
@@ -212,6 +216,7 @@ class Experiment {
   void PollRequests();
   std::optional<std::int64_t> RecordedMaxSlots() const;
   void PollMaxSlots();
+  void LimitTrials();
   void Execute(const RequestRow& request);
   void KillTrial(const RequestRow& request);
   void CancelAll(bool now);

@@ -9,6 +9,7 @@
 // store, a full disk and a damaged checkpoint are not failures of the trial. A
 // program does not report a full disk; its log says it. Nor is a fault of a GPU
 // one, which the launcher has set aside: the trial resumes on another at once.
+// Nor is the end of a worker's time.
 
 #include <algorithm>
 #include <array>
@@ -20,6 +21,7 @@
 
 #include "engine/base/text.h"
 #include "engine/config/environment.h"
+#include "engine/os/signals.h"
 #include "engine/run/experiment.h"
 #include "engine/run/runner.h"
 
@@ -29,6 +31,7 @@ namespace {
 using Urgency = Outbox::Urgency;
 
 std::string DescribeExit(const TrialExited& event) {
+  if (!event.lost.empty()) return event.lost;
   const std::string who =
       event.rank < 0 ? "" : "rank " + std::to_string(event.rank) + ": ";
   if (event.out_of_memory) return who + "out of memory: killed by the kernel";
@@ -189,11 +192,30 @@ void Experiment::HandleFinished(TrialState& trial, TrialProcess& process,
     StopBecauseOf(Error(ErrorKind::kDiskFull, process.finished()->message));
     return Pause(trial);
   }
-  if (process.FinishedBy(EndReason::kStopped) || stop_.stopping() ||
-      process.asked_to_stop()) {
+  const bool stopped = stop_.stopping() || process.asked_to_stop();
+  // An error of its own, at that moment, is a failure.
+  if (event.preempted && !stopped && !process.FinishedBy(EndReason::kError)) {
+    return Preempt(trial);
+  }
+  if (process.FinishedBy(EndReason::kStopped) || stopped) {
     return Pause(trial);
   }
   HandleCrash(trial, process, event);
+}
+
+// The trial lost its machine, and continues elsewhere from its last checkpoint,
+// which was saved just now unless that took too long. This is not a failure,
+// and costs no restart.
+void Experiment::Preempt(TrialState& trial) {
+  ++trial.row.preemptions;
+  SetState(trial, State::kPending,
+           std::string(kPreemptedReason) + TrainedAgain(trial));
+  outbox_.Add(
+      [row = trial.row](StoreWriter& writer) {
+        writer.SetTrialPreemptions(row.id, row.preemptions);
+      },
+      Urgency::kUrgent);
+  Advance(trial);
 }
 
 // Handles the end of a process whose operation is not complete.

@@ -254,10 +254,13 @@ std::string Experiment::PauseReason(const TrialState& trial) const {
   return remarks.empty() ? stop_.why() : remarks + "; " + stop_.why();
 }
 
+std::size_t Experiment::MaxLive() const {
+  return std::min(max_live_, trial_limit_.value_or(max_live_));
+}
+
 std::size_t Experiment::FreeSlots() const {
   const std::size_t live = trials_.live().size();
-  const std::size_t most =
-      std::min(max_live_, trial_limit_.value_or(max_live_));
+  const std::size_t most = MaxLive();
   const std::size_t allowed = most > live ? most - live : 0;
   const std::size_t free = std::min(allowed, deps_.launcher.FreeSlots());
   const std::size_t held = queue_.held();
@@ -275,6 +278,8 @@ void Experiment::Schedule() {
     Start(*trial);
   }
   if (queue_.size() > 0 && !outbox_.urgent()) ReleaseIdleSlots();
+  deps_.launcher.SetDemand(
+      std::min(MaxLive(), trials_.live().size() + queue_.size()));
 }
 
 // Stops processes without an operation, as many as there are pending trials.

@@ -75,12 +75,15 @@ struct RunOptions {
   // paused; none: unlimited.
   std::optional<Duration> disk_wait;
   std::string library;  // of the user's own model; empty: one of this build's
+  std::string notice;   // shown at the start, or empty
 };
 
 /// Prefix of the reason of a trial that ended by itself before its length.
 inline constexpr std::string_view kEndedEarly = "ended early";
 /// Reason of a trial whose experiment was canceled or killed.
 inline constexpr std::string_view kCanceledReason = "canceled";
+/// Beginning of the reason of a trial whose worker was taken away.
+inline constexpr std::string_view kPreemptedReason = "preempted";
 /// Reason of a trial that a user killed by itself.
 inline constexpr std::string_view kKilledReason = "killed by request";
 

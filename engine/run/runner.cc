@@ -68,7 +68,7 @@ void RequireGpusAgain(const ExperimentDetail& detail,
                       const ExperimentConfig& config, const SlotPlan& plan) {
   const auto recorded =
       detail.provenance.value("slots", nlohmann::json::object());
-  if (!MayUseGpus(config) || !plan.gpus.empty() ||
+  if (!MayUseGpus(config) || !plan.gpus.empty() || !config.resources.local ||
       recorded.value("gpus", 0) == 0) {
     return;
   }
@@ -184,7 +184,21 @@ void RequireShareable(const SlotPlan& plan, const ExperimentConfig& config) {
 
 }  // namespace
 
+namespace {
+
+// The slots of an experiment whose trials run on workers only, which plan their
+// own. A CPU slot has one thread.
+SlotPlan PlanWithoutSlots(const ResourcesConfig& resources) {
+  return {.count = 0,
+          .slots_per_trial = std::max<std::int64_t>(
+              static_cast<std::int64_t>(resources.slots_per_trial), 1),
+          .gpu_share = std::min(resources.slots_per_trial, 1.0)};
+}
+
+}  // namespace
+
 SlotPlan PlanExperimentSlots(const ExperimentConfig& config) {
+  if (!config.resources.local) return PlanWithoutSlots(config.resources);
   GpuSearch search;
   if (MayUseGpus(config)) search = FindGpus(kGpuSearchLimit);
   if (!search.problem.empty()) {
@@ -326,7 +340,8 @@ RunResult ExperimentRunner::Run(Launcher& launcher, const RunOptions& options,
       .refuse_unread = !detail_.provenance.value(kAllowUnread, true),
       .ranks = static_cast<int>(ranks),
       .threads = static_cast<int>(threads),
-      .slots = slots_.count * slots_.slots_per_trial,
+      .slots =
+          config_.resources.listen ? 0 : slots_.count * slots_.slots_per_trial,
       .slots_per_trial = slots_.slots_per_trial,
       .gpu_share = slots_.gpu_share,
       .advice = MpsAdvice(

@@ -241,12 +241,6 @@ std::string WhyCanceled(const SearchOutcome& search) {
 
 }  // namespace
 
-std::string SignalName(int signal) {
-  const char* name = ::sigabbrev_np(signal);
-  return name == nullptr ? "signal " + std::to_string(signal)
-                         : "SIG" + std::string(name);
-}
-
 void RunStop::Stop(std::string why) {
   stopping_ = true;
   why_ = std::move(why);

@@ -128,9 +128,6 @@ class UnreadHparams {
   std::optional<std::set<std::string>> names_;
 };
 
-/// Name of a signal, such as "SIGTERM".
-std::string SignalName(int signal);
-
 /// How far a search has come when its run ends.
 struct SearchOutcome {
   bool over = false;          // the searcher has asked for the end

@@ -228,6 +228,7 @@ SlotPlan PlanSlots(const ResourcesConfig& resources, std::vector<Gpu> gpus,
 }
 
 std::string SlotPlan::ToString() const {
+  if (count == 0) return "the slots of workers";
   const std::int64_t slots = count * slots_per_trial;
   const std::string share =
       slots_per_trial == 1

@@ -22,6 +22,7 @@ class FakeLauncher : public Launcher {
   explicit FakeLauncher(std::size_t slots = 1) : slots_(slots) {}
 
   std::size_t FreeSlots() const override;
+  std::size_t Capacity() const override { return slots_; }
   void Start(const TrialSpec& spec) override;
   void Send(TrialId trial, const RunnerMessage& message) override;
   void RequestStop(TrialId trial) override;

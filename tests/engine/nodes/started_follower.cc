@@ -15,13 +15,14 @@
 namespace dtrain {
 namespace {
 
-int FollowWith(FollowerOptions options, const std::string& output) {
+template <typename Options>
+int RunWith(int (*body)(Options), Options options, const std::string& output) {
   std::ofstream file(output);
   options.notice = [&file](const std::string& line) {
     file << line << std::endl;
   };
   try {
-    return Follow(std::move(options));
+    return body(std::move(options));
   } catch (const Error& error) {
     file << error.what() << std::endl;
     return error.kind() == ErrorKind::kUsage ? 2 : 1;
@@ -37,7 +38,12 @@ StartedFollower::StartedFollower(FollowerOptions options, std::string output,
   while (!gate.empty() && !std::filesystem::exists(gate)) {
     ::poll(nullptr, 0, /*milliseconds=*/10);
   }
-  ::_exit(FollowWith(std::move(options), output_));
+  ::_exit(RunWith(Follow, std::move(options), output_));
+}
+
+StartedFollower::StartedFollower(WorkerOptions options, std::string output)
+    : output_(std::move(output)), pid_(::fork()) {
+  if (pid_ == 0) ::_exit(RunWith(Work, std::move(options), output_));
 }
 
 StartedFollower::~StartedFollower() {

@@ -5,17 +5,20 @@
 #include <sys/types.h>
 
 #include "engine/nodes/follower.h"
+#include "engine/nodes/worker.h"
 
 namespace dtrain {
 
-/// A follower in a process of its own. To be made before a launcher, of which a
-/// process has but one.
+/// A follower or worker in a process of its own. To be made before a launcher,
+/// of which a process has but one.
 class StartedFollower {
  public:
   /// Follows as `options` say, once the file `gate` is there if one is named;
   /// its notices and errors go to the file `output`.
   StartedFollower(FollowerOptions options, std::string output,
                   std::string gate = "");
+  /// Works as `options` say.
+  StartedFollower(WorkerOptions options, std::string output);
   /// Kills it, if it still lives.
   ~StartedFollower();
   StartedFollower(const StartedFollower&) = delete;

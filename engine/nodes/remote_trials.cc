@@ -1,0 +1,356 @@
+#include "engine/nodes/remote_trials.h"
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "engine/base/text.h"
+#include "engine/os/signals.h"
+
+namespace dtrain {
+namespace {
+
+// By then a scheduler that ends all machines has signaled the runner itself.
+constexpr Duration kBeforeInterrupt = std::chrono::seconds(2);
+// A checkpoint after the loss of the runner may take this long.
+constexpr Duration kLastCheckpoint = std::chrono::seconds(45);
+// Left of the time before a worker's end when its trials must have ended.
+constexpr Duration kBeforeEnd = std::chrono::seconds(15);
+
+bool IsBelow(const std::filesystem::path& path,
+             const std::filesystem::path& root) {
+  const auto [at, rest] =
+      std::mismatch(root.begin(), root.end(), path.begin(), path.end());
+  return at == root.end() && rest != path.end();
+}
+
+// None if the path cannot be resolved.
+std::optional<std::filesystem::path> Resolved(
+    const std::filesystem::path& path) {
+  std::error_code error;
+  auto resolved = std::filesystem::weakly_canonical(path, error);
+  if (error || !resolved.is_absolute()) return std::nullopt;
+  return resolved;
+}
+
+// A file that the trial needs and that does not exist here, or empty.
+std::string MissingFile(const TrialSpec& spec) {
+  namespace fs = std::filesystem;
+  std::vector<fs::path> needed;
+  if (!spec.restore.empty())
+    needed.emplace_back(spec.CheckpointPath(spec.restore));
+  if (!spec.checkpoints.empty()) {
+    needed.push_back(fs::path(spec.checkpoints).parent_path());
+  }
+  for (const std::string* path : {&spec.warm_start, &spec.library}) {
+    if (!path->empty()) needed.emplace_back(*path);
+  }
+  // A program's own copy of the context is made from the stored one.
+  if (!spec.command.empty()) {
+    needed.emplace_back(spec.master.empty() ? spec.context : spec.master);
+  }
+  std::error_code error;
+  for (const fs::path& path : needed) {
+    if (!fs::exists(path, error)) return path.string();
+  }
+  return "";
+}
+
+// Threads of each rank by the plan of this machine; 0 on CPU slots, where the
+// runner decides, because results depend on it.
+std::int64_t GpuThreadsOf(const SlotPlan& slots) {
+  return slots.gpus.empty() ? 0 : slots.threads;
+}
+
+}  // namespace
+
+std::string ObjectionTo(const TrialSpec& spec,
+                        const std::vector<std::filesystem::path>& roots,
+                        bool whole) {
+  const bool is_shard = spec.address && spec.command.empty();
+  const bool expected = whole ? !spec.address : is_shard;
+  if (spec.task != Task::kTrain || !spec.images.empty() || !expected) {
+    return "the runner ordered something other than training on several "
+           "machines";
+  }
+  std::vector<std::pair<const char*, std::filesystem::path>> taken = {
+      {"the directory of the trial", spec.directory}};
+  if (!spec.master.empty()) taken.emplace_back("the context", spec.master);
+  if (!spec.library.empty()) taken.emplace_back("the model", spec.library);
+  if (!spec.checkpoints.empty()) {
+    taken.emplace_back("the directory of checkpoints", spec.checkpoints);
+  }
+  if (!spec.restore.empty()) {
+    taken.emplace_back("the checkpoint", spec.CheckpointPath(spec.restore));
+  }
+  if (!spec.warm_start.empty()) {
+    taken.emplace_back("the checkpoint to start from", spec.warm_start);
+  }
+  for (const auto& [what, path] : taken) {
+    const auto resolved = Resolved(path);
+    const bool below =
+        resolved && std::ranges::any_of(roots, [&](const auto& root) {
+          const auto real = Resolved(root);
+          return real && IsBelow(*resolved, *real);
+        });
+    if (below) continue;
+    std::vector<std::string> places;
+    for (const auto& root : roots) places.push_back(root.string());
+    return std::string(what) + ", " +
+           Truncate(EscapeForTerminal(path.string()), 500) +
+           ", is outside the directories that this process may use (" +
+           EscapeForTerminal(Join(places, ", ")) +
+           "); give all processes the same store (--store)";
+  }
+  return "";
+}
+
+std::string NoticeOf(const LaunchEvent& event) {
+  if (const auto* restored = std::get_if<GpuRestored>(&event)) {
+    return restored->gpu + " passed a test and is used again";
+  }
+  const auto* exited = std::get_if<TrialExited>(&event);
+  if (exited == nullptr || !exited->gpu_fault) return "";
+  const GpuFault& fault = *exited->gpu_fault;
+  if (!fault.set_aside) return "";
+  return "warning: " + EscapeForTerminal(fault.gpus + ": " + fault.reason) +
+         "; it is set aside, and tested again every minute";
+}
+
+RemoteTrials::RemoteTrials(RunnerLink& link, RemoteTrialsOptions options)
+    : link_(link),
+      clock_(options.launcher.clock),
+      name_(std::move(options.name)),
+      secret_(link.secret()),
+      roots_(std::move(options.roots)),
+      answer_patience_(options.answer_patience),
+      drain_(options.drain),
+      gpu_threads_(GpuThreadsOf(options.launcher.slots)),
+      notice_(std::move(options.notice)),
+      idle_since_(clock_.monotonic()),
+      launcher_(MakeLocalLauncher(Launcher(std::move(options.launcher)))) {}
+
+LocalLauncherOptions RemoteTrials::Launcher(LocalLauncherOptions options) {
+  options.wake = link_.fd();
+  options.log = [this](TrialId id, const LogRecord& record) {
+    Send(ShardPrinted{id, record});
+  };
+  if (drain_) {
+    options.handles_usr2 = true;
+    options.grace = std::max(options.grace, drain_->grace - kBeforeEnd);
+  }
+  return options;
+}
+
+// The launcher calls this too, and must not be left in the middle of its work:
+// the loss of the runner is kept for Run.
+void RemoteTrials::Send(const NodeReport& report) {
+  if (lost_) return;
+  try {
+    link_.Send(report);
+  } catch (const Error& error) {
+    lost_ = error;
+  }
+}
+
+int RemoteTrials::Run() {
+  while (true) {
+    if (!ReceiveOrders()) return 0;
+    if (!lost_) CheckLimits();
+    if (lost_) {
+      StopAfterLoss();
+      throw *lost_;
+    }
+    const LaunchEvent event = launcher_->Wait(TimeLeft());
+    if (const auto* interrupted = std::get_if<Interrupted>(&event)) {
+      if (const auto code = OnSignal(interrupted->signal)) return *code;
+    } else {
+      On(event);
+    }
+    ReportSignal();
+    if (const auto code = EndWithoutAnswer()) return *code;
+  }
+}
+
+// False after ShutdownNode.
+bool RemoteTrials::ReceiveOrders() {
+  try {
+    while (const std::optional<NodeOrder> order = link_.Receive()) {
+      if (std::holds_alternative<ShutdownNode>(*order)) return false;
+      if (const auto* refused = std::get_if<NodeRefused>(&*order)) {
+        throw Error(ErrorKind::kUsage, name_ + link_.peer() +
+                                           " rejected this process: " +
+                                           EscapeForTerminal(refused->reason));
+      }
+      Apply(*order);
+    }
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kFailed) throw;
+    lost_ = error;
+  }
+  return true;
+}
+
+Duration RemoteTrials::TimeLeft() const {
+  const Duration now = clock_.monotonic();
+  Duration left = link_.TimeLeft();
+  if (report_signal_at_) left = std::min(left, *report_signal_at_ - now);
+  if (asked_at_) left = std::min(left, AnswerEnd() - now);
+  // CheckLimits compares clock times.
+  if (is_worker()) left = std::min<Duration>(left, std::chrono::seconds(1));
+  return std::max(left, Duration(0));
+}
+
+// A live runner sends a message every few seconds.
+Duration RemoteTrials::AnswerEnd() const {
+  return std::max(*asked_at_, link_.heard_at()) + answer_patience_;
+}
+
+std::optional<int> RemoteTrials::OnSignal(int signal) {
+  // A scheduler may send SIGUSR2 and SIGTERM one after the other.
+  const bool again = signal_ != 0 && signal != SIGUSR2;
+  if (again && (!is_worker() || signal == signal_)) return 128 + signal;
+  signal_ = signal;
+  if (is_worker()) {
+    Drain("it received " + SignalName(signal));
+  } else {
+    report_signal_at_ = clock_.monotonic() + kBeforeInterrupt;
+  }
+  return std::nullopt;
+}
+
+void RemoteTrials::ReportSignal() {
+  if (!report_signal_at_ || *report_signal_at_ > clock_.monotonic()) return;
+  report_signal_at_.reset();
+  asked_at_ = clock_.monotonic();
+  Send(NodeInterrupted{signal_});
+}
+
+std::optional<int> RemoteTrials::EndWithoutAnswer() {
+  if (!asked_at_ || clock_.monotonic() < AnswerEnd()) return std::nullopt;
+  if (notice_) {
+    notice_(link_.peer() + " does not answer; ending without it");
+  }
+  return is_worker() ? 0 : 128 + signal_;
+}
+
+void RemoteTrials::CheckLimits() {
+  if (!is_worker() || draining_) return;
+  if (drain_->until && clock_.now() + drain_->grace >= *drain_->until) {
+    Drain("its time ends in " +
+          FormatDuration(
+              std::max<Duration>(*drain_->until - clock_.now(), Duration(0))));
+  } else if (drain_->idle_timeout && trials_.empty() &&
+             clock_.monotonic() - idle_since_ >= *drain_->idle_timeout) {
+    Drain("it had no trial for " + FormatDuration(*drain_->idle_timeout));
+  }
+}
+
+void RemoteTrials::Drain(const std::string& reason) {
+  if (std::exchange(draining_, true)) return;
+  if (notice_) {
+    notice_("taking no more trials: " + reason +
+            (trials_.empty() ? "" : "; saving checkpoints"));
+  }
+  Send(WorkerDraining{reason});
+  for (const TrialId trial : trials_) launcher_->RequestStop(trial);
+  if (trials_.empty()) asked_at_ = clock_.monotonic();
+}
+
+// Resuming the experiment finds the checkpoints that are saved now.
+void RemoteTrials::StopAfterLoss() {
+  if (!is_worker() || trials_.empty()) return;
+  if (notice_) notice_(std::string(lost_->what()) + "; saving checkpoints");
+  for (const TrialId trial : trials_) launcher_->RequestStop(trial);
+  const Duration end = clock_.monotonic() + kLastCheckpoint;
+  while (!trials_.empty() && clock_.monotonic() < end) {
+    const LaunchEvent event = launcher_->Wait(std::chrono::seconds(1));
+    if (const auto* exited = std::get_if<TrialExited>(&event)) {
+      trials_.erase(exited->trial);
+    } else if (std::holds_alternative<Interrupted>(event)) {
+      return;
+    }
+  }
+}
+
+void RemoteTrials::Apply(const NodeOrder& order) {
+  if (const auto* start = std::get_if<StartShard>(&order)) {
+    Start(start->spec);
+  } else if (const auto* tell = std::get_if<TellShard>(&order)) {
+    launcher_->Send(tell->trial, DecodeRunnerMessage(tell->line));
+  } else if (const auto* stop = std::get_if<StopShard>(&order)) {
+    launcher_->RequestStop(stop->trial);
+  } else if (const auto* kill = std::get_if<KillShard>(&order)) {
+    launcher_->Kill(kill->trial);
+  } else if (std::holds_alternative<DrainNode>(order) && is_worker()) {
+    Drain("the runner asked for it");
+  }
+}
+
+void RemoteTrials::Start(TrialSpec spec) {
+  // The runner did not know yet.
+  if (draining_) {
+    return Send(ShardEnded{.exited = {.trial = spec.id, .preempted = true}});
+  }
+  if (const std::string why = ObjectionTo(spec, roots_, is_worker());
+      !why.empty()) {
+    return NotStarted(spec, name_ + why);
+  }
+  if (const std::string missing = MissingFile(spec); !missing.empty()) {
+    return NotStarted(spec, name_ + missing +
+                                ": does not exist on this machine; keep the "
+                                "store (--store) on a file system that all "
+                                "machines mount at the same path");
+  }
+  if (spec.address) spec.address->token = RankSecret(secret_, spec);
+  if (is_worker() && gpu_threads_ > 0) {
+    spec.threads = static_cast<int>(gpu_threads_);
+  }
+  trials_.insert(spec.id);
+  launcher_->StartShard(spec, {});
+}
+
+void RemoteTrials::NotStarted(const TrialSpec& spec, const std::string& why) {
+  Send(ShardEnded{.exited = {.trial = spec.id,
+                             .exit_code = 1,
+                             .rank = spec.rank,
+                             .not_started = why,
+                             .last_lines = {why}}});
+}
+
+void RemoteTrials::On(const LaunchEvent& event) {
+  if (const std::string line = NoticeOf(event); notice_ && !line.empty()) {
+    notice_(line);
+  }
+  if (const auto* started = std::get_if<TrialStarted>(&event)) {
+    Send(ShardStarted{started->trial, started->slots});
+  } else if (const auto* said = std::get_if<MessageReceived>(&event)) {
+    const auto* finished = std::get_if<Finished>(&said->message);
+    if (finished != nullptr) {
+      finished_[said->trial] = *finished;
+    } else {
+      Send(ShardSaid{said->trial, Encode(said->message)});
+    }
+  } else if (const auto* exited = std::get_if<TrialExited>(&event)) {
+    OnExited(*exited);
+  }
+}
+
+void RemoteTrials::OnExited(const TrialExited& exited) {
+  trials_.erase(exited.trial);
+  if (trials_.empty()) idle_since_ = clock_.monotonic();
+  ShardEnded ended{.exited = exited};
+  if (auto finished = finished_.extract(exited.trial)) {
+    ended.finished = std::move(finished.mapped());
+  }
+  ended.exited.preempted = draining_;
+  auto& fault = ended.exited.gpu_fault;
+  const bool none_left = is_worker() && fault && fault->none_left;
+  // Other workers may have GPUs.
+  if (none_left) fault->none_left = false;
+  Send(ended);
+  if (none_left) Drain("too few of its GPUs are left");
+  if (draining_ && trials_.empty()) asked_at_ = clock_.monotonic();
+}
+
+}  // namespace dtrain

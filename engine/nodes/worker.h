@@ -1,0 +1,47 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "engine/nodes/distributed_env.h"
+#include "engine/nodes/node_message.h"
+#include "engine/nodes/remote_trials.h"
+#include "engine/os/process.h"
+
+namespace dtrain {
+
+struct WorkerOptions {
+  HostPort runner;
+  SecretFile secret;    // the key of the experiment
+  std::string version;  // of dtrain
+  std::string name;     // shown to users
+  std::string job;      // that started this process, or empty
+  std::string host = HostName();
+  // Directories that trials may use, as of a follower; the first is the store.
+  std::vector<std::filesystem::path> roots;
+  DrainLimits limits;
+  // Plans the slots of this machine for the trials of a task. Throws
+  // Error(kResources) if it has too few.
+  std::function<SlotPlan(const WorkerTask& task)> plan;
+  // Finds the program that starts models, or commands.
+  std::function<std::filesystem::path(bool command)> find_host;
+  Duration patience = std::chrono::minutes(5);  // until the runner answers
+  // Until a file of the runner is seen here: a network file system may show a
+  // new file late.
+  Duration file_patience = std::chrono::seconds(15);
+  // Prints a line for the user; may be empty.
+  std::function<void(const std::string& line)> notice;
+};
+
+/// Offers the slots of this machine to the runner of an experiment, which must
+/// prove that it has the same key, and runs the trials that it sends. Returns 0
+/// when the experiment has ended or this process has drained. Throws
+/// Error(kUsage) if the runner rejects this process, or there is no key, or the
+/// runner's files are not seen here; Error(kResources) if there are too few
+/// slots; Error(kFailed) if there is no runner or it is lost. See RemoteTrials
+/// for signals.
+int Work(WorkerOptions options);
+
+}  // namespace dtrain

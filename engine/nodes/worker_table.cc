@@ -1,0 +1,78 @@
+#include "engine/nodes/worker_table.h"
+
+#include <array>
+#include <fstream>
+#include <span>
+#include <system_error>
+
+#include "engine/base/error.h"
+#include "engine/wire/json_codec.h"
+
+namespace dtrain {
+namespace {
+
+// In the order of WorkerState.
+constexpr std::array<std::string_view, 3> kWorkerStates = {"joining", "ready",
+                                                           "draining"};
+
+constexpr Duration kPause = std::chrono::milliseconds(200);
+constexpr Duration kSourcePeriod = std::chrono::seconds(1);
+
+}  // namespace
+
+// Found by the codec.
+static std::span<const std::string_view> NamesOf(WorkerState) {
+  return kWorkerStates;
+}
+
+std::string_view StateName(WorkerState state) {
+  return kWorkerStates[static_cast<std::size_t>(state)];
+}
+
+bool WorkerUpdates::due() const {
+  return clock_.monotonic() - applied_at_ >= kPause;
+}
+
+std::vector<int> WorkerUpdates::Apply(WorkerTable table) {
+  const Duration now = clock_.monotonic();
+  applied_at_ = now;
+  for (WorkerRow& row : table.workers) {
+    if (row.used > 0) {
+      idle_since_.erase(row.id);
+    } else {
+      row.idle_since = idle_since_.emplace(row.id, clock_.now()).first->second;
+    }
+  }
+  const bool changed = !(table == table_);
+  table_ = std::move(table);
+  if (changed && hooks_.changed) hooks_.changed(table_);
+  if (hooks_.source == nullptr) return {};
+  if (!changed && now - called_at_ < kSourcePeriod) return {};
+  called_at_ = now;
+  return hooks_.source->Update(table_);
+}
+
+void WriteWorkers(const std::filesystem::path& path, const WorkerTable& table) {
+  const std::filesystem::path temporary = path.string() + ".new";
+  std::string text = EncodeLine(table);
+  for (const WorkerRow& row : table.workers) text += EncodeLine(row);
+  if (!(std::ofstream(temporary) << text << std::flush)) return;
+  std::error_code ignored;
+  std::filesystem::rename(temporary, path, ignored);
+}
+
+std::optional<WorkerTable> ReadWorkers(const std::filesystem::path& path) try {
+  constexpr char kWhat[] = "workers of an experiment";
+  std::ifstream file(path);
+  std::string line;
+  if (!std::getline(file, line)) return std::nullopt;
+  auto table = DecodeLine<WorkerTable>(line, kWhat, /*strict=*/false);
+  while (std::getline(file, line)) {
+    table.workers.push_back(DecodeLine<WorkerRow>(line, kWhat, false));
+  }
+  return table;
+} catch (const Error&) {
+  return std::nullopt;
+}
+
+}  // namespace dtrain

@@ -1,0 +1,94 @@
+#include "engine/nodes/worker_table.h"
+
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/temporary_directory.h"
+
+namespace dtrain {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+WorkerTable TableOf(std::int64_t used) {
+  return {.workers = {{.id = 3,
+                       .name = "a",
+                       .host = "node2",
+                       .job = "77",
+                       .state = WorkerState::kDraining,
+                       .slots = 4,
+                       .used = used,
+                       .joined = seconds(5),
+                       .until = seconds(90)}},
+          .demand = 6,
+          .slots_per_trial = 2};
+}
+
+class FakeSource : public WorkerSource {
+ public:
+  std::vector<int> Update(const WorkerTable& table) override {
+    tables.push_back(table);
+    return {3};
+  }
+  std::vector<WorkerTable> tables;
+};
+
+class WorkerUpdatesTest : public testing::Test {
+ protected:
+  Duration now_{seconds(100)};
+  FakeSource source_;
+  std::vector<WorkerTable> changes_;
+  WorkerUpdates updates_{
+      {.changed =
+           [this](const WorkerTable& table) { changes_.push_back(table); },
+       .source = &source_},
+      {.now = [this] { return std::chrono::duration_cast<Timestamp>(now_); },
+       .monotonic = [this] { return now_; }}};
+};
+
+TEST_F(WorkerUpdatesTest, PassesOnChangesAndCallsTheSourceEverySecond) {
+  EXPECT_THAT(updates_.Apply(TableOf(2)), ElementsAre(3));
+  EXPECT_FALSE(updates_.due());
+  now_ += milliseconds(200);
+  EXPECT_TRUE(updates_.due());
+
+  EXPECT_THAT(updates_.Apply(TableOf(2)), IsEmpty()) << "nothing has changed";
+  now_ += seconds(1);
+  EXPECT_THAT(updates_.Apply(TableOf(2)), ElementsAre(3));
+  EXPECT_THAT(updates_.Apply(TableOf(4)), ElementsAre(3));
+
+  EXPECT_EQ(changes_.size(), 2);
+  EXPECT_EQ(source_.tables.size(), 3);
+}
+
+TEST_F(WorkerUpdatesTest, CountsTheTimeWithoutATrial) {
+  updates_.Apply(TableOf(0));
+  now_ += seconds(7);
+  updates_.Apply(TableOf(0));
+  EXPECT_EQ(source_.tables.back().workers[0].idle_since, seconds(100));
+
+  updates_.Apply(TableOf(2));
+  EXPECT_EQ(source_.tables.back().workers[0].idle_since, std::nullopt);
+  updates_.Apply(TableOf(0));
+  EXPECT_EQ(source_.tables.back().workers[0].idle_since, seconds(107));
+}
+
+TEST(WorkerFileTest, IsReadBackAsItWas) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "workers.json";
+  EXPECT_EQ(ReadWorkers(path), std::nullopt);
+  WriteWorkers(path, TableOf(1));
+  WriteWorkers(path, TableOf(2));
+
+  EXPECT_EQ(ReadWorkers(path), TableOf(2));
+  std::ofstream(path) << "{}";
+  EXPECT_EQ(ReadWorkers(path), std::nullopt);
+}
+
+}  // namespace
+}  // namespace dtrain
