@@ -16,7 +16,7 @@ CommandSetUp SetUpArchive, SetUpBackup, SetUpBest, SetUpCancel,
     SetUpPreviewSearch, SetUpReport, SetUpReproduce, SetUpResume, SetUpRun,
     SetUpServe, SetUpSetDescription, SetUpSetMaxSlots, SetUpSetName, SetUpSlots,
     SetUpTensorboard, SetUpTrials, SetUpUnarchive, SetUpValidate, SetUpVersion,
-    SetUpWait, SetUpWatch;
+    SetUpWait, SetUpWatch, SetUpWorker, SetUpWorkers;
 
 namespace {
 
@@ -88,6 +88,8 @@ constexpr std::array kCommands = {
             SetUpWait},
     Command{CommandGroup::kRun, "watch", "",
             "Show running experiments as they change", SetUpWatch},
+    Command{CommandGroup::kRun, "worker", "",
+            "Run trials of an experiment of another machine", SetUpWorker},
     Command{CommandGroup::kInspect, "list", "", "List experiments", SetUpList},
     Command{CommandGroup::kInspect, "describe", "",
             "Show the record of an experiment or trial", SetUpDescribe},
@@ -105,6 +107,8 @@ constexpr std::array kCommands = {
             "Show all experiments live in a browser", SetUpServe},
     Command{CommandGroup::kInspect, "slots", "",
             "Show GPU and CPU slots and the trials using them", SetUpSlots},
+    Command{CommandGroup::kInspect, "workers", "",
+            "Show the machines that run trials of an experiment", SetUpWorkers},
     Command{CommandGroup::kInspect, "tensorboard", "",
             "Write experiments as event files of TensorBoard",
             SetUpTensorboard},

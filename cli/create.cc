@@ -250,6 +250,9 @@ std::vector<std::string> OverridesOf(const CreateOptions& options) {
   for (std::string& override : SlotOverrides(options.slots)) {
     overrides.push_back(std::move(override));
   }
+  if (!options.listen.empty()) {
+    overrides.push_back("resources.listen=" + options.listen);
+  }
   return overrides;
 }
 
@@ -372,6 +375,10 @@ CommandRun SetUpCreate(CLI::App& app) {
       "Directory of the experiment's files (default: the directory of CONFIG)")
       .IsPath();
   AddCreateOptions(app, *options);
+  AddOption(app, "--listen", options->listen,
+            "Accept 'dtrain worker' of other machines at this port, or "
+            "HOST:PORT; 0: any free port")
+      .TypeName("PORT");
   // Hidden: the error message that suggests it is its documentation.
   AddFlag(app, "--allow-unread", options->allow_unread, /*help=*/"");
   AddRunFlags(app, options->run);

@@ -15,6 +15,7 @@ struct CreateOptions {
   std::string name;
   std::vector<std::string> labels;
   std::string slots;
+  std::string listen;
   bool dry_run = false;
   bool test = false;
   bool paused = false;

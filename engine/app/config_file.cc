@@ -23,6 +23,9 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/config/experiment_config.h"
+#include "engine/config/schema.h"
+#include "engine/config/value_reader.h"
+#include "engine/config/yaml_reader.h"
 #include "engine/os/unique_fd.h"
 #include "engine/plugin/model_sources.h"
 #include "models/table.h"
@@ -228,6 +231,17 @@ std::vector<std::string> SlotOverrides(const std::string& slots) {
   return {"resources.slots=auto", "resources.slots_per_trial=all"};
 }
 
+namespace {
+
+[[noreturn]] void FailSlots(const std::string& slots) {
+  throw Error(ErrorKind::kUsage,
+              "--slots: '" + slots +
+                  "' is not valid here; expected auto, all, none, cpu, cpu:N, "
+                  "gpu:N, most_free, or GPU numbers such as [0, 1]");
+}
+
+}  // namespace
+
 ResourcesConfig ResourcesOn(const nlohmann::json& config,
                             const std::string& slots,
                             std::vector<std::string> overrides) {
@@ -238,10 +252,20 @@ ResourcesConfig ResourcesOn(const nlohmann::json& config,
       ToYaml(config),
       {.file_name = "the recorded configuration", .overrides = overrides});
   if (read.config) return read.config->resources;
-  throw Error(ErrorKind::kUsage,
-              "--slots: '" + slots +
-                  "' is not valid here; expected auto, all, none, cpu, cpu:N, "
-                  "gpu:N, most_free, or GPU numbers such as [0, 1]");
+  FailSlots(slots);
+}
+
+SlotChoice ParseSlotChoice(const std::string& slots) {
+  ExperimentConfig config;
+  if (SlotOverrides(slots).size() != 1) return config.resources.slots;
+  const KeySpec& key = *FindKey("resources.slots");
+  Findings findings = Findings::Discarding();
+  const auto node = ReadYaml(slots, {}, findings);
+  if (!node || node->kind == Node::Kind::kNull) FailSlots(slots);
+  const auto value = ReadValue(key, *node, findings);
+  if (!value) FailSlots(slots);
+  key.store(*value, config);
+  return config.resources.slots;
 }
 
 }  // namespace dtrain

@@ -14,6 +14,7 @@ struct ConfigResult;
 struct GlobalOptions;
 struct ReadOptions;
 struct ResourcesConfig;
+struct SlotChoice;
 
 /// Returns the text of a configuration file; "-" is stdin. Throws Error(kUsage)
 /// if it is missing, a directory, unreadable or larger than 1 MB.
@@ -70,5 +71,9 @@ std::vector<std::string> SlotOverrides(const std::string& slots);
 ResourcesConfig ResourcesOn(const nlohmann::json& config,
                             const std::string& slots,
                             std::vector<std::string> overrides = {});
+
+/// Returns the slots of this machine that a value of `--slots` names; `all` is
+/// `auto`. Throws Error(kUsage) if it is not valid.
+SlotChoice ParseSlotChoice(const std::string& slots);
 
 }  // namespace dtrain

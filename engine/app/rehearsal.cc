@@ -41,6 +41,8 @@ ExperimentConfig Shortened(const ExperimentConfig& config) {
     if (!IsCommand(config)) test.length_unit = Unit::kBatches;
   }
   test.max_restarts = 0;
+  test.resources.listen.reset();
+  test.resources.local = true;
   // One trial at a time, with all its slots.
   if (!test.resources.all_slots) {
     test.resources.max_slots =

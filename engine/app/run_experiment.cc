@@ -7,27 +7,40 @@
 // number of ranks and devices, which is why they exchange a hash of the
 // configuration first. The experiment's seed is not part of it, because the
 // runner may have drawn it.
+//
+// With resources.listen the runner accepts workers instead, which need no
+// configuration: `dtrain worker` gets what its trials need from the runner.
 
 #include "engine/app/run_experiment.h"
 
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <variant>
+
+#include <fcntl.h>
 
 #include "engine/app/notices.h"
 #include "engine/app/provenance.h"
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/base/uuid.h"
 #include "engine/config/experiment_config.h"
 #include "engine/data/data_directory.h"
 #include "engine/nodes/distributed_env.h"
 #include "engine/nodes/follower.h"
 #include "engine/nodes/nodes.h"
 #include "engine/nodes/nodes_launcher.h"
+#include "engine/os/file_lock.h"
+#include "engine/os/files.h"
+#include "engine/os/process.h"
 #include "engine/os/sha256.h"
 #include "engine/process/local_launcher.h"
+#include "engine/ranks/peer_proof.h"
 #include "engine/run/reporter.h"
 #include "engine/run/runner.h"
 #include "engine/slots/slots.h"
@@ -36,6 +49,8 @@
 namespace dtrain {
 namespace {
 
+// Workers whose runner is lost end within this time.
+constexpr Duration kEarlierWorkers = std::chrono::seconds(60);
 // Timeout of torchrun.
 constexpr Duration kGathering = std::chrono::minutes(5);
 
@@ -56,24 +71,136 @@ NodeIdentity IdentityOf(const ExperimentConfig& config, const SlotPlan& slots) {
           .gpus = !slots.gpus.empty()};
 }
 
-// Directories that the runner may let followers read, execute and write.
-std::vector<std::filesystem::path> RootsOf(const StoreLayout& store,
-                                           const CheckpointConfig& config) {
-  std::vector<std::filesystem::path> roots = {store.root()};
-  if (!config.path.empty()) roots.emplace_back(config.path);
-  const std::filesystem::path cache = CacheDirectory(ProcessVariable);
-  if (!cache.empty()) roots.push_back(cache / "models");
-  return roots;
+}  // namespace
+
+namespace {
+
+// Returns whether the slots of workers must be GPUs; none: either.
+std::optional<bool> KindOfSlots(const ResourcesConfig& resources,
+                                const SlotPlan& plan) {
+  using enum SlotChoice::Kind;
+  if (resources.local) return !plan.gpus.empty();
+  switch (resources.slots.kind) {
+    case kAuto:
+      return std::nullopt;
+    case kNone:
+    case kCpu:
+      return false;
+    case kGpu:
+    case kMaxFree:
+    case kIds:
+      return true;
+  }
+  return std::nullopt;
+}
+
+// Waits until the workers of an earlier run have ended, which save checkpoints
+// after the loss of their runner.
+void AwaitEarlierWorkers(const StoreLayout& layout, std::int64_t id) {
+  const auto path = layout.WorkerProbe(id);
+  FileLock lock(
+      UniqueFd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW)));
+  const Clock clock = Clock::System();
+  const Duration end = clock.monotonic() + kEarlierWorkers;
+  while (lock && !lock.TryLock() && errno == EWOULDBLOCK) {
+    if (clock.monotonic() >= end) {
+      throw Error(ErrorKind::kStore,
+                  "experiment " + std::to_string(id) +
+                      ": workers of an earlier run still run its trials; end "
+                      "these processes of 'dtrain worker', or wait for them");
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+}
+
+// Writes a file that workers must see, and adds it to the task.
+void AddProbe(const std::filesystem::path& path, WorkerTask& task) {
+  std::string text = RandomUuid() + "\n";
+  WriteFileDurably(path, text);
+  task.probes[path.string()] = std::move(text);
+}
+
+WorkerTask TaskOf(const Store& store, std::int64_t id,
+                  const ExperimentConfig& config, const SlotPlan& slots) {
+  const auto variables = [&config](bool gpus) {
+    const EnvironmentVariables list = config.environment.For(gpus);
+    return std::map<std::string, std::string>(list.begin(), list.end());
+  };
+  WorkerTask task{.experiment = id,
+                  .command = IsCommand(config),
+                  .slots_per_trial = config.resources.slots_per_trial,
+                  .threads = slots.threads,
+                  .gpus = KindOfSlots(config.resources, slots),
+                  .cpu_environment = variables(false),
+                  .gpu_environment = variables(true)};
+  AddProbe(store.layout().WorkerProbe(id), task);
+  const auto detail = store.Experiment(id);
+  if (detail && !detail->storage.empty()) {
+    const auto storage =
+        store.StorageRoot(detail->storage) / std::to_string(id);
+    task.storage = storage.string();
+    AddProbe(storage / "worker.probe", task);
+  }
+  return task;
+}
+
+// Derives the key of the experiment's workers from the secret of the store.
+// Whoever has it can join this experiment, and no other.
+SecretFile WriteWorkerKey(const Store& store, std::int64_t id) {
+  const std::string secret =
+      SecretFile::Of(store.layout(), ProcessVariable).ReadOrMake();
+  SecretFile key = SecretFile::At(store.layout().WorkerKey(id));
+  key.Write(DeriveSecret(secret, "workers of experiment " + std::to_string(id) +
+                                     " of store " + store.uuid()) +
+            "\n");
+  return key;
+}
+
+// Accepts workers for the experiment, if it is configured to.
+std::unique_ptr<Nodes> ListenForWorkers(const Store& store, std::int64_t id,
+                                        const ExperimentConfig& config,
+                                        const SlotPlan& slots,
+                                        Reporter& reporter) {
+  const auto& listen = config.resources.listen;
+  if (!listen) return nullptr;
+  AwaitEarlierWorkers(store.layout(), id);
+  return std::make_unique<Nodes>(Nodes::Options{
+      .env = {.runner = {.host = listen->host, .port = listen->port}},
+      .identity = {.version = LibraryVersions().front().second},
+      .secret = WriteWorkerKey(store, id),
+      .task = TaskOf(store, id, config, slots),
+      .notice = [&reporter](const std::string& line) {
+        reporter.OnNotice(LogLevel::kInfo, line);
+      }});
+}
+
+// Returns the command that starts a worker on another machine.
+std::string WorkerCommand(const Store& store, std::int64_t id,
+                          const ListenAddress& listen, int port) {
+  const bool all =
+      listen.host.empty() || listen.host == "0.0.0.0" || listen.host == "::";
+  const HostPort place{all ? HostName() : listen.host, port};
+  return "dtrain worker --connect " + QuoteForShell(ToString(place)) +
+         " --store " + QuoteForShell(store.layout().root().string()) +
+         " --experiment " + std::to_string(id);
 }
 
 }  // namespace
 
 RunResult RunExperiment(Store& store, std::int64_t id,
-                        const ExperimentConfig& config,
-                        const RunOptions& options, Reporter& reporter,
-                        bool detached, Nodes* nodes) {
+                        const ExperimentConfig& config, const RunOptions& given,
+                        Reporter& reporter, bool detached, Nodes* nodes) {
   const Clock clock = Clock::System();
   ExperimentRunner runner(store, id, config, clock);
+  RunOptions options = given;
+  const std::unique_ptr<Nodes> workers =
+      ListenForWorkers(store, id, config, runner.slots(), reporter);
+  if (workers) {
+    nodes = workers.get();
+    options.notice =
+        "to add the slots of another machine, run there: " +
+        WorkerCommand(store, id, *config.resources.listen, workers->port());
+  }
   const bool on_gpus = !runner.slots().gpus.empty();
   LocalLauncherOptions local{
       .experiment = id,
@@ -84,10 +211,29 @@ RunResult RunExperiment(Store& store, std::int64_t id,
       .inherited = runner.trials_lock(),
       .clock = clock,
       .ignore_hangup = detached};
-  const std::unique_ptr<Launcher> launcher =
-      nodes != nullptr ? MakeNodesLauncher(*nodes, std::move(local))
-                       : MakeLocalLauncher(std::move(local));
-  return runner.Run(*launcher, options, reporter);
+  WorkerHooks hooks;
+  if (workers) {
+    hooks.changed =
+        [path = store.layout().WorkerTable(id)](const WorkerTable& table) {
+          WriteWorkers(path, table);
+        };
+  }
+  RunResult result;
+  {
+    const std::unique_ptr<Launcher> launcher =
+        nodes != nullptr ? MakeNodesLauncher(*nodes, std::move(local), hooks)
+                         : MakeLocalLauncher(std::move(local));
+    result = runner.Run(*launcher, options, reporter);
+  }
+  if (workers) workers->SendShutdown();
+  return result;
+}
+
+std::vector<std::filesystem::path> TrialRoots(const StoreLayout& store) {
+  std::vector<std::filesystem::path> roots = {store.root()};
+  const std::filesystem::path cache = CacheDirectory(ProcessVariable);
+  if (!cache.empty()) roots.push_back(cache / "models");
+  return roots;
 }
 
 std::optional<DistributedEnv> FindDistributedEnv(const ExperimentConfig& config,
@@ -103,6 +249,12 @@ std::optional<DistributedEnv> FindDistributedEnv(const ExperimentConfig& config,
                     "starts others itself; " +
                     AloneText(*place));
   }
+  if (config.resources.listen) {
+    throw Error(ErrorKind::kUsage,
+                size +
+                    ": resources.listen accepts workers on other machines "
+                    "instead; unset WORLD_SIZE, or remove it");
+  }
   if (detach) {
     throw Error(ErrorKind::kUsage,
                 size +
@@ -116,11 +268,14 @@ std::optional<DistributedEnv> FindDistributedEnv(const ExperimentConfig& config,
 int FollowRunner(const DistributedEnv& place, const ExperimentConfig& config,
                  const SlotPlan& slots, const GlobalOptions& globals) {
   const StoreLayout store = FindStore(globals);
+  std::vector<std::filesystem::path> roots = TrialRoots(store);
+  const std::string& storage = config.checkpoints.path;
+  if (!storage.empty()) roots.emplace_back(storage);
   return Follow(
       {.env = place,
        .identity = IdentityOf(config, slots),
        .secret = SecretFile::Of(store, ProcessVariable),
-       .roots = RootsOf(store, config.checkpoints),
+       .roots = std::move(roots),
        .launcher = {.slots = slots,
                     .layout = store,
                     .host = FindTrialHost(),

@@ -1,14 +1,17 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <optional>
+#include <vector>
 
 namespace dtrain {
 
 class Nodes;
 class Reporter;
 class Store;
+class StoreLayout;
 struct DistributedEnv;
 struct ExperimentConfig;
 struct GlobalOptions;
@@ -17,12 +20,16 @@ struct RunResult;
 struct SlotPlan;
 
 /// Runs a recorded experiment, its trials on this machine and on those of
-/// `nodes`, if there are any. A `detached` process ignores SIGHUP. Throws as
-/// ExperimentRunner.
+/// `nodes`, if there are any, or of workers, if `config` has resources.listen.
+/// A `detached` process ignores SIGHUP. Throws as ExperimentRunner.
 RunResult RunExperiment(Store& store, std::int64_t id,
                         const ExperimentConfig& config,
                         const RunOptions& options, Reporter& reporter,
                         bool detached = false, Nodes* nodes = nullptr);
+
+/// Returns the directories that a runner may let other machines read, execute
+/// and write: the store, and the cache of compiled models.
+std::vector<std::filesystem::path> TrialRoots(const StoreLayout& store);
 
 /// Returns the place of this process among those of several machines that train
 /// together, from the environment; nothing if it runs alone. Throws

@@ -1,0 +1,175 @@
+// `dtrain worker`: what the user and the machine say is turned into the options
+// of Work (engine/nodes/worker.h).
+
+#include "engine/app/worker.h"
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+#include <utility>
+
+#include "engine/app/config_file.h"
+#include "engine/app/notices.h"
+#include "engine/app/provenance.h"
+#include "engine/app/run_experiment.h"
+#include "engine/app/stores.h"
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/config/experiment_config.h"
+#include "engine/nodes/worker.h"
+#include "engine/os/process.h"
+#include "engine/os/socket.h"
+#include "engine/process/local_launcher.h"
+
+namespace dtrain {
+namespace {
+
+constexpr Duration kGpuSearchLimit = std::chrono::seconds(10);
+// A larger number is a time in seconds since 1970, as Slurm has it.
+constexpr std::int64_t kLongestSeconds = 1'000'000'000;
+
+std::optional<std::int64_t> IntegerOf(std::string_view text) {
+  std::int64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || at != end) return std::nullopt;
+  return number;
+}
+
+// Parses HOST:PORT; an IPv6 address is in brackets.
+HostPort ParseConnect(const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  const auto port =
+      colon == text.npos ? std::nullopt : IntegerOf(text.substr(colon + 1));
+  std::string host = text.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) {
+    host = host.substr(1, host.size() - 2);
+  } else if (host.find(':') != host.npos) {
+    host.clear();
+  }
+  if (host.empty() || !port || *port < 1 || *port > 65535) {
+    throw Error(ErrorKind::kUsage,
+                "--connect: '" + text +
+                    "' is not HOST:PORT, such as node1:29600; the runner "
+                    "prints it when it starts");
+  }
+  try {
+    RequireAddress(host);
+  } catch (const Error& error) {
+    throw Error(ErrorKind::kUsage, "--connect: " + std::string(error.what()));
+  }
+  return {.host = std::move(host), .port = static_cast<int>(*port)};
+}
+
+std::string VariableText(const char* variable) {
+  return ProcessVariable(variable).value_or("");
+}
+
+// Parses a time, or a duration from now.
+std::optional<Timestamp> ParseUntil(const std::string& given) {
+  const std::string what = given.empty() ? "SLURM_JOB_END_TIME" : "--until";
+  const std::string text =
+      given.empty() ? VariableText("SLURM_JOB_END_TIME") : given;
+  if (text.empty()) return std::nullopt;
+  if (const auto time = ParseTimestamp(text)) return time;
+  const auto number = IntegerOf(text);
+  if (number && *number >= kLongestSeconds) {
+    return std::chrono::seconds(*number);
+  }
+  try {
+    const Timestamp now = Clock::System().now();
+    return now +
+           std::chrono::duration_cast<Timestamp>(ParseDuration(text, what));
+  } catch (const Error& error) {
+    throw Error(
+        ErrorKind::kUsage,
+        std::string(error.what()) + ", or a time such as 2026-11-21T07:35:44Z");
+  }
+}
+
+DrainLimits LimitsOf(const WorkerRequest& request) {
+  DrainLimits limits{.until = ParseUntil(request.until)};
+  if (!request.grace.empty()) {
+    limits.grace = ParseDuration(request.grace, "--grace");
+  }
+  if (!request.idle_timeout.empty()) {
+    limits.idle_timeout = ParseDuration(request.idle_timeout, "--idle-timeout");
+  }
+  return limits;
+}
+
+// The key of the named experiment in the store, or DTRAIN_SECRET_FILE.
+SecretFile SecretOf(const WorkerRequest& request, const StoreLayout& store) {
+  if (request.experiment) {
+    return SecretFile::At(store.WorkerKey(*request.experiment));
+  }
+  if (VariableText(kSecretVariable).empty()) {
+    throw Error(ErrorKind::kUsage,
+                "--experiment is missing: name the experiment that runs there, "
+                "or set DTRAIN_SECRET_FILE to the file of its key");
+  }
+  return SecretFile::Of(store, ProcessVariable);
+}
+
+std::vector<Gpu> GpusFor(const SlotChoice& choice, const WorkerTask& task) {
+  using enum SlotChoice::Kind;
+  if (choice.kind == kNone || choice.kind == kCpu ||
+      task.gpus == std::optional(false)) {
+    return {};
+  }
+  GpuSearch search = FindGpus(kGpuSearchLimit);
+  if (!search.problem.empty()) {
+    throw Error(ErrorKind::kResources, search.problem);
+  }
+  if (search.gpus.empty() && task.gpus == std::optional(true)) {
+    throw Error(ErrorKind::kResources,
+                "the trials of experiment " + std::to_string(task.experiment) +
+                    " need GPUs, and this machine has none");
+  }
+  return std::move(search.gpus);
+}
+
+// Plans the slots of this machine. A CPU slot has as many threads as one of the
+// runner's machine, since results depend on it.
+SlotPlan PlanFor(const SlotChoice& choice, const WorkerTask& task) {
+  ResourcesConfig resources{.slots_per_trial = task.slots_per_trial,
+                            .slots = choice};
+  std::vector<Gpu> gpus = GpusFor(choice, task);
+  const std::int64_t cpus = UsableCpus();
+  if (gpus.empty() && choice.cpu_slots == 0) {
+    resources.slots = {
+        .kind = SlotChoice::Kind::kCpu,
+        .cpu_slots = std::max<std::int64_t>(cpus / task.threads, 1)};
+  }
+  SlotPlan plan =
+      PlanSlots(resources, std::move(gpus), cpus, /*trials_at_once=*/0);
+  if (plan.gpus.empty()) plan.threads = task.threads;
+  return plan;
+}
+
+}  // namespace
+
+int RunWorker(const WorkerRequest& request, const GlobalOptions& globals) {
+  const StoreLayout store = FindStore(globals);
+  const SlotChoice slots = ParseSlotChoice(request.slots);
+  WorkerOptions options{
+      .runner = ParseConnect(request.connect),
+      .secret = SecretOf(request, store),
+      .version = LibraryVersions().front().second,
+      .name = request.name.empty() ? HostName() : request.name,
+      .job = request.job.empty() ? VariableText("SLURM_JOB_ID") : request.job,
+      .roots = TrialRoots(store),
+      .limits = LimitsOf(request),
+      .plan = [&](const WorkerTask& task) { return PlanFor(slots, task); },
+      .find_host =
+          [](bool command) {
+            return command ? FindCommandHost() : FindTrialHost();
+          },
+      .notice = [&](const std::string& line) { Say(globals, line); }};
+  if (!request.patience.empty()) {
+    options.patience = ParseDuration(request.patience, "--patience");
+  }
+  return Work(std::move(options));
+}
+
+}  // namespace dtrain

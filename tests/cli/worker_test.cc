@@ -1,0 +1,94 @@
+// Searches on workers, through the program. The tests are in worker_test.py,
+// which starts several processes at a time and signals them.
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/cli_runner.h"
+
+namespace dtrain {
+namespace {
+
+class WorkerCliTest : public testing::Test {
+ protected:
+  // Runs the test of that name in worker_test.py.
+  void ExpectPasses(const std::string& test) const {
+    const CliRunner runner;
+    const CliResult result = runner.RunProgram(
+        {"python3", DTRAIN_SOURCE_DIR "/tests/cli/worker_test.py",
+         DTRAIN_BINARY, "WorkerTest." + test});
+    EXPECT_EQ(result.code, 0) << result.out << result.err;
+  }
+};
+
+TEST_F(WorkerCliTest, SearchOnTwoWorkersHasTheResultOfOneMachine) {
+  ExpectPasses("test_search_on_two_workers_has_the_result_of_one_machine");
+}
+
+TEST_F(WorkerCliTest, LogsOfRemoteTrialsAreTheRunners) {
+  ExpectPasses("test_logs_of_remote_trials_are_the_runners");
+}
+
+TEST_F(WorkerCliTest, WorkerJoinsWhileATrialRunsHere) {
+  ExpectPasses("test_worker_joins_while_a_trial_runs_here");
+}
+
+TEST_F(WorkerCliTest, AnotherWorkerContinuesAfterSigusr2) {
+  ExpectPasses("test_another_worker_continues_after_sigusr2");
+}
+
+TEST_F(WorkerCliTest, AnotherWorkerContinuesAfterSigterm) {
+  ExpectPasses("test_another_worker_continues_after_sigterm");
+}
+
+TEST_F(WorkerCliTest, WorkerDrainsBeforeItsEnd) {
+  ExpectPasses("test_worker_drains_before_its_end");
+}
+
+TEST_F(WorkerCliTest, WorkerOffersTheSlotsItIsTold) {
+  ExpectPasses("test_worker_offers_the_slots_it_is_told");
+}
+
+TEST_F(WorkerCliTest, WorkersAreListed) {
+  ExpectPasses("test_workers_are_listed");
+}
+
+TEST_F(WorkerCliTest, IdleWorkerLeaves) {
+  ExpectPasses("test_idle_worker_leaves");
+}
+
+TEST_F(WorkerCliTest, KilledWorkerCostsARestart) {
+  ExpectPasses("test_killed_worker_costs_a_restart");
+}
+
+TEST_F(WorkerCliTest, WorkerSavesACheckpointWhenTheRunnerIsKilled) {
+  ExpectPasses("test_worker_saves_a_checkpoint_when_the_runner_is_killed");
+}
+
+TEST_F(WorkerCliTest, WrongKeyIsRefused) {
+  ExpectPasses("test_wrong_key_is_refused");
+}
+
+TEST_F(WorkerCliTest, KeyFileIsEnough) {
+  ExpectPasses("test_key_file_is_enough");
+}
+
+TEST_F(WorkerCliTest, StrangerLearnsNothingAndDoesNotDisturb) {
+  ExpectPasses("test_stranger_learns_nothing_and_does_not_disturb");
+}
+
+TEST_F(WorkerCliTest, WorkerThatDoesNotSeeTheStoreIsRefused) {
+  ExpectPasses("test_worker_that_does_not_see_the_store_is_refused");
+}
+
+TEST_F(WorkerCliTest, RefusesBadArguments) {
+  ExpectPasses("test_refuses_bad_arguments");
+}
+
+TEST_F(WorkerCliTest, GivesUpWithoutARunner) {
+  ExpectPasses("test_gives_up_without_a_runner");
+}
+
+}  // namespace
+}  // namespace dtrain

@@ -1,0 +1,305 @@
+#!/usr/bin/env python3
+"""Tests `dtrain worker` through the program: searches on workers that come, drain and die. All
+processes are on this machine, at 127.0.0.1; each has its own runtime directory, so that each
+has its own slots.
+
+    tests/cli/worker_test.py DTRAIN [TEST…]"""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+DTRAIN = Path(sys.argv.pop(1)).resolve()
+PATIENCE = 240  # seconds, on a loaded machine
+
+SEARCH = """\
+name: search
+entrypoint: builtin:FaultTrial
+hyperparameters:
+  x: {type: double, minval: 0, maxval: 1}
+  step_ms: %(step_ms)d
+  log_hex: "68656c6c6f0a"
+searcher: {name: random, metric: loss, max_trials: %(trials)d, max_length: %(length)d}
+scheduling_unit: 4
+min_checkpoint_period: 20
+max_restarts: 1
+reproducibility: {experiment_seed: 11}
+resources: {slots: cpu:1, listen: "127.0.0.1:0", local: %(local)s}
+"""
+
+
+class WorkerTest(unittest.TestCase):
+    def setUp(self):
+        # Trials of a killed process may write for a moment.
+        temporary = tempfile.TemporaryDirectory(prefix="dtrain-worker-",
+                                                ignore_cleanup_errors=True)
+        self.addCleanup(temporary.cleanup)
+        self.directory = Path(temporary.name)
+        self.processes = []
+        self.addCleanup(self.end_all)
+
+    def end_all(self):
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+
+    def start(self, name, *words, **variables):
+        runtime = self.directory / ("runtime-" + name)
+        runtime.mkdir(mode=0o700, exist_ok=True)
+        keep = {key: value for key, value in os.environ.items()
+                if not key.startswith(("DTRAIN_", "SLURM_"))}
+        log = (self.directory / (name + ".log")).open("w")
+        process = subprocess.Popen(
+            [DTRAIN, *words], cwd=self.directory, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            env={**keep, "DTRAIN_STORE": str(self.directory / "store"),
+                 "DTRAIN_RUNTIME_DIR": str(runtime), **variables})
+        log.close()
+        self.processes.append(process)
+        return process
+
+    def log(self, name):
+        return (self.directory / (name + ".log")).read_text()
+
+    def run_json(self, *words):
+        process = subprocess.run(
+            [DTRAIN, *words, "--json"], cwd=self.directory, capture_output=True, text=True,
+            check=True, env={**os.environ, "DTRAIN_STORE": str(self.directory / "store")})
+        return json.loads(process.stdout)
+
+    def trials(self):
+        return self.run_json("trials", "1")["trials"]
+
+    def wait_for(self, what, condition):
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            value = condition()
+            if value:
+                return value
+            time.sleep(0.05)
+        logs = "\n".join(str(path) + ":\n" + path.read_text()
+                         for path in self.directory.glob("*.log"))
+        self.fail("waited in vain for " + what + "\n" + logs)
+        return None
+
+    def search(self, local=False, trials=6, length=40, step_ms=5, **more):
+        yaml = SEARCH % {"local": str(local).lower(), "trials": trials, "length": length,
+                         "step_ms": step_ms}
+        (self.directory / "search.yaml").write_text(yaml)
+        self.runner = self.start("runner", "create", "search.yaml", **more)
+        match = self.wait_for("the runner to listen", lambda: re.search(
+            r"--connect (\S+) --store (\S+) --experiment (\d+)", self.log("runner")))
+        self.address = match.group(1)
+        return self.runner
+
+    def worker(self, name, *words, **variables):
+        if "--slots" not in words:
+            words += ("--slots", "cpu:1")
+        return self.start(name, "worker", "--connect", self.address, "--experiment", "1", "--name",
+                          name, *words, **variables)
+
+    def wait_until_joined(self, name):
+        self.wait_for(name + " to join", lambda: "worker " + name in self.log("runner")
+                      and "has joined" in self.log("runner"))
+
+    def wait_until_trained(self, number, batches):
+        self.wait_for("trial %d to train" % number, lambda: any(
+            trial["trial"] == "1.%d" % number and trial["batches"] >= batches
+            for trial in self.trials()))
+
+    def expect_completed(self, trials=6):
+        self.assertEqual(self.runner.wait(PATIENCE), 0, self.log("runner"))
+        rows = self.trials()
+        self.assertEqual([row["state"] for row in rows], ["COMPLETED"] * trials)
+        return rows
+
+    def test_search_on_two_workers_has_the_result_of_one_machine(self):
+        self.search()
+        workers = [self.worker("a"), self.worker("b")]
+        rows = self.expect_completed()
+        for worker in workers:
+            self.assertEqual(worker.wait(PATIENCE), 0)
+        logs = self.log("a") + self.log("b")
+        self.assertIn("working for experiment 1", logs)
+        local = SEARCH % {"local": "true", "trials": 6, "length": 40, "step_ms": 5}
+        (self.directory / "local.yaml").write_text(
+            local.replace(', listen: "127.0.0.1:0", local: true', ""))
+        self.assertEqual(self.start("local", "create", "local.yaml").wait(PATIENCE), 0)
+        here = self.run_json("trials", "2")["trials"]
+        for ours, theirs in zip(rows, here):
+            self.assertEqual(ours["hparams"], theirs["hparams"])
+            self.assertEqual(ours["best"]["value"], theirs["best"]["value"])
+
+    def test_logs_of_remote_trials_are_the_runners(self):
+        self.search(trials=1)
+        self.worker("a")
+        self.expect_completed(1)
+        logs = subprocess.run([DTRAIN, "logs", "1.1"], capture_output=True, text=True, check=True,
+                              env={**os.environ, "DTRAIN_STORE": str(self.directory / "store")})
+        self.assertIn("hello", logs.stdout)
+
+    def test_worker_joins_while_a_trial_runs_here(self):
+        self.search(local=True, trials=3, length=200, step_ms=20)
+        self.wait_until_trained(1, 4)
+        self.worker("late")
+        self.wait_for("two trials at a time", lambda: sum(
+            trial["state"] == "RUNNING" for trial in self.trials()) == 2)
+        self.expect_completed(3)
+
+    def expect_that_another_continues_after(self, number):
+        self.search(trials=1, length=400, step_ms=10)
+        first = self.worker("first")
+        self.wait_until_trained(1, 40)
+        first.send_signal(number)
+        self.assertEqual(first.wait(PATIENCE), 0, self.log("first"))
+        row = self.wait_for("the record of the preemption", lambda: next(
+            (row for row in self.trials() if row["preemptions"] > 0), None))
+        self.assertEqual((row["state"], row["restarts"]), ("PENDING", 0))
+        self.assertTrue(row["reason"].startswith("preempted"), row)
+        self.worker("second")
+        row = self.expect_completed(1)[0]
+        self.assertEqual((row["restarts"], row["preemptions"], row["runs"]), (0, 1, 2))
+
+    def test_another_worker_continues_after_sigusr2(self):
+        self.expect_that_another_continues_after(signal.SIGUSR2)
+
+    def test_another_worker_continues_after_sigterm(self):
+        self.expect_that_another_continues_after(signal.SIGTERM)
+
+    def test_worker_drains_before_its_end(self):
+        self.search(trials=1, length=400, step_ms=10)
+        first = self.worker("first", "--until", "3s", "--grace", "2s")
+        self.assertEqual(first.wait(PATIENCE), 0, self.log("first"))
+        self.assertIn("its time ends in", self.log("runner"))
+        self.worker("second", SLURM_JOB_ID="77")
+        self.assertEqual(self.expect_completed(1)[0]["restarts"], 0)
+
+    def test_worker_offers_the_slots_it_is_told(self):
+        self.search(trials=4, length=200, step_ms=10)
+        self.worker("two", "--slots", "cpu:2")
+        self.wait_for("two trials at a time", lambda: sum(
+            trial["state"] == "RUNNING" for trial in self.trials()) == 2)
+        self.assertIn("for 2 trials at a time", self.log("runner"))
+        self.expect_completed(4)
+
+    def test_workers_are_listed(self):
+        self.search(trials=1, length=4000, step_ms=10)
+        self.worker("first", "--job", "77", "--until", "1h")
+        self.wait_until_trained(1, 4)
+        rows = self.run_json("workers", "1")["workers"]
+        self.assertEqual(len(rows), 1)
+        row = rows[0]
+        self.assertEqual((row["name"], row["job"], row["state"]), ("first", "77", "ready"))
+        self.assertEqual((row["slots"], row["used"]), (1, 1))
+        self.assertEqual(self.run_json("workers", "1")["demand"], 1)
+        self.assertTrue(3000 < row["seconds_left"] <= 3600, row)
+
+    def test_idle_worker_leaves(self):
+        self.search(local=True, trials=1, length=4000, step_ms=10)
+        self.wait_until_trained(1, 4)
+        idle = self.worker("idle", "--idle-timeout", "1s")
+        self.assertEqual(idle.wait(PATIENCE), 0, self.log("idle"))
+        self.assertIsNone(self.runner.poll())
+
+    def test_killed_worker_costs_a_restart(self):
+        self.search(trials=1, length=400, step_ms=10)
+        first = self.worker("first")
+        self.wait_until_trained(1, 40)
+        first.kill()
+        first.wait()
+        row = self.wait_for("the record of the loss", lambda: next(
+            (row for row in self.trials() if row["restarts"] > 0), None))
+        self.assertIn("lost worker first", row["reason"])
+        self.worker("second")
+        row = self.expect_completed(1)[0]
+        self.assertEqual((row["restarts"], row["preemptions"]), (1, 0))
+
+    def test_worker_saves_a_checkpoint_when_the_runner_is_killed(self):
+        self.search(trials=1, length=400, step_ms=20)
+        worker = self.worker("first")
+        self.wait_until_trained(1, 40)
+        self.runner.kill()
+        self.runner.wait()
+        self.runner = self.start("resumed", "resume", "1")
+        self.address = self.wait_for("the resumed runner", lambda: re.search(
+            r"--connect (\S+)", self.log("resumed"))).group(1)
+        self.assertIsNotNone(worker.poll(), "it resumes when the worker has ended")
+        self.assertEqual(worker.poll(), 1, self.log("first"))
+        self.assertIn("saving checkpoints", self.log("first"))
+        self.worker("second")
+        self.wait_for("the restart", lambda: "1.1 started" in self.log("resumed")
+                      or "1.1 resumed" in self.log("resumed"))
+        self.assertNotIn("from the beginning", self.log("resumed"))
+        self.assertEqual(self.runner.wait(PATIENCE), 0, self.log("resumed"))
+        self.assertEqual(self.trials()[0]["restarts"], 0)
+
+    def test_wrong_key_is_refused(self):
+        self.search()
+        (self.directory / "key").write_text("x" * 64)
+        (self.directory / "key").chmod(0o600)
+        worker = self.start("stranger", "worker", "--connect", self.address,
+                            DTRAIN_SECRET_FILE=str(self.directory / "key"))
+        self.assertEqual(worker.wait(PATIENCE), 2, self.log("stranger"))
+        self.assertIn("different secret", self.log("stranger"))
+        self.wait_for("the runner's warning", lambda: "without the secret" in self.log("runner"))
+
+    def test_key_file_is_enough(self):
+        self.search(trials=1)
+        self.start("a", "worker", "--connect", self.address, "--slots", "cpu:1",
+                   DTRAIN_SECRET_FILE=str(self.directory / "store/experiments/1/worker.key"))
+        self.expect_completed(1)
+        mode = (self.directory / "store/experiments/1/worker.key").stat().st_mode
+        self.assertEqual(mode & 0o777, 0o600)
+
+    def test_stranger_learns_nothing_and_does_not_disturb(self):
+        self.search(trials=1)
+        host, port = self.address.split(":")
+        with socket.create_connection((host, int(port)), timeout=PATIENCE) as stranger:
+            stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            self.assertEqual(stranger.recv(1000), b"")
+            self.worker("a")
+            self.expect_completed(1)
+
+    def test_worker_that_does_not_see_the_store_is_refused(self):
+        self.search()
+        key = self.directory / "store/experiments/1/worker.key"
+        probe = self.directory / "store/experiments/1/worker.probe"
+        self.wait_for("the probe", probe.exists)
+        probe.write_text("of another store\n")
+        worker = self.start("blind", "worker", "--connect", self.address,
+                            DTRAIN_SECRET_FILE=str(key))
+        self.assertEqual(worker.wait(PATIENCE), 2, self.log("blind"))
+        for name in ("blind", "runner"):
+            self.assertIn("mount at the same path", self.log(name))
+
+    def test_refuses_bad_arguments(self):
+        for words, text in (
+                (("--connect", "nowhere", "--experiment", "1"), "is not HOST:PORT"),
+                (("--connect", "a:0", "--experiment", "1"), "is not HOST:PORT"),
+                (("--connect", "127.0.0.1:1"), "--experiment is missing"),
+                (("--connect", "127.0.0.1:1", "--experiment", "1", "--until", "noon"), "--until"),
+                (("--connect", "127.0.0.1:1", "--experiment", "1", "--slots", "2"), "ambiguous")):
+            with self.subTest(words=words):
+                process = self.start("bad", "worker", *words)
+                self.assertEqual(process.wait(PATIENCE), 2)
+                self.assertIn(text, self.log("bad"))
+
+    def test_gives_up_without_a_runner(self):
+        (self.directory / "key").write_text("x" * 64)
+        (self.directory / "key").chmod(0o600)
+        process = self.start("alone", "worker", "--connect", "127.0.0.1:1", "--connect-timeout",
+                             "1s", DTRAIN_SECRET_FILE=str(self.directory / "key"))
+        self.assertEqual(process.wait(PATIENCE), 1)
+        self.assertIn("no runner answered within 1.0s", self.log("alone"))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
