@@ -54,8 +54,9 @@ inline nlohmann::json FieldsOf(const std::optional<BestValidation>& row) {
 /// missing.
 inline nlohmann::json FieldsOf(const TrialRow& row) {
   const auto& [id, request_id, state, reason, hparams, seed, batches, rung,
-               best, latest, latest_checkpoint, restarts, failures, runs, pid,
-               pid_start, boot_id, created, started, ended, seconds] = row;
+               best, latest, latest_checkpoint, restarts, failures, preemptions,
+               runs, pid, pid_start, boot_id, created, started, ended,
+               seconds] = row;
   const auto ticks = [](const std::optional<Timestamp>& time) {
     return time ? nlohmann::json(time->count()) : nlohmann::json();
   };
@@ -72,6 +73,7 @@ inline nlohmann::json FieldsOf(const TrialRow& row) {
           {"latest_checkpoint", latest_checkpoint},
           {"restarts", restarts},
           {"failures", failures},
+          {"preemptions", preemptions},
           {"runs", runs},
           {"pid", pid},
           {"pid_start", pid_start},

@@ -151,6 +151,7 @@ TEST_F(StoreWriterTest, EveryFieldOfATrialRoundTrips) {
     writer.SetTrialBatches(id, 400);
     writer.SetTrialRung(id, 3);
     writer.SetTrialRestarts(id, 5, 2);
+    writer.SetTrialPreemptions(id, 6);
     writer.AddTrialSeconds(id, 7.5);
     writer.SetTrialState(id, State::kError, Timestamp(9000), "late crash");
     writer.SetTrialProcess(id, 4242, 777, "boot");
@@ -173,6 +174,7 @@ TEST_F(StoreWriterTest, EveryFieldOfATrialRoundTrips) {
                  {"latest_checkpoint", "cccccccc-6f4c-4a38-9d6c-3f1a5b2c7d8e"},
                  {"restarts", 5},
                  {"failures", 2},
+                 {"preemptions", 6},
                  {"runs", 1},
                  {"pid", 4242},
                  {"pid_start", 777},
