@@ -1,6 +1,5 @@
 // Sums are taken in a fixed order, and every element of a vector by itself, so
-// that vector instructions of any width give the same result. Factors are
-// updated by columns, which are contiguous.
+// that vector instructions of any width give the same result.
 
 #include "searchers/gaussian_process.h"
 
@@ -11,6 +10,7 @@
 #include <numeric>
 #include <utility>
 
+#include "searchers/cholesky.h"
 #include "searchers/portable_math.h"
 
 namespace dtrain {
@@ -20,7 +20,6 @@ namespace {
 constexpr double kJitter = 1e-6;
 constexpr double kPlainTrainingJitter = 1e-8;
 constexpr double kMinVariance = 1e-10;
-constexpr double kDone = -1e300;  // less than any variance
 
 constexpr double kTermMean[3] = {-0.7, 0, -2};  // of ln s0, s1, s2
 constexpr double kDecayMean = -1;
@@ -33,127 +32,24 @@ inline double Matern(double squared) {
   return (1 + r + squared * (5.0 / 3.0)) * PortableExp(-r);
 }
 
-// A square matrix by columns, of which the lower triangle is used.
-class Lower {
- public:
-  explicit Lower(std::size_t size) : size_(size), values_(size * size) {}
-
-  double& At(std::size_t row, std::size_t column) {
-    return values_[column * size_ + row];
-  }
-  double At(std::size_t row, std::size_t column) const {
-    return values_[column * size_ + row];
-  }
-  std::size_t size() const { return size_; }
-  std::vector<double>& values() { return values_; }
-
-  // Replaces the matrix by its Cholesky factor. False if it has none.
-  [[nodiscard]] bool Factorize() {
-    for (std::size_t j = 0; j < size_; ++j) {
-      const double pivot = At(j, j);
-      if (!(pivot > 0)) return false;
-      const double root = std::sqrt(pivot);
-      At(j, j) = root;
-      double* column = &values_[j * size_];
-      for (std::size_t i = j + 1; i < size_; ++i) column[i] /= root;
-      for (std::size_t k = j + 1; k < size_; ++k) {
-        Subtract(column, column[k], k, &values_[k * size_]);
-      }
-    }
-    return true;
-  }
-
-  // Solves L x = b in place.
-  void Solve(std::vector<double>& b, std::size_t first = 0) const {
-    for (std::size_t j = first; j < size_; ++j) {
-      b[j] /= At(j, j);
-      Subtract(&values_[j * size_], b[j], j + 1, b.data());
-    }
-  }
-
-  // Solves Lᵀ x = b in place.
-  void SolveTransposed(std::vector<double>& b) const {
-    for (std::size_t j = size_; j-- > 0;) {
-      double sum = b[j];
-      for (std::size_t i = j + 1; i < size_; ++i) sum -= At(i, j) * b[i];
-      b[j] = sum / At(j, j);
-    }
-  }
-
- private:
-  void Subtract(const double* from, double factor, std::size_t first,
-                double* to) const {
-    for (std::size_t i = first; i < size_; ++i) to[i] -= factor * from[i];
-  }
-
-  std::size_t size_;
-  std::vector<double> values_;
-};
-
-// A Cholesky factor row by row, and the order of its rows.
-struct PivotedFactor {
-  std::vector<std::size_t> order;
-  std::vector<double> rows;
-};
-
-// Factorizes a covariance in the order in which each observation is the one
-// that the earlier ones say least about: the first few say most about any
-// other.
-PivotedFactor FactorizeByPivots(const Lower& covariance) {
-  const std::size_t n = covariance.size();
-  std::vector<double> columns(n * n);
-  std::vector<double> rest(n);  // variance given the earlier ones
-  for (std::size_t i = 0; i < n; ++i) rest[i] = covariance.At(i, i);
-  PivotedFactor factor{.order = {}, .rows = std::vector<double>(n * n)};
-  for (std::size_t j = 0; j < n; ++j) {
-    const auto pivot =
-        static_cast<std::size_t>(std::ranges::max_element(rest) - rest.begin());
-    double* column = &columns[j * n];
-    for (std::size_t i = 0; i < n; ++i) {
-      column[i] = covariance.At(std::max(i, pivot), std::min(i, pivot));
-    }
-    for (std::size_t k = 0; k < j; ++k) {
-      const double* earlier = &columns[k * n];
-      const double scale = earlier[pivot];
-      for (std::size_t i = 0; i < n; ++i) column[i] -= scale * earlier[i];
-      factor.rows[j * n + k] = scale;
-    }
-    // Noise bounds it from below, but for rounding.
-    const double root = std::sqrt(std::max(rest[pivot], kMinVariance));
-    for (std::size_t i = 0; i < n; ++i) {
-      column[i] /= root;
-      rest[i] -= column[i] * column[i];
-    }
-    factor.rows[j * n + j] = root;
-    factor.order.push_back(pivot);
-    rest[pivot] = kDone;
-  }
-  return factor;
+// The squared distance of two points in one coordinate.
+inline double SquaredDifference(bool categorical, double a, double b) {
+  const double difference = a - b;
+  return categorical ? (difference != 0 ? 1.0 : 0.0) : difference * difference;
 }
 
-// Returns the lower triangle of (L Lᵀ)⁻¹, by columns.
-std::vector<double> Invert(const Lower& factor) {
-  const std::size_t n = factor.size();
-  // Row i of `rows` is column i of L⁻¹, from i on.
-  std::vector<std::vector<double>> rows(n);
-  for (std::size_t i = 0; i < n; ++i) {
-    rows[i].assign(n, 0.0);
-    rows[i][i] = 1;
-    factor.Solve(rows[i], i);
-  }
-  std::vector<double> transposed(n * n);
-  for (std::size_t k = 0; k < n; ++k) {
-    for (std::size_t i = 0; i <= k; ++i) transposed[k * n + i] = rows[i][k];
-  }
-  std::vector<double> inverse(n * n);
-  for (std::size_t k = 0; k < n; ++k) {
-    const double* row = &transposed[k * n];
-    for (std::size_t j = 0; j <= k; ++j) {
-      double* column = &inverse[j * n];
-      for (std::size_t i = j; i <= k; ++i) column[i] += row[j] * row[i];
+// Returns an array of the points' values for each coordinate.
+std::vector<std::vector<double>> ByCoordinate(std::span<const double> points,
+                                              std::size_t dimensions,
+                                              std::size_t count) {
+  std::vector<std::vector<double>> columns(dimensions,
+                                           std::vector<double>(count));
+  for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t k = 0; k < dimensions; ++k) {
+      columns[k][i] = points[i * dimensions + k];
     }
   }
-  return inverse;
+  return columns;
 }
 
 double Sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }
@@ -188,8 +84,9 @@ void Observations::Add(std::span<const double> point, int rung,
   values.push_back(value);
 }
 
-GaussianProcess::GaussianProcess(std::vector<bool> categorical, Kind kind)
-    : categorical_(std::move(categorical)), kind_(kind) {
+GaussianProcess::GaussianProcess(const std::vector<bool>& categorical,
+                                 Kind kind)
+    : categorical_(categorical.begin(), categorical.end()), kind_(kind) {
   const auto add = [this](double mean, double deviation, double lower,
                           double upper) {
     prior_mean_.push_back(mean);
@@ -202,7 +99,7 @@ GaussianProcess::GaussianProcess(std::vector<bool> categorical, Kind kind)
       0.5 *
       PortableLog(static_cast<double>(std::max<std::size_t>(dimensions(), 1)) /
                   4);
-  for (const bool is_categorical : categorical_) {
+  for (const bool is_categorical : categorical) {
     const double mean = (is_categorical ? 0 : PortableLog(0.5)) + by_dimensions;
     const double middle = plain ? 0 : mean;
     add(mean, 0.7, middle - kRange, middle + kRange);
@@ -253,33 +150,64 @@ GaussianProcess::Kernel GaussianProcess::KernelOf(
 double GaussianProcess::Distance(const Kernel& kernel, const double* a,
                                  const double* b) const {
   double sum = 0;
-  for (std::size_t i = 0; i < dimensions(); ++i) {
-    const double difference = a[i] - b[i];
-    const double squared = categorical_[i]
-                               ? static_cast<double>(difference != 0)
-                               : difference * difference;
-    sum += kernel.weights[i] * squared;
+  for (std::size_t k = 0; k < dimensions(); ++k) {
+    sum +=
+        kernel.weights[k] * SquaredDifference(categorical_[k] != 0, a[k], b[k]);
   }
   return sum;
 }
 
+// Adds the squared distances between a point and others, which are given by
+// coordinate.
+void GaussianProcess::AddDistances(const Kernel& kernel, const double* point,
+                                   std::span<const std::vector<double>> columns,
+                                   std::size_t first, std::size_t count,
+                                   double* out) const {
+  for (std::size_t k = 0; k < dimensions(); ++k) {
+    const bool categorical = categorical_[k] != 0;
+    const double weight = kernel.weights[k];
+    const double own = point[k];
+    const double* others = columns[k].data() + first;
+    for (std::size_t i = 0; i < count; ++i) {
+      out[i] += weight * SquaredDifference(categorical, own, others[i]);
+    }
+  }
+}
+
+// Returns the squared distances between observations, by columns, of which the
+// lower triangle is set.
+std::vector<double> GaussianProcess::Distances(const Observations& data,
+                                               const Kernel& kernel) const {
+  const std::size_t n = data.size();
+  const auto columns = ByCoordinate(data.points, dimensions(), n);
+  std::vector<double> distances(n * n);
+  for (std::size_t j = 0; j < n; ++j) {
+    AddDistances(kernel, &data.points[j * dimensions()], columns, j, n - j,
+                 &distances[j * n + j]);
+  }
+  return distances;
+}
+
 void GaussianProcess::FillCovariance(const Observations& data,
-                                     const Kernel& kernel, double diagonal,
+                                     const Kernel& kernel,
+                                     std::span<const double> distances,
+                                     double diagonal,
                                      std::vector<double>& lower) const {
   const std::size_t n = data.size();
-  const std::size_t d = dimensions();
   const RungDecays decays(kernel.g, data.rungs);
   for (std::size_t j = 0; j < n; ++j) {
+    double* column = &lower[j * n];
+    for (std::size_t i = j; i < n; ++i) {
+      column[i] = Matern(distances[j * n + i]);
+    }
     for (std::size_t i = j; i < n; ++i) {
       const int gap = std::abs(data.rungs[i] - data.rungs[j]);
       double value = kernel.s[0] * decays.At(0, gap) +
-                     kernel.s[1] * decays.At(1, gap) *
-                         Matern(Distance(kernel, &data.points[i * d],
-                                         &data.points[j * d]));
+                     kernel.s[1] * decays.At(1, gap) * column[i];
       if (data.trials[i] == data.trials[j]) {
         value += kernel.s[2] * decays.At(2, gap);
       }
-      lower[j * n + i] = value + (i == j ? diagonal : 0.0);
+      column[i] = value + (i == j ? diagonal : 0.0);
     }
   }
 }
@@ -289,21 +217,7 @@ void GaussianProcess::Correlate(std::span<const double> point,
                                 std::size_t first, std::size_t count,
                                 double* out) const {
   std::fill(out, out + count, 0.0);
-  for (std::size_t d = 0; d < dimensions(); ++d) {
-    const double weight = kernel_.weights[d];
-    const double own = point[d];
-    const double* others = columns[d].data() + first;
-    if (categorical_[d]) {
-      for (std::size_t i = 0; i < count; ++i) {
-        out[i] += weight * (others[i] != own ? 1.0 : 0.0);
-      }
-    } else {
-      for (std::size_t i = 0; i < count; ++i) {
-        const double difference = own - others[i];
-        out[i] += weight * (difference * difference);
-      }
-    }
-  }
+  AddDistances(kernel_, point.data(), columns, first, count, out);
   for (std::size_t i = 0; i < count; ++i) out[i] = Matern(out[i]);
 }
 
@@ -317,8 +231,10 @@ std::optional<double> GaussianProcess::LossAndGradient(
     std::vector<double>* gradient) const {
   const Kernel kernel = KernelOf(theta);
   const double jitter = kind_ == Kind::kPlain ? kPlainTrainingJitter : kJitter;
-  Lower covariance(data.size());
-  FillCovariance(data, kernel, kernel.noise + jitter, covariance.values());
+  const std::vector<double> distances = Distances(data, kernel);
+  LowerMatrix covariance(data.size());
+  FillCovariance(data, kernel, distances, kernel.noise + jitter,
+                 covariance.values());
   if (!covariance.Factorize()) return std::nullopt;
   std::vector<double> half = data.values;
   covariance.Solve(half);
@@ -334,7 +250,8 @@ std::optional<double> GaussianProcess::LossAndGradient(
     if (gradient != nullptr) (*gradient)[i] = z / prior_deviation_[i];
   }
   if (gradient != nullptr) {
-    AddGradient(data, kernel, Invert(covariance), weights, *gradient);
+    AddGradient(data, kernel, distances, covariance.Invert(), weights,
+                *gradient);
   }
   return loss;
 }
@@ -348,15 +265,19 @@ struct GaussianProcess::PairSums {
   double trace = 0;  // of W
 };
 
-// Adds a pair. REQUIRES: `w` is W, twice if i and j differ.
+// A pair of observations in these sums.
+struct GaussianProcess::PairWeight {
+  double w = 0;     // W, twice unless it is one observation
+  double r = 0;     // sqrt(5) times the distance
+  double tail = 0;  // e^-r
+};
+
 void GaussianProcess::AddPair(const Observations& data, const Kernel& kernel,
                               const RungDecays& decays, std::size_t i,
-                              std::size_t j, double w, PairSums& sums) const {
-  const double* a = &data.points[i * dimensions()];
-  const double* b = &data.points[j * dimensions()];
+                              std::size_t j, const PairWeight& pair,
+                              PairSums& sums) const {
+  const auto [w, r, tail] = pair;
   const int gap = std::abs(data.rungs[i] - data.rungs[j]);
-  const double r = std::sqrt(5 * Distance(kernel, a, b));
-  const double tail = PortableExp(-r);
   const double scale = kernel.s[1] * decays.At(1, gap);
   const bool same = data.trials[i] == data.trials[j];
   const double terms[3] = {kernel.s[0] * decays.At(0, gap),
@@ -372,28 +293,37 @@ void GaussianProcess::AddPair(const Observations& data, const Kernel& kernel,
   }
   // The derivative of the Matérn kernel by the squared distance.
   const double slope = w * scale * (-5.0 / 6.0) * (1 + r) * tail;
-  for (std::size_t k = 0; k < dimensions(); ++k) {
-    const double difference = a[k] - b[k];
-    const double squared = categorical_[k]
-                               ? static_cast<double>(difference != 0)
-                               : difference * difference;
-    sums.by_weight[k] += slope * squared;
+  const double* a = &data.points[i * dimensions()];
+  const double* b = &data.points[j * dimensions()];
+  const double* categorical = categorical_.data();
+  double* by_weight = sums.by_weight.data();
+  const std::size_t d = dimensions();
+  for (std::size_t k = 0; k < d; ++k) {
+    by_weight[k] += slope * SquaredDifference(categorical[k] != 0, a[k], b[k]);
   }
 }
 
 // Adds the derivatives of the likelihood by theta.
 void GaussianProcess::AddGradient(const Observations& data,
                                   const Kernel& kernel,
+                                  std::span<const double> distances,
                                   const std::vector<double>& inverse,
                                   const std::vector<double>& weights,
                                   std::vector<double>& gradient) const {
   const std::size_t n = data.size();
   const RungDecays decays(kernel.g, data.rungs);
   PairSums sums{.by_weight = std::vector<double>(dimensions(), 0.0)};
+  std::vector<double> r(n);
+  std::vector<double> tail(n);
   for (std::size_t j = 0; j < n; ++j) {
     for (std::size_t i = j; i < n; ++i) {
+      r[i] = std::sqrt(5 * distances[j * n + i]);
+      tail[i] = PortableExp(-r[i]);
+    }
+    for (std::size_t i = j; i < n; ++i) {
       const double twice = inverse[j * n + i] - weights[i] * weights[j];
-      AddPair(data, kernel, decays, i, j, i == j ? 0.5 * twice : twice, sums);
+      const double w = i == j ? 0.5 * twice : twice;
+      AddPair(data, kernel, decays, i, j, {w, r[i], tail[i]}, sums);
     }
   }
   for (std::size_t k = 0; k < dimensions(); ++k) {
@@ -439,8 +369,9 @@ void GaussianProcess::Train(const Observations& data, int steps) {
 
 void GaussianProcess::Condition(const Observations& data) {
   const std::size_t n = data.size();
-  Lower covariance(n);
-  FillCovariance(data, kernel_, kernel_.noise + kJitter, covariance.values());
+  LowerMatrix covariance(n);
+  FillCovariance(data, kernel_, Distances(data, kernel_),
+                 kernel_.noise + kJitter, covariance.values());
   const auto [order, rows] = FactorizeByPivots(covariance);
   data_ = {};
   factor_ = rows;
@@ -449,7 +380,7 @@ void GaussianProcess::Condition(const Observations& data) {
     data_.Add({point, dimensions()}, data.rungs[i], data.trials[i],
               data.values[i]);
   }
-  Lower factor(n);
+  LowerMatrix factor(n);
   for (std::size_t i = 0; i < n; ++i) {
     for (std::size_t j = 0; j <= i; ++j) factor.At(i, j) = factor_[i * n + j];
     factor_[i * n + i] = 1 / factor.At(i, i);
@@ -495,10 +426,7 @@ std::vector<GaussianProcess::Prediction> GaussianProcess::PredictNew(
     std::span<const double> points, int rung, bool deviations) const {
   const std::size_t d = dimensions();
   const std::size_t count = d == 0 ? 0 : points.size() / d;
-  std::vector<std::vector<double>> columns(d, std::vector<double>(count));
-  for (std::size_t i = 0; i < count; ++i) {
-    for (std::size_t k = 0; k < d; ++k) columns[k][i] = points[i * d + k];
-  }
+  const auto columns = ByCoordinate(points, d, count);
   std::vector<Prediction> predictions(count);
   std::vector<double> correlations(data_.size() * kBlock);
   std::vector<const double*> rows;

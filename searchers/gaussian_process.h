@@ -39,7 +39,7 @@ class GaussianProcess {
   static constexpr TrialIndex kNewTrial = -1;
 
   /// `categorical`: for each coordinate, whether it is the index of a value.
-  GaussianProcess(std::vector<bool> categorical, Kind kind);
+  GaussianProcess(const std::vector<bool>& categorical, Kind kind);
 
   /// Logarithms of the lengths, s0, s1, s2, g0, g1, g2 (kPlain: s1) and noise.
   const std::vector<double>& hyperparameters() const { return theta_; }
@@ -105,6 +105,7 @@ class GaussianProcess {
   };
   class RungDecays;
   struct PairSums;
+  struct PairWeight;
   struct BlockRow;
 
   // Position of a hyperparameter in theta_.
@@ -113,16 +114,24 @@ class GaussianProcess {
 
   Kernel KernelOf(const std::vector<double>& theta) const;
   double Distance(const Kernel& kernel, const double* a, const double* b) const;
+  void AddDistances(const Kernel& kernel, const double* point,
+                    std::span<const std::vector<double>> columns,
+                    std::size_t first, std::size_t count, double* out) const;
+  std::vector<double> Distances(const Observations& data,
+                                const Kernel& kernel) const;
   // `lower`: a square matrix by columns, of which the lower triangle is set.
+  // `distances`: likewise, of Distances.
   void FillCovariance(const Observations& data, const Kernel& kernel,
-                      double diagonal, std::vector<double>& lower) const;
+                      std::span<const double> distances, double diagonal,
+                      std::vector<double>& lower) const;
   std::optional<double> LossAndGradient(const Observations& data,
                                         const std::vector<double>& theta,
                                         std::vector<double>* gradient) const;
   void AddPair(const Observations& data, const Kernel& kernel,
-               const RungDecays& decays, std::size_t i, std::size_t j, double w,
-               PairSums& sums) const;
+               const RungDecays& decays, std::size_t i, std::size_t j,
+               const PairWeight& pair, PairSums& sums) const;
   void AddGradient(const Observations& data, const Kernel& kernel,
+                   std::span<const double> distances,
                    const std::vector<double>& inverse,
                    const std::vector<double>& weights,
                    std::vector<double>& gradient) const;
@@ -134,7 +143,7 @@ class GaussianProcess {
       const std::vector<BlockRow>& rows, std::size_t width,
       std::size_t conditioned) const;
 
-  std::vector<bool> categorical_;
+  std::vector<double> categorical_;  // 1 or 0
   Kind kind_;
   std::vector<double> prior_mean_;  // of theta_
   std::vector<double> prior_deviation_;
