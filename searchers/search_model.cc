@@ -27,7 +27,8 @@ namespace {
 
 constexpr std::size_t kMostObservations = 120;
 constexpr std::size_t kMostCosts = 120;
-constexpr std::size_t kFirstSteps = 30;  // of the training
+constexpr std::size_t kMostTraining = 60;  // trials, the newest
+constexpr std::size_t kFirstSteps = 30;    // of the training
 constexpr std::size_t kLaterSteps = 15;
 constexpr std::size_t kCostSteps = 20;
 constexpr double kTrainingGrowth = 1.25;  // results since the last training
@@ -222,8 +223,8 @@ std::optional<SearchModel::Proposal> SearchModel::Propose(
 }
 
 // Trains the processes if there are enough new results, and conditions them on
-// the results and on the trials in training, which are assumed to be as
-// predicted.
+// the results and on the newest trials in training, which are assumed to be as
+// predicted. More of them would cost more than they tell.
 void SearchModel::Fit(const std::vector<TrialAtRung>& training) {
   std::vector<double> values;
   for (const Result& result : results_) values.push_back(result.value);
@@ -242,7 +243,9 @@ void SearchModel::Fit(const std::vector<TrialAtRung>& training) {
   }
   process_.Condition(used_);
   assumed_ = used_;
-  for (const auto& [trial, rung] : training) {
+  const std::size_t skipped =
+      training.size() - std::min(training.size(), kMostTraining);
+  for (const auto& [trial, rung] : std::span(training).subspan(skipped)) {
     const Point& point = points_[static_cast<std::size_t>(trial)];
     assumed_.Add(point, rung, trial, process_.PredictMean(point, rung, trial));
   }
