@@ -58,7 +58,41 @@ double FarTail(double y) {
   return (0.39894228040143267794 - ratio) / y;
 }
 
+// A number as the sum of two, of which the second is at most half a unit in the
+// last place of the first (Dekker, "A Floating-Point Technique for Extending
+// the Available Precision", 1971).
+struct DoubleDouble {
+  double high = 0;
+  double low = 0;
+};
+
+// Returns the exact product of two numbers up to 1e300.
+DoubleDouble ExactProduct(double a, double b) {
+  constexpr double kSplit = 0x1p27 + 1;
+  const double a_high = kSplit * a - (kSplit * a - a);
+  const double b_high = kSplit * b - (kSplit * b - b);
+  const double a_low = a - a_high;
+  const double b_low = b - b_high;
+  const double high = a * b;
+  const double low =
+      ((a_high * b_high - high) + a_high * b_low + a_low * b_high) +
+      a_low * b_low;
+  return {high, low};
+}
+
 }  // namespace
+
+double PortablePower(double base, std::int64_t exponent) {
+  DoubleDouble power{.high = 1};
+  for (; exponent > 0 && power.high < 1e250; --exponent) {
+    const DoubleDouble product = ExactProduct(power.high, base);
+    const double low = product.low + power.low * base;
+    power.high = product.high + low;
+    power.low = low - (power.high - product.high);
+  }
+  for (; exponent > 0 && power.high <= 1e300; --exponent) power.high *= base;
+  return power.high;
+}
 
 double NormalProbability(double x) {
   const double y = x < 0 ? -x : x;

@@ -72,6 +72,10 @@ inline double PortableLog(double x) {
   return n * kLn2High + (2 * s + (2 * s * z * sum + n * kLn2Low));
 }
 
+/// Returns base^exponent, rounded once. REQUIRES: base >= 1, exponent >= 0. A
+/// result above 1e250 may be rounded several times.
+double PortablePower(double base, std::int64_t exponent);
+
 /// Density of the standard normal distribution.
 inline double NormalDensity(double x) {
   return 0.39894228040143267794 * PortableExp(-0.5 * x * x);

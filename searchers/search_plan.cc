@@ -13,6 +13,7 @@
 #include <limits>
 #include <map>
 
+#include "searchers/portable_math.h"
 #include "searchers/registry.h"
 
 namespace dtrain {
@@ -27,7 +28,7 @@ std::vector<std::int64_t> RungLengths(std::int64_t max_length, double divisor,
                                       std::int64_t rungs) {
   std::vector<std::int64_t> lengths;
   for (std::int64_t k = 0; k < rungs; ++k) {
-    const double rate = std::pow(divisor, static_cast<double>(rungs - 1 - k));
+    const double rate = PortablePower(divisor, rungs - 1 - k);
     const auto length =
         static_cast<std::int64_t>(static_cast<double>(max_length) / rate);
     lengths.push_back(std::max<std::int64_t>(length, 1));

@@ -42,5 +42,27 @@ TEST(PortableExpTest, HasBounds) {
   EXPECT_EQ(PortableExp(infinity), PortableExp(709));
 }
 
+TEST(PortablePowerTest, IsExactForSmallIntegers) {
+  EXPECT_EQ(PortablePower(3, 0), 1);
+  EXPECT_EQ(PortablePower(3, 20), 3486784401);
+  EXPECT_EQ(PortablePower(2.5, 4), 39.0625);
+}
+
+// The C library rounds nearly all powers correctly.
+TEST(PortablePowerTest, RoundsOnce) {
+  int equal = 0;
+  for (int i = 1; i <= 1000; ++i) {
+    const double base = 1 + i * 0.0073;
+    equal += PortablePower(base, 2 + i % 30) == std::pow(base, 2 + i % 30);
+  }
+
+  EXPECT_GE(equal, 990);
+}
+
+TEST(PortablePowerTest, GrowsBeyondAnyLength) {
+  EXPECT_GT(PortablePower(1e6, 63), 1e250);
+  EXPECT_GT(PortablePower(1e300, 5), 1e250);
+}
+
 }  // namespace
 }  // namespace dtrain
