@@ -238,7 +238,7 @@ void Experiment::On(TrialState& trial, const OperationCompleted& completed) {
   SupersedeEarlierRuns(trial, *trial.process);
   if (completed.early) SetEndedEarly(trial, completed.why_early);
   const double seconds =
-      std::exchange(trial.worked, 0.0) + trial.process->TakeWork(Now());
+      TakeSecondsOfOperation(trial, completed.batches, Now());
   Post(ValidationCompleted{trial.index(), completed.length.count, *metric,
                            seconds});
 }

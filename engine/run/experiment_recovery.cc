@@ -69,6 +69,7 @@ void Experiment::RecoverTrial(TrialRow row) {
   }
   TrialState* trial = trials_.Add(std::move(row));
   if (trial == nullptr) return;
+  trial->untimed = true;
   trial->ended_early = ended_early;
   trial->why_early = why_early;
 }

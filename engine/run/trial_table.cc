@@ -95,6 +95,21 @@ bool TrialProcess::Receive(std::int64_t seq) {
   return is_first;
 }
 
+double TakeSecondsOfOperation(TrialState& trial, std::int64_t batches,
+                              Duration now) {
+  const double worked =
+      std::exchange(trial.worked, 0.0) + trial.process->TakeWork(now);
+  const auto from = std::exchange(trial.timed_from, std::nullopt);
+  if (!from) return worked;
+  // Where the operation began, since batches are proportional to the length.
+  const auto end = static_cast<double>(batches);
+  const auto length = static_cast<double>(trial.operations.front());
+  const double begin =
+      length > 0 ? end * static_cast<double>(trial.trained()) / length : 0;
+  const double timed = end - std::max(begin, static_cast<double>(*from));
+  return timed > 0 ? worked * (end - begin) / timed : 0;
+}
+
 void StartQueue::Add(std::int64_t turn, std::int64_t trial) {
   if (!delayed_.contains(trial)) pending_.emplace(turn, trial);
 }
@@ -219,6 +234,7 @@ TrialProcess& TrialTable::StartProcess(TrialState& trial, std::string restored,
   trial.process = std::make_unique<TrialProcess>(std::move(restored), from,
                                                  trial.row.batches);
   trial.position = from;
+  if (std::exchange(trial.untimed, false)) trial.timed_from = from;
   live_.emplace(trial.row.id.number, &trial);
   return *trial.process;
 }

@@ -193,7 +193,11 @@ struct TrialState {
   std::vector<std::int64_t> operations;  // absolute lengths, first is current
   std::int64_t turn = 0;                 // place in the queue for slots
   std::vector<std::int64_t> completed;   // lengths of operations, ascending
-  double worked = 0;   // seconds of earlier processes on the operation
+  double worked = 0;  // seconds of earlier processes on the operation
+  // After a restart of the runner: the batches from which on the work on the
+  // operation is known. `untimed` until a process shows them.
+  std::optional<std::int64_t> timed_from;
+  bool untimed = false;
   double reached = 0;  // longest length trained to so far
   bool close_requested = false;
   bool ended_early = false;    // by itself, with success
@@ -222,6 +226,12 @@ struct TrialState {
            !process->close_sent() && process->stop() == StopCause::kNone;
   }
 };
+
+/// Returns the seconds of training and validation of the trial's operation,
+/// which its process has completed at `batches`. What earlier runners have
+/// trained of it is estimated by the speed of the rest. 0: unknown.
+double TakeSecondsOfOperation(TrialState& trial, std::int64_t batches,
+                              Duration now);
 
 /// Queue of the trials that need a process: pending ones in the order of their
 /// turns, and delayed ones, which have failed and are restarted later, with or

@@ -9,6 +9,7 @@
 namespace dtrain {
 namespace {
 
+using std::chrono::seconds;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
@@ -30,6 +31,38 @@ TEST_F(TrialTableTest, OnlyCountsTrialsThatHaveEnded) {
   EXPECT_EQ(table_.created(), 3);
   EXPECT_EQ(table_.ended(), 1);
   EXPECT_EQ(table_.Find(3), nullptr);
+}
+
+TEST_F(TrialTableTest, EstimatesTheTimeThatAnEarlierRunnerHasTrained) {
+  const ValidationCompleted done{.trial = 0, .length = 2};
+  table_.ApplyOperation(Started{}, ValidateAfter{.trial = 0, .length = 2});
+  table_.ApplyEvent(done);
+  table_.ApplyOperation(done, ValidateAfter{.trial = 0, .length = 8});
+  trial_->untimed = true;
+
+  // Batches 20 to 80, of which this runner sees the last 15.
+  table_.StartProcess(*trial_, "checkpoint", 65).SetWorking(seconds(10));
+
+  EXPECT_EQ(TakeSecondsOfOperation(*trial_, 80, seconds(13)), 12);
+}
+
+TEST_F(TrialTableTest, DoesNotKnowTheTimeOfWorkThatAnEarlierRunnerHasDone) {
+  table_.ApplyOperation(Started{}, ValidateAfter{.trial = 0, .length = 8});
+  trial_->untimed = true;
+
+  table_.StartProcess(*trial_, "checkpoint", 80).SetWorking(seconds(10));
+
+  EXPECT_EQ(TakeSecondsOfOperation(*trial_, 80, seconds(13)), 0);
+}
+
+TEST_F(TrialTableTest, AddsTheTimesOfAllProcessesOfAnOperation) {
+  table_.ApplyOperation(Started{}, ValidateAfter{.trial = 0, .length = 8});
+  trial_->worked = 5;  // of a process that was paused
+
+  table_.StartProcess(*trial_, "checkpoint", 65).SetWorking(seconds(10));
+
+  EXPECT_EQ(TakeSecondsOfOperation(*trial_, 80, seconds(13)), 8);
+  EXPECT_EQ(trial_->worked, 0);
 }
 
 TEST_F(TrialTableTest, AssignsTurnsInOrderOfOperations) {
@@ -105,7 +138,6 @@ TEST_F(TrialTableTest, DoesNotFindEndedTrials) {
 }
 
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 
 class TrialProcessTest : public testing::Test {
  protected:
