@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <limits>
-#include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -46,13 +46,17 @@ double FallingLoss(const json& hparams, std::int64_t length) {
   return 0.1 * x * x + y * y + z * z + kind + 1 / static_cast<double>(length);
 }
 
-using MetricAtLength = double (*)(const json& hparams, std::int64_t length);
+// True for 5 % of the points.
+bool IsInSmallRegion(const json& hparams) {
+  return hparams.at("momentum").get<double>() >= 0.95;
+}
 
 // The course of a search whose trials end in the order of their operations.
 struct ModelCourse {
   std::vector<json> hparams;          // by trial
   std::vector<std::int64_t> lengths;  // by trial, the longest
   std::vector<std::string> operations;
+  bool failed = false;
 
   std::int64_t total() const {
     std::int64_t sum = 0;
@@ -69,7 +73,9 @@ struct ModelCourse {
   }
 };
 
-ModelCourse PlayModel(const SearcherConfig& config, MetricAtLength metric,
+// `metric`: of hyperparameters and a length; nothing: the trial fails.
+template <typename Metric>
+ModelCourse PlayModel(const SearcherConfig& config, Metric metric,
                       std::uint32_t seed, const json& space = ModelSpace()) {
   const auto searcher = MakeSearcher(config, space, seed);
   ModelCourse course;
@@ -84,12 +90,20 @@ ModelCourse PlayModel(const SearcherConfig& config, MetricAtLength metric,
         course.lengths.push_back(0);
       } else if (const auto* more = std::get_if<ValidateAfter>(&operation)) {
         const auto at = static_cast<std::size_t>(more->trial);
+        const std::optional<double> value =
+            metric(course.hparams[at], more->length);
+        if (!value) {
+          events.push_back(ExitedEarly{more->trial, ExitReason::kErrored});
+          continue;
+        }
         course.lengths[at] = more->length;
-        events.push_back(ValidationCompleted{
-            more->trial, more->length, metric(course.hparams[at], more->length),
-            1.0 + static_cast<double>(more->trial % 5)});
+        events.push_back(
+            ValidationCompleted{more->trial, more->length, *value,
+                                1.0 + static_cast<double>(more->trial % 5)});
       } else if (const auto* close = std::get_if<Close>(&operation)) {
         events.push_back(Closed{close->trial});
+      } else if (const auto* end = std::get_if<Shutdown>(&operation)) {
+        course.failed = end->failed;
       }
     }
   }
@@ -220,8 +234,7 @@ TEST(BayesianSearcherTest, EndsIfNearlyAllResultsAreNoNumbers) {
   const ModelCourse course = PlayModel(
       ModelConfig(100),
       [](const json& h, std::int64_t length) {
-        const double momentum = h.at("momentum");
-        return momentum < 0.95 ? std::nan("") : FallingLoss(h, length);
+        return IsInSmallRegion(h) ? FallingLoss(h, length) : std::nan("");
       },
       1);
 
@@ -233,8 +246,78 @@ TEST(BayesianSearcherTest, EndsWithAConstantMetric) {
   const ModelCourse course = PlayModel(
       ModelConfig(100), [](const json&, std::int64_t) { return 0.5; }, 1);
 
+  EXPECT_FALSE(course.failed);
   EXPECT_GE(course.total(), BudgetOf(ModelConfig(100)));
 }
+
+TEST(BayesianSearcherTest, FailsIfAllTrialsFail) {
+  const ModelCourse course = PlayModel(
+      ModelConfig(100),
+      [](const json&, std::int64_t) { return std::optional<double>(); }, 1);
+
+  EXPECT_TRUE(course.failed);
+  EXPECT_GE(course.hparams.size(), 8u);
+  EXPECT_LE(course.hparams.size(), 100u);
+}
+
+// A hard case for a model, in which it must not be worse than random search.
+struct HardCase {
+  const char* name;
+  std::optional<double> (*metric)(const json& hparams, std::int64_t length);
+};
+
+class HardModelTest : public testing::TestWithParam<HardCase> {
+ protected:
+  // Mean over ten seeds of the best loss at the maximum length.
+  static double MeanOfBest(const SearcherConfig& config) {
+    double sum = 0;
+    for (std::uint32_t seed = 1; seed <= 10; ++seed) {
+      ModelCourse course = PlayModel(config, GetParam().metric, seed);
+      double best = 2;  // worse than any
+      for (std::size_t i = 0; i < course.hparams.size(); ++i) {
+        if (course.lengths[i] < 64) continue;
+        const auto value = GetParam().metric(course.hparams[i], 64);
+        if (value && *value < best) best = *value;
+      }
+      sum += best / 10;
+    }
+    return sum;
+  }
+};
+
+TEST_P(HardModelTest, IsNoWorseThanRandom) {
+  const SearcherConfig model = ModelConfig(100);
+  SearcherConfig random = model;
+  random.name = "random";
+  random.max_trials = BudgetOf(model) / model.max_length;
+
+  EXPECT_LE(MeanOfBest(model), MeanOfBest(random));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, HardModelTest,
+    testing::Values(
+        HardCase{"UselessHyperparameters",
+                 [](const json& h, std::int64_t length) {
+                   const double x = h.at("momentum").get<double>() - 0.7;
+                   return std::optional(x * x +
+                                        1 / static_cast<double>(length));
+                 }},
+        HardCase{"NearlyAllNoNumbers",
+                 [](const json& h, std::int64_t length) {
+                   return std::optional(IsInSmallRegion(h)
+                                            ? FallingLoss(h, length)
+                                            : std::nan(""));
+                 }},
+        HardCase{"NearlyAllFail",
+                 [](const json& h, std::int64_t length) {
+                   return IsInSmallRegion(h)
+                              ? std::optional(FallingLoss(h, length))
+                              : std::nullopt;
+                 }},
+        HardCase{"Constant",
+                 [](const json&, std::int64_t) { return std::optional(0.5); }}),
+    [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace dtrain
