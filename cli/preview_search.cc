@@ -23,6 +23,7 @@ namespace dtrain {
 namespace {
 
 constexpr std::int64_t kMaxSeed = 0x7FFFFFFF;
+constexpr double kMaxSecondsPerUnit = 1e9;
 
 struct PreviewSearchOptions : JsonOption {
   std::string config;
@@ -31,6 +32,7 @@ struct PreviewSearchOptions : JsonOption {
   std::string order = "round_robin";
   std::optional<std::string> seed;
   std::vector<std::string> exits;
+  std::optional<std::string> seconds_per_unit;
 };
 
 std::optional<std::int64_t> WholeNumberFrom(std::string_view text,
@@ -85,11 +87,27 @@ std::uint32_t SeedFrom(const std::string& text) {
                                      text + "'");
 }
 
+double SecondsFrom(const std::string& text) {
+  double seconds = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, seconds);
+  const bool valid = error == std::errc() && rest == end && seconds > 0 &&
+                     seconds <= kMaxSecondsPerUnit;
+  if (valid) return seconds;
+  throw Error(ErrorKind::kUsage,
+              "--seconds-per-unit: expected a number of seconds above 0, such "
+              "as 0.5, got '" +
+                  text + "'");
+}
+
 SimulationOptions SimulationFrom(const PreviewSearchOptions& options) {
   SimulationOptions simulation{.metric = MetricFrom(*options.metric),
                                .order = OrderFrom(options.order)};
   for (const std::string& exit : options.exits) {
     simulation.exits.push_back(ExitFrom(exit));
+  }
+  if (options.seconds_per_unit) {
+    simulation.seconds_per_unit = SecondsFrom(*options.seconds_per_unit);
   }
   return simulation;
 }
@@ -133,13 +151,21 @@ void WarnOfIdleExits(const SimulationOptions& options,
   }
 }
 
-// A simulated trial takes no time.
-void RequireLengthBudget(const ExperimentConfig& config) {
-  if (config.searcher.budget_seconds == 0) return;
-  throw Error(ErrorKind::kUsage,
-              "--simulate: searcher.budget is a duration, but simulated trials "
-              "take no time; give a length, such as --set 'searcher.budget={" +
-                  std::string(UnitName(config.length_unit)) + ": 1000}'");
+// Time only matters for a model-based search, and must be known if it is the
+// budget.
+void CheckTime(const ExperimentConfig& config, bool is_given) {
+  if (is_given && !IsModelBased(config.searcher)) {
+    throw Error(ErrorKind::kUsage,
+                "--seconds-per-unit: " + config.searcher.name +
+                    " does not take training times into account; remove it");
+  }
+  if (!is_given && config.searcher.budget_seconds > 0) {
+    throw Error(ErrorKind::kUsage,
+                "--simulate: searcher.budget is a duration; add the training "
+                "time of a unit of length (" +
+                    std::string(UnitName(config.length_unit)) +
+                    "), such as --seconds-per-unit 0.5");
+  }
 }
 
 void Play(const PreviewSearchOptions& options, const ExperimentConfig& config,
@@ -152,8 +178,11 @@ void Play(const PreviewSearchOptions& options, const ExperimentConfig& config,
   if (options.json) {
     return WriteSimulationJson(simulation, std::cout, StdoutIsTerminal());
   }
-  std::cout << "\nsimulated with " << *options.metric << ", " << options.order
-            << ", seed " << seed << '\n';
+  std::cout << "\nsimulated with " << *options.metric << ", " << options.order;
+  if (options.seconds_per_unit) {
+    std::cout << ", " << *options.seconds_per_unit << " s per unit";
+  }
+  std::cout << ", seed " << seed << '\n';
   PrintSimulation({.config = config.searcher,
                    .hyperparameters = config.hyperparameters,
                    .unit = config.length_unit,
@@ -170,7 +199,7 @@ int PreviewSearch(const PreviewSearchOptions& options,
   if (options.metric) simulation = SimulationFrom(options);
   ExperimentConfig config = PreviewedConfig(options, globals);
   if (options.metric) {
-    RequireLengthBudget(config);
+    CheckTime(config, options.seconds_per_unit.has_value());
     ResolveWarmStart(config, globals);
   }
   if (!options.metric || !options.json) {
@@ -223,6 +252,11 @@ void AddSimulationOptions(CLI::App& app, PreviewSearchOptions& options) {
             "invalid_hp: 3:1:errored (repeatable)")
       .TypeName("TRIAL:AFTER:END")
       .OneEach()
+      .Needs(simulate);
+  AddOption(app, "--seconds-per-unit", options.seconds_per_unit,
+            "Training time of a batch, record or epoch, for bayesian_asha with "
+            "a budget of time")
+      .TypeName("S")
       .Needs(simulate);
 }
 

@@ -99,8 +99,10 @@ class Player {
     const std::int64_t length = pending.lengths.front();
     pending.lengths.erase(pending.lengths.begin());
     if (pending.lengths.empty() && !pending.close) busy_.erase(trial);
+    const auto more = static_cast<double>(length - record.final_length());
     record.lengths.push_back(length);
-    Send(ValidationCompleted{trial, length, options_.metric(trial, length)});
+    Send(ValidationCompleted{trial, length, options_.metric(trial, length),
+                             more * options_.seconds_per_unit});
   }
 
   std::optional<ExitReason> ExitOf(TrialIndex trial) {

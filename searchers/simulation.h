@@ -42,6 +42,7 @@ struct SimulationOptions {
   SimulatedMetric metric = nullptr;
   SimulationOrder order = SimulationOrder::kRoundRobin;
   std::vector<SimulatedExit> exits;
+  double seconds_per_unit = 0;  // training time of a unit of length
 };
 
 /// Course of one trial of a simulated search.

@@ -160,6 +160,24 @@ TEST_F(PreviewSearchTest, MakesTrialsExitEarly) {
   EXPECT_EQ(document["trials"][2]["end"], "closed");
 }
 
+// A budget of time ends the search when the times of all trials exceed it.
+TEST_F(PreviewSearchTest, SpendsABudgetOfTime) {
+  const json document =
+      Preview({"--set",
+               "searcher={name: bayesian, metric: loss, max_length: 16, "
+               "max_trials: 90, budget: 60s}",
+               "--simulate", "hash_step", "--seconds-per-unit", "0.5", "--seed",
+               "1", "--json"})
+          .Json();
+
+  std::int64_t total = 0;
+  for (const json& trial : document.at("trials")) {
+    total += trial.at("final_length").get<std::int64_t>();
+  }
+  EXPECT_GE(total, 120);
+  EXPECT_LE(total, 120 + 4 * 16);
+}
+
 TEST_F(PreviewSearchTest, WarnsOfFailuresThatNeverHappen) {
   const CliResult result =
       Preview({"--simulate", "constant", "--seed", "1", "--fail",
@@ -229,6 +247,24 @@ INSTANTIATE_TEST_SUITE_P(
         BadOption{{"--simulate", "hash", "--fail", "3"}, "such as 3:1:errored"},
         BadOption{{"--simulate", "hash", "--fail", "-1:0:errored"},
                   "such as 3:1:errored, got '-1:0:errored'"},
+        BadOption{{"--seconds-per-unit", "1"},
+                  "--seconds-per-unit requires --simulate"},
+        BadOption{{"--simulate", "hash", "--seconds-per-unit", "0"},
+                  "a number of seconds above 0, such as 0.5, got '0'"},
+        BadOption{{"--simulate", "hash", "--seconds-per-unit", "1s"},
+                  "a number of seconds above 0, such as 0.5, got '1s'"},
+        BadOption{{"--simulate", "hash", "--seconds-per-unit", "nan"},
+                  "a number of seconds above 0, such as 0.5, got 'nan'"},
+        BadOption{{"--simulate", "hash", "--seconds-per-unit", "1"},
+                  "--seconds-per-unit: adaptive_asha does not take training "
+                  "times into account; remove it"},
+        BadOption{{"--set",
+                   "searcher={name: bayesian, metric: loss, "
+                   "max_length: 9, max_trials: 9, budget: 1h}",
+                   "--simulate", "hash"},
+                  "--simulate: searcher.budget is a duration; add the training "
+                  "time of a unit of length (batches), such as "
+                  "--seconds-per-unit 0.5"},
         BadOption{{"--simulate", "hash", "--fail", "1:0:user_stop"},
                   "TRIAL:AFTER:errored or TRIAL:AFTER:invalid_hp"}));
 
