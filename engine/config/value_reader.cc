@@ -7,6 +7,8 @@
 #include "engine/config/value_reader.h"
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <string>
@@ -262,19 +264,28 @@ MaybeJson ReadDuration(const KeySpec& key, const Node& node,
   return std::nullopt;
 }
 
+// True for a map such as {hours: 8}.
+bool IsMapOfTime(const Node& node) {
+  static constexpr std::array kNames = {"seconds", "minutes", "hours", "days"};
+  return node.is_map() && node.entries.size() == 1 &&
+         std::ranges::find(kNames, node.entries.front().key) != kNames.end();
+}
+
 // Reads a length, or a duration. The canonical form of a duration is
-// {"seconds": N}, since a plain number counts batches.
+// {"seconds": N}, since a number without a unit counts batches.
 MaybeJson ReadBudget(const KeySpec& key, const Node& node, Findings& findings) {
   const bool counts_batches = node.kind == Node::Kind::kInt;
-  const bool canonical = node.is_map() && node.entries.size() == 1 &&
-                         node.entries.front().key == "seconds";
-  if (!canonical && (counts_batches || node.is_map())) {
+  const bool of_time = IsMapOfTime(node);
+  const bool canonical = of_time && node.entries.front().key == "seconds";
+  if (counts_batches || (node.is_map() && !of_time)) {
     return ReadLength(key, node, findings);
   }
   const Node& duration = canonical ? node.entries.front().value : node;
   std::optional<double> seconds;
   if (canonical && duration.IsNumber()) seconds = duration.number;
-  if (!canonical && duration.is_string()) seconds = Seconds(duration.text);
+  const bool has_unit = duration.is_string() && !duration.text.empty() &&
+                        std::isalpha(duration.text.back()) != 0;
+  if (!canonical && has_unit) seconds = Seconds(duration.text);
   if (seconds && *seconds > 0 && *seconds <= kMaxSeconds) {
     return nlohmann::json{{"seconds", *seconds}};
   }

@@ -142,6 +142,20 @@ std::vector<Refusal> Refusals() {
       {"searcher.budget",
        {{"searcher.name", "bayesian"},
         {"searcher.max_trials", "2"},
+        {"searcher.budget", "{hours: 9}"}},
+       "searcher.budget: expected a length or a duration, got a map; write "
+       "{batches: N}, {records: N}, {epochs: N}, or a number with s, m, h or "
+       "d, such as 8h"},
+      {"searcher.budget",
+       {{"searcher.name", "bayesian"},
+        {"searcher.max_trials", "2"},
+        {"searcher.budget", "'30'"}},
+       "searcher.budget: expected a length or a duration, got the string '30'; "
+       "write {batches: N}, {records: N}, {epochs: N}, or a number with s, m, "
+       "h or d, such as 8h"},
+      {"searcher.budget",
+       {{"searcher.name", "bayesian"},
+        {"searcher.max_trials", "2"},
         {"searcher.budget", "{epochs: 9}"}},
        "searcher.budget: is in epochs, but max_length is in batches; write "
        "{batches: N}, or a duration such as 8h"},
