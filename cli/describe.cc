@@ -141,9 +141,13 @@ void PrintRow(const ExperimentRow& row, double seconds, const SlotWait* wait,
   PrintFact("duration", FormatSeconds(seconds));
 }
 
-// "5 to 100, 3 to 300, 2 to 900 batches".
+// "5 to 100, 3 to 300, 2 to 900 batches", or "budget of 900 batches in all
+// trials, at most 40".
 std::string PlanText(const SearchPlan& plan, Unit unit) {
-  if (plan.rows.empty()) return BudgetText(plan, unit);
+  if (plan.rows.empty()) {
+    return "budget of " + BudgetText(plan, unit) + ", at most " +
+           std::to_string(plan.max_trials);
+  }
   std::vector<std::string> parts;
   for (const PlanRow& row : plan.rows) {
     if (row.length == 0) {

@@ -2,6 +2,7 @@
 //
 // Searches whose runner is killed, again and again, and resumed.
 
+#include <algorithm>
 #include <array>
 #include <fstream>
 #include <iterator>
@@ -216,6 +217,17 @@ TEST_F(SearchTest, CompletesIfEveryTrialReportsNan) {
   }
 }
 
+TEST_F(SearchTest, DescribesTheBudgetOfAModel) {
+  dtrain_.Write("search.yaml", SearchYaml("name: bayesian, max_trials: 4, "
+                                          "max_length: 8, budget: 20"));
+  ASSERT_EQ(dtrain_.Run({"create", "search.yaml"}).code, 0);
+
+  const CliResult result = dtrain_.Run({"describe", "1"});
+
+  EXPECT_THAT(result.out,
+              HasSubstr("budget of 20 batches in all trials, at most 4\n"));
+}
+
 using std::chrono::milliseconds;
 
 struct Killed {
@@ -349,6 +361,11 @@ TEST_P(ModelRecoveryTest, ReplaysTheRecordedTimes) {
   const int kills = RunWithKills(killed);
 
   EXPECT_GT(kills, 0);
+  const json doctor = json::parse(killed.Run({"doctor", "--json"}).out);
+  const json replayed = {{"check", "search"},
+                         {"status", "ok"},
+                         {"text", "recorded searches replay identically"}};
+  EXPECT_EQ(std::ranges::count(doctor.at("checks"), replayed), 1) << doctor;
   const json trials = Outcome(killed).at("trials");
   EXPECT_GE(trials.size(), 8u);
   EXPECT_LE(trials.size(), 40u);
