@@ -331,6 +331,7 @@ int CreateAndRun(const CreateOptions& options, const std::string& text,
   }
   const auto own = CompileOwnModel(config, directory, globals);
   CheckOnThisMachine(options.config, config, directory, globals);
+  if (!options.test && !options.paused) RequireListening(config);
   if (options.test) {
     return PrintRehearsal(
         Rehearse(config, own ? own->file.string() : "", directory),

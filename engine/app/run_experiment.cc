@@ -157,10 +157,10 @@ SecretFile WriteWorkerKey(const Store& store, std::int64_t id) {
 }
 
 // Accepts workers for the experiment, if it is configured to.
-std::unique_ptr<Nodes> ListenForWorkers(const Store& store, std::int64_t id,
-                                        const ExperimentConfig& config,
-                                        const SlotPlan& slots,
-                                        Reporter& reporter) {
+std::unique_ptr<Nodes> AcceptWorkers(const Store& store, std::int64_t id,
+                                     const ExperimentConfig& config,
+                                     const SlotPlan& slots,
+                                     Reporter& reporter) {
   const auto& listen = config.resources.listen;
   if (!listen) return nullptr;
   AwaitEarlierWorkers(store.layout(), id);
@@ -194,7 +194,7 @@ RunResult RunExperiment(Store& store, std::int64_t id,
   ExperimentRunner runner(store, id, config, clock);
   RunOptions options = given;
   const std::unique_ptr<Nodes> workers =
-      ListenForWorkers(store, id, config, runner.slots(), reporter);
+      AcceptWorkers(store, id, config, runner.slots(), reporter);
   if (workers) {
     nodes = workers.get();
     options.notice =
@@ -227,6 +227,13 @@ RunResult RunExperiment(Store& store, std::int64_t id,
   }
   if (workers) workers->SendShutdown();
   return result;
+}
+
+void RequireListening(const ExperimentConfig& config) {
+  const auto& listen = config.resources.listen;
+  if (!listen) return;
+  const UniqueFd listener =
+      ListenForWorkers({.host = listen->host, .port = listen->port});
 }
 
 std::vector<std::filesystem::path> TrialRoots(const StoreLayout& store) {

@@ -27,6 +27,10 @@ RunResult RunExperiment(Store& store, std::int64_t id,
                         const RunOptions& options, Reporter& reporter,
                         bool detached = false, Nodes* nodes = nullptr);
 
+/// Throws Error(kResources) if `config` has resources.listen, and nothing can
+/// listen there now: for a check before an experiment is recorded.
+void RequireListening(const ExperimentConfig& config);
+
 /// Returns the directories that a runner may let other machines read, execute
 /// and write: the store, and the cache of compiled models.
 std::vector<std::filesystem::path> TrialRoots(const StoreLayout& store);

@@ -38,7 +38,7 @@ Nodes::Nodes(Options options)
 
 UniqueFd Nodes::Listen() const {
   const DistributedEnv& env = options_.env;
-  if (elastic()) return ListenForWorkers();
+  if (elastic()) return ListenForWorkers(env.runner);
   const int ranks = options_.identity.ranks;
   if (env.world_size * ranks > kMaxNetworkRanks) {
     throw Error(ErrorKind::kResources,
@@ -65,8 +65,7 @@ UniqueFd Nodes::Listen() const {
   }
 }
 
-UniqueFd Nodes::ListenForWorkers() const {
-  const HostPort& place = options_.env.runner;
+UniqueFd ListenForWorkers(const HostPort& place) {
   std::string why;
   UniqueFd listener;
   try {

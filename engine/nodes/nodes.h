@@ -33,6 +33,10 @@ struct NodeSaid {
 };
 using NodeEvent = std::variant<NodeJoined, NodeLost, NodeSaid>;
 
+/// Listens for workers at an address of this machine; without a host, at all of
+/// them. Throws Error(kResources) that names resources.listen.
+UniqueFd ListenForWorkers(const HostPort& place);
+
 /// The runner's connections to the processes on other machines that run its
 /// trials: to the followers of a fixed set, or to workers, which come and go.
 /// Accepts those that prove that they know the secret, rejects those that were
@@ -128,7 +132,6 @@ class Nodes {
   };
 
   UniqueFd Listen() const;
-  UniqueFd ListenForWorkers() const;
   void Receive(ProvedPeer peer);
   void Admit(const NodeHello& hello, std::unique_ptr<NodeChannel> channel);
   void Admit(const WorkerHello& hello, std::unique_ptr<NodeChannel> channel);

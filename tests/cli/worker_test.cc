@@ -86,6 +86,10 @@ TEST_F(WorkerCliTest, RefusesBadArguments) {
   ExpectPasses("test_refuses_bad_arguments");
 }
 
+TEST_F(WorkerCliTest, AddressThatCannotBeUsedCreatesNothing) {
+  ExpectPasses("test_address_that_cannot_be_used_creates_nothing");
+}
+
 TEST_F(WorkerCliTest, GivesUpWithoutARunner) {
   ExpectPasses("test_gives_up_without_a_runner");
 }

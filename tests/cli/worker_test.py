@@ -198,7 +198,7 @@ class WorkerTest(unittest.TestCase):
         self.assertEqual(len(rows), 1)
         row = rows[0]
         self.assertEqual((row["name"], row["job"], row["state"]), ("first", "77", "ready"))
-        self.assertEqual((row["slots"], row["used"]), (1, 1))
+        self.assertEqual((row["slots"], row["used"], row["trials"]), (1, 1, ["1.1"]))
         self.assertEqual(self.run_json("workers", "1")["demand"], 1)
         self.assertTrue(3000 < row["seconds_left"] <= 3600, row)
 
@@ -291,6 +291,17 @@ class WorkerTest(unittest.TestCase):
                 process = self.start("bad", "worker", *words)
                 self.assertEqual(process.wait(PATIENCE), 2)
                 self.assertIn(text, self.log("bad"))
+
+    def test_address_that_cannot_be_used_creates_nothing(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            yaml = SEARCH % {"local": "true", "trials": 1, "length": 4, "step_ms": 0}
+            port = taken.getsockname()[1]
+            (self.directory / "search.yaml").write_text(
+                yaml.replace("127.0.0.1:0", "127.0.0.1:%d" % port))
+            process = self.start("runner", "create", "search.yaml")
+            self.assertEqual(process.wait(PATIENCE), 6)
+        self.assertIn("resources.listen: cannot listen at", self.log("runner"))
+        self.assertFalse((self.directory / "store").exists())
 
     def test_gives_up_without_a_runner(self):
         (self.directory / "key").write_text("x" * 64)
