@@ -416,6 +416,7 @@ void Experiment::CheckFiles(Duration now) {
 void Experiment::StopAll(const std::string& why) {
   stop_.Stop(why);
   queue_.Clear();
+  deps_.launcher.SetDemand(0);
   for (const auto& [number, trial] : trials_.live()) {
     trial->process->Stop(StopCause::kRunner);
     deps_.launcher.RequestStop(trial->row.id);
