@@ -40,6 +40,7 @@ nlohmann::json WorkerJson(const WorkerRow& row, Timestamp now) {
           {"gpus", row.gpus},
           {"slots", row.slots},
           {"used", row.used},
+          {"trials", row.trials},
           {"joined", FormatTimestamp(row.joined)},
           {"seconds_left", left ? json(*left) : json(nullptr)}};
 }
@@ -52,13 +53,15 @@ Table WorkersTable(const WorkerTable& workers, Timestamp now) {
                {.name = "state"},
                {.name = "slots", .right = true},
                {.name = "used", .right = true},
-               {.name = "time left", .right = true}});
+               {.name = "time left", .right = true},
+               {.name = "trials", .elastic = true}});
   for (const WorkerRow& row : workers.workers) {
     const auto left = SecondsLeft(row, now);
     table.AddRow({std::to_string(row.id), row.id == 0 ? "(runner)" : row.name,
                   row.host, row.job, std::string(StateName(row.state)),
                   std::to_string(row.slots), std::to_string(row.used),
-                  left ? FormatElapsed(std::chrono::seconds(*left)) : ""});
+                  left ? FormatElapsed(std::chrono::seconds(*left)) : "",
+                  Join(row.trials, ", ")});
   }
   return table;
 }

@@ -5,8 +5,7 @@
 // and rank 0 here. Shards start one after another, in an order of machines that
 // all experiments share, and only one trial at a time takes slots: so no two
 // trials hold slots that the other one waits for. The ranks then find each
-// other by the address in their specification
-// (engine/ranks/rank_connections.h).
+// other by the address in their specification (rank_connections.h).
 //
 // With workers each trial has one shard, on the machine with the fewest free
 // slots that has room, so that other workers become idle and can be let go.
@@ -521,18 +520,19 @@ WorkerTable NodesLauncher::Table() {
   const std::int64_t each = plan_.slots_per_trial;
   WorkerTable table{.demand = static_cast<std::int64_t>(demand_) * each,
                     .slots_per_trial = each};
+  table.workers = nodes_.Workers();
   if (plan_.count > 0) {
-    table.workers.push_back(
+    table.workers.insert(
+        table.workers.begin(),
         {.host = nodes_.HostOf(0),
          .state = WorkerState::kReady,
          .gpus = !plan_.gpus.empty(),
          .slots = static_cast<std::int64_t>(local_->Capacity()),
          .joined = since_});
   }
-  for (WorkerRow& row : nodes_.Workers()) table.workers.push_back(row);
-  for (WorkerRow& row : table.workers) {
-    row.slots *= each;
-    row.used = UsedOn(row.id) * each;
+  for (WorkerRow& row : table.workers) row.slots *= each;
+  for (const Running& running : running_) {
+    table.AddTrial(running.nodes.front(), ToString(running.trial.id()));
   }
   return table;
 }

@@ -1,5 +1,6 @@
 #include "engine/nodes/worker_table.h"
 
+#include <algorithm>
 #include <array>
 #include <fstream>
 #include <span>
@@ -27,6 +28,13 @@ static std::span<const std::string_view> NamesOf(WorkerState) {
 
 std::string_view StateName(WorkerState state) {
   return kWorkerStates[static_cast<std::size_t>(state)];
+}
+
+void WorkerTable::AddTrial(int worker, std::string trial) {
+  const auto row = std::ranges::find(workers, worker, &WorkerRow::id);
+  if (row == workers.end()) return;
+  row->trials.push_back(std::move(trial));
+  row->used += slots_per_trial;
 }
 
 bool WorkerUpdates::due() const {

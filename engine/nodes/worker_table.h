@@ -33,6 +33,7 @@ struct WorkerRow {
   bool gpus = false;       // its slots are GPUs
   std::int64_t slots = 0;  // in units of a GPU, a share of one, or a CPU slot
   std::int64_t used = 0;   // of them, by trials that run or are starting
+  std::vector<std::string> trials;  // those, "EXP.N"
   Timestamp joined{0};
   std::optional<Timestamp> idle_since;  // none while a trial is there
   std::optional<Timestamp> until;       // when its machine ends it
@@ -48,6 +49,7 @@ struct WorkerRow {
     field("gpus", m.gpus);
     field("slots", m.slots);
     field("used", m.used);
+    field("trials", m.trials);
     field("joined", m.joined);
     field("idle_since", m.idle_since);
     field("until", m.until);
@@ -61,6 +63,9 @@ struct WorkerTable {
   /// searcher's concurrency and resources.max_slots limit it.
   std::int64_t demand = 0;
   std::int64_t slots_per_trial = 1;
+
+  /// Adds a trial that runs, or is starting, on the worker.
+  void AddTrial(int worker, std::string trial);
 
   friend bool operator==(const WorkerTable&, const WorkerTable&) = default;
 

@@ -23,6 +23,7 @@ WorkerTable TableOf(std::int64_t used) {
                        .state = WorkerState::kDraining,
                        .slots = 4,
                        .used = used,
+                       .trials = {"7.1", "7.2"},
                        .joined = seconds(5),
                        .until = seconds(90)}},
           .demand = 6,
