@@ -118,6 +118,53 @@ TEST_F(ExperimentFailureTest, FaultOfAGpuCostsNoRestart) {
                        "again every minute"));
 }
 
+TEST_F(ExperimentFailureTest, PreemptionCostsNoRestartAndIsCounted) {
+  config_.max_restarts = 0;
+  launcher_.on_start = [this](const TrialSpec& spec) {
+    if (launcher_.started().size() > 2) return trials_.Begin(spec);
+    launcher_.Push(TrialStarted{.trial = spec.id});
+    launcher_.Push(TrialExited{.trial = spec.id,
+                               .exit_code = -1,
+                               .signal = SIGKILL,
+                               .killed_by_us = true,
+                               .preempted = true});
+  };
+
+  EXPECT_EQ(Run().state, State::kCompleted);
+
+  EXPECT_EQ(Trial().preemptions, 2);
+  EXPECT_EQ(Trial().restarts, 0);
+  EXPECT_EQ(Trial().runs, 3);
+}
+
+TEST_F(ExperimentFailureTest, ErrorAtAPreemptionIsAFailure) {
+  config_.max_restarts = 0;
+  launcher_.on_start = [this](const TrialSpec& spec) {
+    launcher_.Push(TrialStarted{.trial = spec.id});
+    launcher_.Say(spec.id,
+                  Finished{.reason = EndReason::kError, .message = "broken"});
+    launcher_.Push(
+        TrialExited{.trial = spec.id, .exit_code = 1, .preempted = true});
+  };
+
+  EXPECT_EQ(Run().state, State::kError);
+
+  EXPECT_EQ(Trial().reason, "broken");
+  EXPECT_EQ(Trial().preemptions, 0);
+}
+
+TEST_F(ExperimentFailureTest, LossOfAMachineIsTheReason) {
+  launcher_.on_start = [this](const TrialSpec& spec) {
+    launcher_.Push(TrialStarted{.trial = spec.id});
+    launcher_.Push(TrialExited{
+        .trial = spec.id, .exit_code = 1, .lost = "lost worker a: gone"});
+  };
+
+  EXPECT_EQ(Run().state, State::kError);
+
+  EXPECT_EQ(Trial().reason, "lost worker a: gone");
+}
+
 TEST_F(ExperimentFailureTest, FaultOfAnMpsNeighborCostsNoRestart) {
   launcher_.on_start = [this](const TrialSpec& spec) {
     if (launcher_.started().size() > 1) return trials_.Begin(spec);
