@@ -167,7 +167,7 @@ int RunWorker(const WorkerRequest& request, const GlobalOptions& globals) {
           },
       .notice = [&](const std::string& line) { Say(globals, line); }};
   if (!request.patience.empty()) {
-    options.patience = ParseDuration(request.patience, "--patience");
+    options.patience = ParseDuration(request.patience, "--connect-timeout");
   }
   return Work(std::move(options));
 }
