@@ -56,11 +56,14 @@ std::string ContextText(const std::optional<ContextList>& context) {
 }
 
 // Returns how many trials are expected to reach the maximum length, if not all
-// are.
-std::string ReachText(const std::optional<ExpectedSearch>& expected,
-                      std::int64_t max_length) {
+// are, or the budget of a model-based search.
+std::string ReachText(const SearchPlan& plan, const ExperimentConfig& config,
+                      const std::optional<ExpectedSearch>& expected) {
+  if (IsModelBased(config.searcher)) {
+    return " (budget of " + BudgetText(plan, config.length_unit) + ")";
+  }
   if (!expected || expected->simulations == 0) return "";
-  const ExpectedRange range = expected->trials.at(max_length);
+  const ExpectedRange range = expected->trials.at(config.searcher.max_length);
   return " (" + (range.max == 0 ? "none" : RangeText(range)) +
          " expected to reach it)";
 }
@@ -70,8 +73,8 @@ std::string ReachText(const std::optional<ExpectedSearch>& expected,
 void PrintPlan(const ExperimentConfig& config, const SlotPlan& slots,
                const std::optional<ContextList>& context, bool json) {
   const SearcherConfig& searcher = config.searcher;
-  const std::int64_t trials =
-      PlanSearch(searcher, config.hyperparameters).max_trials;
+  const SearchPlan plan = PlanSearch(searcher, config.hyperparameters);
+  const std::int64_t trials = plan.max_trials;
   const auto expected = ExpectSearch(searcher, config.hyperparameters);
   if (json) {
     PrintJson({{"dry_run", true},
@@ -93,7 +96,7 @@ void PrintPlan(const ExperimentConfig& config, const SlotPlan& slots,
       (searcher.smaller_is_better ? "minimizing " : "maximizing ") +
       searcher.metric + " with " + EntrypointText(config) + ", up to " +
       std::to_string(trials) + (trials == 1 ? " trial of " : " trials of ") +
-      LengthText(config) + ReachText(expected, searcher.max_length) + " on " +
+      LengthText(config) + ReachText(plan, config, expected) + " on " +
       slots.ToString() + ContextText(context);
   std::cout << EscapeForTerminal(text) << "\n\n";
   PrintYaml(ToYaml(config.effective));

@@ -222,9 +222,13 @@ TEST_F(SearchTest, DescribesTheBudgetOfAModel) {
                                           "max_length: 8, budget: 20"));
   ASSERT_EQ(dtrain_.Run({"create", "search.yaml"}).code, 0);
 
-  const CliResult result = dtrain_.Run({"describe", "1"});
+  const CliResult planned = dtrain_.Run({"create", "search.yaml", "--dry-run"});
+  const CliResult described = dtrain_.Run({"describe", "1"});
 
-  EXPECT_THAT(result.out,
+  EXPECT_THAT(planned.out,
+              HasSubstr("up to 4 trials of 8 batches (budget of 20 batches in "
+                        "all trials) on "));
+  EXPECT_THAT(described.out,
               HasSubstr("budget of 20 batches in all trials, at most 4\n"));
 }
 
