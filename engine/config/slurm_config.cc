@@ -56,6 +56,33 @@ std::optional<std::int64_t> SecondsOf(std::string_view text) {
   return SumOf(*numbers, {kMinute, 1});
 }
 
+struct SbatchOption {
+  std::string_view name;
+  char letter = '\0';
+};
+
+constexpr std::array<SbatchOption, 19> kReserved = {{
+    {"--account", 'A'},
+    {"--array", 'a'},
+    {"--comment"},
+    {"--constraint", 'C'},
+    {"--cpus-per-task", 'c'},
+    {"--job-name", 'J'},
+    {"--mem"},
+    {"--no-requeue"},
+    {"--nodes", 'N'},
+    {"--ntasks", 'n'},
+    {"--ntasks-per-node"},
+    {"--open-mode"},
+    {"--output", 'o'},
+    {"--parsable"},
+    {"--partition", 'p'},
+    {"--qos", 'q'},
+    {"--requeue"},
+    {"--signal"},
+    {"--time", 't'},
+}};
+
 }  // namespace
 
 std::optional<Duration> ReadSlurmTime(std::string_view text) {
@@ -82,6 +109,17 @@ std::string FormatSlurmTime(Duration time) {
                 static_cast<long long>(seconds % kMinute));
   const std::string clock = text.data();
   return seconds < kDay ? clock : std::to_string(seconds / kDay) + "-" + clock;
+}
+
+std::string_view ReservedOption(std::string_view word) {
+  const bool has_letter = word.size() > 1 && word[0] == '-' && word[1] != '-';
+  const std::string_view name = word.substr(0, word.find('='));
+  for (const SbatchOption& option : kReserved) {
+    if (has_letter ? word[1] == option.letter : name == option.name) {
+      return option.name;
+    }
+  }
+  return {};
 }
 
 }  // namespace dtrain

@@ -49,4 +49,8 @@ std::optional<Duration> ParseSlurmTime(std::string_view text);
 /// Formats a time for sbatch: "04:00:00", "1-12:00:00".
 std::string FormatSlurmTime(Duration time);
 
+/// Returns the name of the option that `word` sets if dtrain sets it itself, so
+/// that `slurm.sbatch_args` must not; empty otherwise.
+std::string_view ReservedOption(std::string_view word);
+
 }  // namespace dtrain

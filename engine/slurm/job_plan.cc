@@ -78,10 +78,11 @@ std::vector<std::string> JobPlan::Unlisted(
 }
 
 void JobPlan::Update(const JobSituation& situation, JobDecision& decision) {
-  for (const JobWorkers& workers : situation.workers) {
-    const auto job = jobs_.find(workers.job);
-    if (job == jobs_.end() || job->second.heard) continue;
-    job->second.heard = situation.now;
+  std::set<std::string> heard = situation.heard;
+  for (const JobWorkers& workers : situation.workers) heard.insert(workers.job);
+  for (auto& [id, job] : jobs_) {
+    if (job.heard || !heard.contains(id)) continue;
+    job.heard = situation.now;
     silent_ = 0;
   }
   for (const SlurmJob& seen : situation.jobs) {

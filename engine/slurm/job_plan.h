@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,8 @@ struct JobSituation {
   std::int64_t demand = 0;     // slots that trials could use now
   std::vector<SlurmJob> jobs;  // of the experiment, ended ones included
   std::vector<JobWorkers> workers;
+  // Jobs whose workers were connected at any time since the last one.
+  std::set<std::string> heard = {};
 };
 
 /// What to do about it.

@@ -1,40 +1,11 @@
 #include "engine/slurm/job_request.h"
 
-#include <algorithm>
-#include <array>
 #include <chrono>
 
 #include "engine/base/text.h"
 
 namespace dtrain {
 namespace {
-
-struct SbatchOption {
-  std::string_view name;
-  char letter = '\0';
-};
-
-constexpr std::array<SbatchOption, 19> kReserved = {{
-    {"--account", 'A'},
-    {"--array", 'a'},
-    {"--comment"},
-    {"--constraint", 'C'},
-    {"--cpus-per-task", 'c'},
-    {"--job-name", 'J'},
-    {"--mem"},
-    {"--no-requeue"},
-    {"--nodes", 'N'},
-    {"--ntasks", 'n'},
-    {"--ntasks-per-node"},
-    {"--open-mode"},
-    {"--output", 'o'},
-    {"--parsable"},
-    {"--partition", 'p'},
-    {"--qos", 'q'},
-    {"--requeue"},
-    {"--signal"},
-    {"--time", 't'},
-}};
 
 std::string SecondsText(Duration time) {
   return std::to_string(
@@ -94,9 +65,15 @@ std::string JobRequest::Script() const {
   for (const auto& [variable, value] : variables) {
     text += "export " + variable + "=" + QuoteForShell(value) + "\n";
   }
+  // Jobs on one node have their own slots, and must not wait for each other's.
+  text +=
+      "export DTRAIN_RUNTIME_DIR=${TMPDIR:-/tmp}/dtrain-$UID-$SLURM_JOB_ID\n";
   // Slurm sets the variable itself since version 23.02.
-  text += "export SLURM_JOB_END_TIME=${SLURM_JOB_END_TIME:-$(($(date +%s) + " +
-          SecondsText(config.time) + "))}\n";
+  if (!in_allocation) {
+    text +=
+        "export SLURM_JOB_END_TIME=${SLURM_JOB_END_TIME:-$(($(date +%s) + " +
+        SecondsText(config.time) + "))}\n";
+  }
   std::vector<std::string> srun = {"srun",
                                    "--ntasks=" + std::to_string(config.nodes),
                                    "--ntasks-per-node=1",
@@ -104,7 +81,9 @@ std::string JobRequest::Script() const {
                                    "--mpi=none",
                                    "--input=none"};
   // srun has ignored the number of the job since Slurm 22.05.
-  AddNumber(srun, "--cpus-per-task", config.cpus_per_task);
+  if (!in_allocation) {
+    AddNumber(srun, "--cpus-per-task", config.cpus_per_task);
+  }
   if (config.nodes > 1) srun.emplace_back("--label");
   for (const std::string& word : worker) srun.push_back(QuoteForShell(word));
   return text + "exec " + Join(srun, " ") + "\n";
@@ -112,17 +91,6 @@ std::string JobRequest::Script() const {
 
 std::filesystem::path JobRequest::OutputOf(const std::string& id) const {
   return directory / ("slurm-" + id + ".out");
-}
-
-std::string_view ReservedOption(std::string_view word) {
-  const bool has_letter = word.size() > 1 && word[0] == '-' && word[1] != '-';
-  const std::string_view name = word.substr(0, word.find('='));
-  for (const SbatchOption& option : kReserved) {
-    if (has_letter ? word[1] == option.letter : name == option.name) {
-      return option.name;
-    }
-  }
-  return {};
 }
 
 }  // namespace dtrain

@@ -2,7 +2,6 @@
 
 #include <filesystem>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,6 +21,9 @@ struct JobRequest {
   std::vector<std::string> worker;
   // Exported to the worker, after the lines of `prologue`.
   std::vector<std::pair<std::string, std::string>> variables;
+  // The script runs in an allocation that exists: with its resources, and until
+  // its end, whatever `config` has.
+  bool in_allocation = false;
   std::filesystem::path script;     // absolute
   std::filesystem::path directory;  // of the output files, absolute
 
@@ -33,9 +35,5 @@ struct JobRequest {
   /// Returns the file that the job `id` and its workers print to.
   std::filesystem::path OutputOf(const std::string& id) const;
 };
-
-/// Returns the name of the option that `word` sets if dtrain sets it itself, so
-/// that `slurm.sbatch_args` must not; empty otherwise.
-std::string_view ReservedOption(std::string_view word);
 
 }  // namespace dtrain

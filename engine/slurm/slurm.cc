@@ -164,6 +164,7 @@ SlurmFailure Slurm::WhyRefused(SlurmFailure failure) const {
 void Slurm::CheckSubmission(const JobRequest& request) const {
   std::vector<std::string> words = request.SubmitCommand();
   words.insert(words.begin() + 1, "--test-only");
+  words.back() = "--wrap=true";  // there may be no script yet
   const auto answer = Call(words);
   if (const auto* failure = std::get_if<SlurmFailure>(&answer)) {
     throw Error(ErrorKind::kResources, failure->text);

@@ -49,7 +49,7 @@ class Slurm {
                  Duration limit = std::chrono::seconds(60));
 
   /// Throws Error(kResources) if sbatch is not found, or, in Slurm's words, if
-  /// Slurm would refuse the job. Submits nothing. REQUIRES: the script exists.
+  /// Slurm would refuse the job. Submits nothing and needs no script.
   void CheckSubmission(const JobRequest& request) const;
   /// Submits a job and returns its id. REQUIRES: the script exists.
   SlurmAnswer<std::string> Submit(const JobRequest& request) const;

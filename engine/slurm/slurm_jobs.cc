@@ -1,11 +1,11 @@
 #include "engine/slurm/slurm_jobs.h"
 
 #include <algorithm>
-#include <fstream>
 #include <utility>
 #include <variant>
 
 #include "engine/base/text.h"
+#include "engine/slurm/worker_step.h"
 
 namespace dtrain {
 namespace {
@@ -14,26 +14,6 @@ using Phase = SlurmJob::Phase;
 
 // So many refusals in a row, without any job, are not worth another try.
 constexpr int kMaxRefusals = 3;
-constexpr std::size_t kShownLines = 5;
-
-// Returns the last lines of a file, joined by "; ".
-std::string LastLines(const std::filesystem::path& file) {
-  constexpr std::streamoff kTail = 4096;
-  std::ifstream in(file, std::ios::binary | std::ios::ate);
-  if (!in) return "";
-  in.seekg(std::max<std::streamoff>(in.tellg() - kTail, 0));
-  const std::string text(std::istreambuf_iterator<char>(in), {});
-  std::vector<std::string> lines;
-  for (const std::string& line : Split(text, '\n')) {
-    const std::string_view trimmed = Trim(line);
-    if (!trimmed.empty()) lines.push_back(EscapeForTerminal(trimmed));
-  }
-  if (lines.size() > kShownLines) {
-    lines.erase(lines.begin(), lines.end() - kShownLines);
-  }
-  return Join(lines, "; ");
-}
-
 }  // namespace
 
 SlurmAnswer<std::vector<SlurmJob>> JobsOf(const Slurm& slurm,
@@ -57,6 +37,7 @@ void SlurmJobs::Update(std::int64_t demand, std::vector<JobWorkers> workers) {
   const std::lock_guard lock(mutex_);
   demand_ = demand;
   workers_ = std::move(workers);
+  for (const JobWorkers& job : workers_) heard_.insert(job.job);
 }
 
 SlurmJobs::News SlurmJobs::Take() {
@@ -115,6 +96,7 @@ void SlurmJobs::Turn() {
     const std::lock_guard lock(mutex_);
     situation.demand = demand_;
     situation.workers = workers_;
+    situation.heard = heard_;
     failed = failed_;
   }
   // No question without a job: there is nothing to know.
@@ -142,6 +124,7 @@ void SlurmJobs::Turn() {
   });
   const std::lock_guard lock(mutex_);
   jobs_ = std::move(situation.jobs);
+  for (const std::string& id : situation.heard) heard_.erase(id);
 }
 
 void SlurmJobs::Obey(const JobDecision& decision, Duration now) {

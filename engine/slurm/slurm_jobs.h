@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -77,6 +78,7 @@ class SlurmJobs {
   bool stop_ = false;
   std::int64_t demand_ = 0;
   std::vector<JobWorkers> workers_;
+  std::set<std::string> heard_;  // jobs with workers since the last turn
   std::vector<SlurmJob> jobs_;
   News news_;
   bool failed_ = false;

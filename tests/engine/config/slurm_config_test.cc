@@ -58,5 +58,21 @@ TEST(SlurmTimeTest, IsWrittenAsSbatchReadsIt) {
   EXPECT_EQ(ParseSlurmTime(FormatSlurmTime(hours(36))), hours(36));
 }
 
+TEST(ReservedOptionTest, NamesWhatDtrainSetsItself) {
+  EXPECT_EQ(ReservedOption("--partition=gpu"), "--partition");
+  EXPECT_EQ(ReservedOption("--time"), "--time");
+  EXPECT_EQ(ReservedOption("-pgpu"), "--partition");
+  EXPECT_EQ(ReservedOption("-N"), "--nodes");
+  EXPECT_EQ(ReservedOption("--no-requeue"), "--no-requeue");
+}
+
+TEST(ReservedOptionTest, IsEmptyForOthers) {
+  EXPECT_EQ(ReservedOption("--exclusive"), "");
+  EXPECT_EQ(ReservedOption("--times=1"), "");
+  EXPECT_EQ(ReservedOption("-w"), "");
+  EXPECT_EQ(ReservedOption("-"), "");
+  EXPECT_EQ(ReservedOption(""), "");
+}
+
 }  // namespace
 }  // namespace dtrain

@@ -173,6 +173,14 @@ TEST_F(JobPlanTest, AConnectedWorkerEndsTheCountOfSilentJobs) {
   EXPECT_EQ(Now().silent, "");
 }
 
+TEST_F(JobPlanTest, AWorkerThatWasThereBetweenTwoListsCounts) {
+  situation_.demand = 4;
+  Now();
+  situation_.heard = {"1"};
+  Set("1", "CANCELLED");
+  EXPECT_THAT(Now().notices, IsEmpty());
+}
+
 TEST_F(JobPlanTest, CancelsAJobWithoutWorkersAndCountsItAsSilent) {
   Make({.max_silent = 1});
   situation_.demand = 1;

@@ -73,6 +73,8 @@ TEST(JobRequestTest, TheScriptEndsInSrunWithTheWorker) {
             "module load cuda\n"
             "export OMP_NUM_THREADS=4\n"
             "export DTRAIN_SECRET_FILE='/data/it'\\''s/key'\n"
+            "export DTRAIN_RUNTIME_DIR=${TMPDIR:-/tmp}/dtrain-$UID-"
+            "$SLURM_JOB_ID\n"
             "export SLURM_JOB_END_TIME=${SLURM_JOB_END_TIME:-$(($(date +%s) + "
             "14400))}\n"
             "exec srun --ntasks=1 --ntasks-per-node=1 --kill-on-bad-exit=0 "
@@ -89,20 +91,12 @@ TEST(JobRequestTest, SrunGetsTheCpusOfATaskAndLabelsSeveral) {
   EXPECT_THAT(request.Script(), HasSubstr("srun --ntasks=3 "));
 }
 
-TEST(ReservedOptionTest, NamesWhatDtrainSetsItself) {
-  EXPECT_EQ(ReservedOption("--partition=gpu"), "--partition");
-  EXPECT_EQ(ReservedOption("--time"), "--time");
-  EXPECT_EQ(ReservedOption("-pgpu"), "--partition");
-  EXPECT_EQ(ReservedOption("-N"), "--nodes");
-  EXPECT_EQ(ReservedOption("--no-requeue"), "--no-requeue");
-}
-
-TEST(ReservedOptionTest, IsEmptyForOthers) {
-  EXPECT_EQ(ReservedOption("--exclusive"), "");
-  EXPECT_EQ(ReservedOption("--times=1"), "");
-  EXPECT_EQ(ReservedOption("-w"), "");
-  EXPECT_EQ(ReservedOption("-"), "");
-  EXPECT_EQ(ReservedOption(""), "");
+TEST(JobRequestTest, AnAllocationKeepsItsOwnResourcesAndEnd) {
+  JobRequest request = WorkersOfSeven();
+  request.config.cpus_per_task = 8;
+  request.in_allocation = true;
+  EXPECT_THAT(request.Script(), Not(HasSubstr("SLURM_JOB_END_TIME")));
+  EXPECT_THAT(request.Script(), Not(HasSubstr("--cpus-per-task")));
 }
 
 }  // namespace

@@ -1,0 +1,91 @@
+#include "engine/slurm/worker_step.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/slurm/job_request.h"
+
+namespace dtrain {
+namespace {
+
+// Slurm itself ends a step that has been asked to after KillWait, which is 30 s
+// by default.
+constexpr std::chrono::milliseconds kStepPatience = std::chrono::seconds(40);
+constexpr std::size_t kShownLines = 5;
+
+bool HasEnded(int exit, std::chrono::milliseconds limit) {
+  pollfd entry{.fd = exit, .events = POLLIN, .revents = 0};
+  return ::poll(&entry, 1, static_cast<int>(limit.count())) > 0;
+}
+
+}  // namespace
+
+std::string LastLines(const std::filesystem::path& file) {
+  constexpr std::streamoff kTail = 4096;
+  std::ifstream in(file, std::ios::binary | std::ios::ate);
+  if (!in) return "";
+  in.seekg(std::max<std::streamoff>(in.tellg() - kTail, 0));
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  std::vector<std::string> lines;
+  for (const std::string& line : Split(text, '\n')) {
+    const std::string_view trimmed = Trim(line);
+    if (!trimmed.empty()) lines.push_back(EscapeForTerminal(trimmed));
+  }
+  if (lines.size() > kShownLines) {
+    lines.erase(lines.begin(), lines.end() - kShownLines);
+  }
+  return Join(lines, "; ");
+}
+
+WorkerStep::WorkerStep(const JobRequest& request)
+    : output_(request.OutputOf("step")) {
+  pid_ = Spawn()
+             .Open(STDIN_FILENO, "/dev/null", O_RDONLY)
+             .Open(STDOUT_FILENO, output_, O_WRONLY | O_CREAT | O_TRUNC, 0600)
+             .Duplicate(STDOUT_FILENO, STDERR_FILENO)
+             .CloseFrom(STDERR_FILENO + 1)
+             .ResetSignals()
+             .NewSession()
+             .RunFromPath({"bash", request.script.string()});
+  if (pid_ < 0) {
+    throw Error(ErrorKind::kResources,
+                request.script.string() +
+                    ": cannot be started: " + std::strerror(errno));
+  }
+  exit_ = OpenPidFd(pid_);
+}
+
+WorkerStep::~WorkerStep() {
+  if (pid_ < 0) return;
+  ::kill(pid_, SIGTERM);  // srun passes it on
+  if (!HasEnded(exit_.get(), kStepPatience)) ::kill(-pid_, SIGKILL);
+  AwaitExit(pid_);
+}
+
+std::optional<std::string> WorkerStep::Failure() {
+  if (pid_ < 0 || !HasEnded(exit_.get(), std::chrono::milliseconds(0))) {
+    return std::nullopt;
+  }
+  const ExitStatus status = AwaitExit(std::exchange(pid_, -1));
+  const std::string lines = LastLines(output_);
+  return "srun has ended (" +
+         (status.signal != 0 ? "signal " + std::to_string(status.signal)
+                             : "exit code " + std::to_string(status.code)) +
+         "), and with it the workers" + (lines.empty() ? "" : ": " + lines) +
+         "; see " + EscapeForTerminal(output_.string());
+}
+
+}  // namespace dtrain

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include <sys/types.h>
+
+#include "engine/os/spawn.h"
+#include "engine/os/unique_fd.h"
+
+namespace dtrain {
+
+struct JobRequest;
+
+/// The workers of an allocation that already exists, that of salloc or of a
+/// batch script: one step of srun, with one worker on each node. Nothing is
+/// submitted. One thread.
+class WorkerStep {
+ public:
+  /// Executes the script of `request`, which exists, for all nodes of the
+  /// allocation. Throws Error(kResources) if it cannot be started.
+  explicit WorkerStep(const JobRequest& request);
+  WorkerStep(const WorkerStep&) = delete;
+  WorkerStep& operator=(const WorkerStep&) = delete;
+  /// Asks the workers to end, and waits for them for a while.
+  ~WorkerStep();
+
+  /// Returns why the step has ended, with its last lines, if it has; once.
+  std::optional<std::string> Failure();
+
+ private:
+  std::filesystem::path output_;
+  pid_t pid_ = -1;  // until it is reaped
+  UniqueFd exit_;
+};
+
+/// Returns the last lines of a text file, joined by "; ", for a message; empty
+/// if it has none.
+std::string LastLines(const std::filesystem::path& file);
+
+}  // namespace dtrain
