@@ -566,15 +566,14 @@ void NodesLauncher::RunTimers() {
   });
   DismissDrained();
   BeginWaiting();
-  if (nodes_.elastic() && updates_.due()) {
-    for (const int node : updates_.Apply(Table())) Drain(node);
-  }
-  EndWaitForNodes();
+  if (!nodes_.elastic()) return EndWaitForNodes();
+  if (!updates_.due()) return;
+  for (const int node : updates_.Apply(Table())) Drain(node);
+  if (auto failure = updates_.Failure()) events_.push_back(*failure);
 }
 
 // Workers come and go; a follower that does not come back is an error.
 void NodesLauncher::EndWaitForNodes() {
-  if (nodes_.elastic()) return;
   const Duration now = clock_.monotonic();
   if (nodes_.complete()) {
     for (Waiting& waiting : waiting_) waiting.until = now + kReturnPatience;

@@ -60,6 +60,12 @@ std::vector<int> WorkerUpdates::Apply(WorkerTable table) {
   return hooks_.source->Update(table_);
 }
 
+std::optional<WorkersFailed> WorkerUpdates::Failure() const {
+  std::string why = hooks_.source == nullptr ? "" : hooks_.source->Failure();
+  if (why.empty()) return std::nullopt;
+  return WorkersFailed{std::move(why)};
+}
+
 void WriteWorkers(const std::filesystem::path& path, const WorkerTable& table) {
   const std::filesystem::path temporary = path.string() + ".new";
   std::string text = EncodeLine(table);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/base/clock.h"
+#include "engine/process/launcher.h"
 
 namespace dtrain {
 
@@ -86,6 +87,8 @@ class WorkerSource {
   /// ids of workers to let go: one without trials exits, another one drains
   /// first.
   virtual std::vector<int> Update(const WorkerTable& table) = 0;
+  /// Returns, once, why it can get no more workers; empty while it can.
+  virtual std::string Failure() = 0;
 };
 
 /// Receivers of the table of workers.
@@ -108,6 +111,8 @@ class WorkerUpdates {
   /// Sets since when its workers are idle, and passes the table on. Returns the
   /// workers to let go.
   std::vector<int> Apply(WorkerTable table);
+  /// Returns, once, why the source can get no more workers.
+  std::optional<WorkersFailed> Failure() const;
 
  private:
   const WorkerHooks hooks_;

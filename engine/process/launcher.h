@@ -69,6 +69,11 @@ struct GpuRestored {
   std::string gpu;  // "GPU 3 (GPU-4f1c…)"
 };
 
+/// No more workers can be had, so trials would wait for slots for ever.
+struct WorkersFailed {
+  std::string why;
+};
+
 /// The process was asked to end: SIGINT, SIGTERM or SIGHUP.
 struct Interrupted {
   int signal = 0;
@@ -78,7 +83,7 @@ struct Interrupted {
 struct Idle {};
 
 using LaunchEvent = std::variant<TrialStarted, MessageReceived, TrialExited,
-                                 GpuRestored, Interrupted, Idle>;
+                                 GpuRestored, WorkersFailed, Interrupted, Idle>;
 
 /// Interface to processes and GPUs; tests use FakeLauncher. One thread.
 class Launcher {

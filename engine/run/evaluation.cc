@@ -42,6 +42,7 @@ class Run {
     launcher_.Kill(trial_);
   }
   void On(const GpuRestored&) {}
+  void On(const WorkersFailed&) {}
   void On(const Idle&) {}
   void On(const TrialExited& exited) {
     over_ = true;

@@ -138,6 +138,7 @@ class Experiment {
   void On(const TrialStarted& event);
   void On(const MessageReceived& event);
   void On(const GpuRestored& event);
+  void On(const WorkersFailed& event);
   void On(const Idle&) {}
   void On(TrialState& trial, const Ready&);
   void On(TrialState& trial, const TrainingReport& report);

@@ -296,6 +296,10 @@ void Experiment::ReportGpuFault(const GpuFault& fault) {
       what + "; it is set aside, and tested again every minute");
 }
 
+void Experiment::On(const WorkersFailed& event) {
+  StopBecauseOf(Error(ErrorKind::kResources, event.why));
+}
+
 void Experiment::On(const GpuRestored& event) {
   deps_.reporter.OnNotice(LogLevel::kInfo,
                           event.gpu + " passed a test and is used again");

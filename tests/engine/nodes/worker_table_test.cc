@@ -36,7 +36,10 @@ class FakeSource : public WorkerSource {
     tables.push_back(table);
     return {3};
   }
+  std::string Failure() override { return std::exchange(failure, {}); }
+
   std::vector<WorkerTable> tables;
+  std::string failure;
 };
 
 class WorkerUpdatesTest : public testing::Test {
@@ -65,6 +68,15 @@ TEST_F(WorkerUpdatesTest, PassesOnChangesAndCallsTheSourceEverySecond) {
 
   EXPECT_EQ(changes_.size(), 2);
   EXPECT_EQ(source_.tables.size(), 3);
+}
+
+TEST_F(WorkerUpdatesTest, PassesOnAFailureOfTheSourceOnce) {
+  EXPECT_FALSE(updates_.Failure());
+  source_.failure = "no partition";
+  const auto failure = updates_.Failure();
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(failure->why, "no partition");
+  EXPECT_FALSE(updates_.Failure());
 }
 
 TEST_F(WorkerUpdatesTest, CountsTheTimeWithoutATrial) {
