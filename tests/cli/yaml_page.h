@@ -132,9 +132,11 @@ struct Proof {
   // Observations without and with `set`; none: only that both differ.
   std::optional<nlohmann::json> without;
   std::optional<nlohmann::json> with;
-  bool same = false;            // the page says that nothing differs
-  bool continues = false;       // @CHECKPOINT is one of an experiment before it
-  bool on_fake_gpus = false;    // a driver says that there are two GPUs
+  bool same = false;          // the page says that nothing differs
+  bool continues = false;     // @CHECKPOINT is one of an experiment before it
+  bool on_fake_gpus = false;  // a driver says that there are two GPUs
+  bool on_fake_slurm =
+      false;  // a Slurm whose jobs run at once, on this machine
   bool on_fast_floats = false;  // /proc/cpuinfo says: CPUs have bf16 and fp16
   // Values of the key that are refused. Those of older keys are in Refusals().
   std::vector<Refusal> refusals = {};
@@ -146,6 +148,7 @@ std::vector<Proof> HyperparameterProofs();
 std::vector<Proof> EarlyStoppingProofs();
 std::vector<Proof> SearcherProofs();
 std::vector<Proof> ResourcesProofs();
+std::vector<Proof> SlurmProofs();
 std::vector<Proof> CheckpointProofs();
 /// Proofs with built-in models, which need LibTorch.
 std::vector<Proof> TrainerProofs();

@@ -139,8 +139,9 @@ CliResult CliRunner::RunProgram(const std::vector<std::string>& argv,
   const std::string home = directory().string();
   const auto bin = std::filesystem::path(DTRAIN_BINARY).parent_path();
   const std::string path = bin.string() + ":/usr/local/bin:/usr/bin:/bin";
+  const auto named = call.environment.find("PATH");
   std::vector<std::string> environment = {
-      "PATH=" + path,
+      "PATH=" + (named == call.environment.end() ? path : named->second),
       "HOME=" + home,
       "TMPDIR=/tmp",
       "XDG_CACHE_HOME=" + home + "/cache",
