@@ -19,6 +19,7 @@
 #include "engine/app/rehearsal.h"
 #include "engine/app/run_experiment.h"
 #include "engine/app/secrets.h"
+#include "engine/app/slurm_workers.h"
 #include "engine/app/stores.h"
 #include "engine/app/warm_start.h"
 #include "engine/base/error.h"
@@ -30,6 +31,7 @@
 #include "engine/report/search_preview.h"
 #include "engine/run/runner.h"
 #include "engine/slots/slots.h"
+#include "engine/slurm/job_request.h"
 #include "engine/store/store.h"
 #include "searchers/search_plan.h"
 #include "searchers/simulation.h"
@@ -68,10 +70,39 @@ std::string ReachText(const SearchPlan& plan, const ExperimentConfig& config,
          " expected to reach it)";
 }
 
+nlohmann::json JobJson(const std::optional<JobRequest>& job) {
+  if (!job) return nullptr;
+  return {{"submit", job->SubmitCommand()},
+          {"script", job->Script()},
+          {"max_jobs", job->config.max_jobs},
+          {"min_jobs", job->config.min_jobs},
+          {"idle_timeout",
+           std::chrono::duration<double>(job->config.idle_timeout).count()}};
+}
+
+// Prints the jobs that would start workers.
+void PrintJob(const JobRequest& job) {
+  std::string command;
+  for (const std::string& word : job.SubmitCommand()) {
+    command += (command.empty() ? "" : " ") + QuoteForShell(word);
+  }
+  std::cout << (InAllocation()
+                    ? "\nthe workers of this allocation would be started by "
+                      "the script\n\n"
+                    : "\nup to " + std::to_string(job.config.max_jobs) +
+                          " jobs would be submitted to Slurm by\n\n  " +
+                          EscapeForTerminal(command) +
+                          "\n\nwith the script\n\n");
+  for (const std::string& line : Split(job.Script(), '\n')) {
+    if (!line.empty()) std::cout << "  " << EscapeForTerminal(line) << '\n';
+  }
+}
+
 // Prints the result of `create --dry-run`: the experiment as it would run, and
 // the context that would be stored.
 void PrintPlan(const ExperimentConfig& config, const SlotPlan& slots,
-               const std::optional<ContextList>& context, bool json) {
+               const std::optional<ContextList>& context,
+               const std::optional<JobRequest>& job, bool json) {
   const SearcherConfig& searcher = config.searcher;
   const SearchPlan plan = PlanSearch(searcher, config.hyperparameters);
   const std::int64_t trials = plan.max_trials;
@@ -88,6 +119,7 @@ void PrintPlan(const ExperimentConfig& config, const SlotPlan& slots,
                {"expected", ExpectedJson(expected)},
                {"slots", slots.ToString()},
                {"context", ContextPlanJson(context)},
+               {"slurm", JobJson(job)},
                {"config", config.effective}});
     return;
   }
@@ -100,6 +132,7 @@ void PrintPlan(const ExperimentConfig& config, const SlotPlan& slots,
       slots.ToString() + ContextText(context);
   std::cout << EscapeForTerminal(text) << "\n\n";
   PrintYaml(ToYaml(config.effective));
+  if (job) PrintJob(*job);
 }
 
 void Explain(const Rehearsal& rehearsal, const GlobalOptions& globals) {
@@ -181,7 +214,9 @@ int DryRun(const CreateOptions& options, const ExperimentConfig& config,
     Say(globals,
         "warning: it cannot run on this machine: " + problem->first.ToString());
   }
-  PrintPlan(config, slots, context, request.json || request.jsonl);
+  std::optional<JobRequest> job;
+  if (RunsOnSlurm(config)) job = PlannedJob(config, FindStore(globals));
+  PrintPlan(config, slots, context, job, request.json || request.jsonl);
   WriteCiAcceptance(request.ci, options.config, request.diagnostics);
   return kExitDone;
 }
@@ -252,6 +287,12 @@ std::vector<std::string> OverridesOf(const CreateOptions& options) {
   }
   for (std::string& override : SlotOverrides(options.slots)) {
     overrides.push_back(std::move(override));
+  }
+  if (!options.executor.empty()) {
+    overrides.push_back("resources.executor=" + options.executor);
+  }
+  for (const std::string& setting : options.slurm) {
+    overrides.push_back("slurm." + setting);
   }
   if (!options.listen.empty()) {
     overrides.push_back("resources.listen=" + options.listen);
@@ -332,6 +373,7 @@ int CreateAndRun(const CreateOptions& options, const std::string& text,
     return DryRun(options, config, slots, directory, parts.context, request,
                   globals);
   }
+  if (runs && !options.paused) CheckSubmission(config, FindStore(globals));
   const auto own = CompileOwnModel(config, directory, globals);
   CheckOnThisMachine(options.config, config, directory, globals);
   if (!options.test && !options.paused) RequireListening(config);
@@ -383,6 +425,16 @@ CommandRun SetUpCreate(CLI::App& app) {
             "Accept 'dtrain worker' of other machines at this port, or "
             "HOST:PORT; 0: any free port")
       .TypeName("PORT");
+  AddOption(app, "--executor", options->executor,
+            "Override resources.executor: local, or slurm, which submits jobs "
+            "of workers")
+      .TypeName("EXECUTOR")
+      .Suggests({"local", "slurm"});
+  AddOption(app, "--slurm", options->slurm,
+            "Set a key of the section slurm, such as partition=gpu "
+            "(repeatable)")
+      .TypeName("KEY=VALUE")
+      .OneEach();
   // Hidden: the error message that suggests it is its documentation.
   AddFlag(app, "--allow-unread", options->allow_unread, /*help=*/"");
   AddRunFlags(app, options->run);

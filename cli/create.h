@@ -16,6 +16,8 @@ struct CreateOptions {
   std::vector<std::string> labels;
   std::string slots;
   std::string listen;
+  std::string executor;
+  std::vector<std::string> slurm;
   bool dry_run = false;
   bool test = false;
   bool paused = false;

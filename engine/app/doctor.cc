@@ -12,6 +12,7 @@
 
 #include "engine/app/checkpoints.h"
 #include "engine/app/record_experiment.h"
+#include "engine/app/slurm_workers.h"
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
@@ -276,6 +277,13 @@ DoctorFindings CheckExperiments(const Store& store,
     CheckCheckpoints(store, row.id, globals, good, checkpoints);
   }
   CheckDirectories(store, rows, globals, experiments);
+  for (const LeftJob& job : FindLeftJobs(store)) {
+    experiments.push_back(Remark(
+        "experiments", "job " + job.id + " of Slurm belongs to experiment " +
+                           std::to_string(job.experiment) +
+                           ", which has no runner; end it with 'scancel " +
+                           job.id + "'"));
+  }
   CheckStorages(store, rows, checkpoints);
   DoctorFindings searches = CheckSearches(store, rows);
   DoctorFindings all;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <ctime>
 
+#include "engine/app/slurm_workers.h"
 #include "engine/context/stored_context.h"
 #include "engine/context/working_tree.h"
 #include "engine/run/runner_lock.h"
@@ -47,6 +48,8 @@ void CancelWithoutRunner(Store& store, std::int64_t id) {
       writer.FinishRequest(request.id);
     }
   });
+  // Workers of a runner that was killed end by themselves, pending jobs do not.
+  if (HadJobs(store, id)) CancelLeftJobs(store, id);
   if (!store.Experiment(id)->provenance.contains(kContextHash)) return;
   for (const TrialRow& trial : store.Trials(id)) {
     TidyWorkingTree(store.layout().Context(id),

@@ -25,6 +25,7 @@
 
 #include "engine/app/notices.h"
 #include "engine/app/provenance.h"
+#include "engine/app/slurm_workers.h"
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
@@ -174,12 +175,33 @@ std::unique_ptr<Nodes> AcceptWorkers(const Store& store, std::int64_t id,
       }});
 }
 
-// Returns the command that starts a worker on another machine.
-std::string WorkerCommand(const Store& store, std::int64_t id,
-                          const ListenAddress& listen, int port) {
+// Returns the address by which workers reach this machine.
+HostPort PlaceOfRunner(const ListenAddress& listen, int port) {
   const bool all =
       listen.host.empty() || listen.host == "0.0.0.0" || listen.host == "::";
-  const HostPort place{all ? HostName() : listen.host, port};
+  return {all ? HostName() : listen.host, port};
+}
+
+// Cancels the jobs of an earlier runner, and starts those of this one.
+std::unique_ptr<WorkerSource> StartWorkersOfSlurm(
+    const ExperimentConfig& config, const Store& store, std::int64_t id,
+    const HostPort& place, Reporter& reporter) {
+  const auto notice = [&reporter](const std::string& line) {
+    reporter.OnNotice(LogLevel::kInfo, line);
+  };
+  if (!InAllocation()) {
+    const std::vector<std::string> left = CancelLeftJobs(store, id);
+    if (!left.empty()) {
+      notice("canceled jobs of Slurm that an earlier run has left: " +
+             Join(left, ", "));
+    }
+  }
+  return StartSlurmWorkers(config, store, id, place, notice);
+}
+
+// Returns the command that starts a worker on another machine.
+std::string WorkerCommand(const Store& store, std::int64_t id,
+                          const HostPort& place) {
   return "dtrain worker --connect " + QuoteForShell(ToString(place)) +
          " --store " + QuoteForShell(store.layout().root().string()) +
          " --experiment " + std::to_string(id);
@@ -195,11 +217,17 @@ RunResult RunExperiment(Store& store, std::int64_t id,
   RunOptions options = given;
   const std::unique_ptr<Nodes> workers =
       AcceptWorkers(store, id, config, runner.slots(), reporter);
+  std::unique_ptr<WorkerSource> slurm;
   if (workers) {
     nodes = workers.get();
-    options.notice =
-        "to add the slots of another machine, run there: " +
-        WorkerCommand(store, id, *config.resources.listen, workers->port());
+    const HostPort place =
+        PlaceOfRunner(*config.resources.listen, workers->port());
+    if (RunsOnSlurm(config)) {
+      slurm = StartWorkersOfSlurm(config, store, id, place, reporter);
+    } else {
+      options.notice = "to add the slots of another machine, run there: " +
+                       WorkerCommand(store, id, place);
+    }
   }
   const bool on_gpus = !runner.slots().gpus.empty();
   LocalLauncherOptions local{
@@ -217,6 +245,7 @@ RunResult RunExperiment(Store& store, std::int64_t id,
         [path = store.layout().WorkerTable(id)](const WorkerTable& table) {
           WriteWorkers(path, table);
         };
+    hooks.source = slurm.get();
   }
   RunResult result;
   {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <string_view>
 #include <utility>
 
@@ -147,6 +148,18 @@ SlotPlan PlanFor(const SlotChoice& choice, const WorkerTask& task) {
   return plan;
 }
 
+// Removes what srun says about this task: a trial is not one of several, and
+// programs would take it for that.
+void LeaveStep() {
+  for (const char* const name :
+       {"SLURM_LOCALID", "SLURM_NODEID", "SLURM_NPROCS", "SLURM_NTASKS",
+        "SLURM_NTASKS_PER_NODE", "SLURM_PROCID", "SLURM_STEP_ID",
+        "SLURM_STEP_NODELIST", "SLURM_STEP_NUM_NODES", "SLURM_STEP_NUM_TASKS",
+        "SLURM_STEP_TASKS_PER_NODE", "SLURM_STEPID"}) {
+    ::unsetenv(name);
+  }
+}
+
 }  // namespace
 
 int RunWorker(const WorkerRequest& request, const GlobalOptions& globals) {
@@ -169,6 +182,7 @@ int RunWorker(const WorkerRequest& request, const GlobalOptions& globals) {
   if (!request.patience.empty()) {
     options.patience = ParseDuration(request.patience, "--connect-timeout");
   }
+  LeaveStep();
   return Work(std::move(options));
 }
 

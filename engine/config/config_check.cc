@@ -18,6 +18,7 @@
 #include "engine/config/hyperparameters.h"
 #include "engine/config/metric_source.h"
 #include "engine/config/schema.h"
+#include "engine/config/slurm_check.h"
 #include "searchers/registry.h"
 #include "searchers/search_plan.h"
 #include "searchers/simulation.h"
@@ -31,28 +32,6 @@ constexpr char kStorage[] = "checkpoint_storage";
 // Name of storage_path in earlier versions of Determined. Given alone, it is
 // the whole path.
 constexpr char kOldPath[] = "checkpoint_path";
-
-// True if the dotted path has a value in the text, right or wrong.
-bool IsGiven(const Node& root, std::string_view path) {
-  const Node* node = &root;
-  for (const std::string& name : Split(path, '.')) {
-    node = node->Find(name);
-    if (node == nullptr) return false;
-  }
-  return !node->is_null();
-}
-
-// Returns the place of the value of the dotted path, or of its nearest parent.
-Mark MarkOf(const Node& root, std::string_view path) {
-  const Node* node = &root;
-  Mark mark;
-  for (const std::string& name : Split(path, '.')) {
-    node = node->Find(name);
-    if (node == nullptr) break;
-    mark = node->mark;
-  }
-  return mark;
-}
 
 // Returns which of Determined's names for the directory are given.
 std::vector<std::string> PathsGiven(const Node& root) {
@@ -586,7 +565,9 @@ void CheckConfig(const Node& root, const ReadOptions& options,
   CheckHyperparameters(root, searcher, findings);
   CheckTrialSeed(root, searcher, findings);
   SettleStoragePath(root, options, effective[kStorage], findings);
+  SettleExecutor(root, effective["resources"]);
   CheckResources(root, effective["resources"], findings);
+  CheckSlurm(root, effective, findings);
   CheckOptimizations(root, effective.at("optimizations"), findings);
   CheckUpdateOfRanks(root, effective, findings);
   CheckBatchOfRanks(root, effective, findings);

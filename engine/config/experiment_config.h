@@ -14,6 +14,7 @@
 
 #include "engine/base/length.h"
 #include "engine/config/findings.h"
+#include "engine/config/slurm_config.h"
 #include "engine/wire/trial_spec.h"
 #include "searchers/searcher.h"
 
@@ -43,6 +44,7 @@ struct ResourcesConfig {
   SlotChoice slots;
   std::optional<ListenAddress> listen;  // trials run on workers too
   bool local = true;                    // trials run on this machine too
+  std::string executor = "local";       // or "slurm"
 };
 
 /// Names and values, in order.
@@ -114,6 +116,7 @@ struct ExperimentConfig {
   std::string source_checkpoint_uuid;
   TrainerSettings training;
   ResourcesConfig resources;
+  SlurmConfig slurm;
   CheckpointConfig checkpoints;
   std::int64_t max_restarts = 5;
   std::optional<std::uint32_t> experiment_seed;

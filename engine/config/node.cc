@@ -41,6 +41,26 @@ Node* Node::Find(std::string_view key) {
   return const_cast<Node*>(std::as_const(*this).Find(key));
 }
 
+bool IsGiven(const Node& root, std::string_view path) {
+  const Node* node = &root;
+  for (const std::string& name : Split(path, '.')) {
+    node = node->Find(name);
+    if (node == nullptr) return false;
+  }
+  return !node->is_null();
+}
+
+Mark MarkOf(const Node& root, std::string_view path) {
+  const Node* node = &root;
+  Mark mark;
+  for (const std::string& name : Split(path, '.')) {
+    node = node->Find(name);
+    if (node == nullptr) break;
+    mark = node->mark;
+  }
+  return mark;
+}
+
 std::string Describe(const Node& node) {
   const std::string text = Truncate(EscapeForTerminal(node.text), 60);
   switch (node.kind) {

@@ -55,6 +55,12 @@ struct Node::Entry {
   Node value;
 };
 
+/// True if the dotted path has a value in the tree, right or wrong.
+bool IsGiven(const Node& root, std::string_view path);
+
+/// Returns the place of the value of the dotted path, or of its nearest parent.
+Mark MarkOf(const Node& root, std::string_view path);
+
 /// Describes `node` for messages: "the string 'abc'", "the integer 5", "a
 /// list".
 std::string Describe(const Node& node);

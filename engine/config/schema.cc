@@ -31,10 +31,11 @@ constexpr KeySpec kIgnoredKeys[] = {
     {.path = "retention_policy",
      .doc = "nothing is deleted by age; use `dtrain delete`"},
     {.path = "security", .doc = "containers are not used"},
-    {.path = "slurm", .doc = "use resources.slurm"},
     {.path = "tensorboard_storage",
      .doc = "event files are written by `dtrain tensorboard`"},
     {.path = "workspace", .doc = "there are no workspaces; use labels"},
+    {.path = "slurm.gpu_type", .doc = "use slurm.constraint or sbatch_args"},
+    {.path = "slurm.slots_per_node", .doc = "use slurm.gpus_per_node"},
     {.path = "checkpoint_storage.propagation",
      .doc = "containers are not used"},
     {.path = "checkpoint_storage.tensorboard_path",
@@ -74,6 +75,7 @@ constexpr KeySpec kIgnoredKeys[] = {
     {.path = "resources.resource_pool",
      .doc = "there are no pools; use resources.slots"},
     {.path = "resources.shm_size", .doc = "containers are not used"},
+    {.path = "resources.slurm", .doc = "the section is `slurm`"},
     {.path = "resources.weight",
      .doc = "the trial that has waited longest gets the next slot"},
 };
@@ -121,6 +123,8 @@ std::string SpecialTypeName(KeyType type) {
              "of them";
     case KeyType::kSlotsPerTrial:
       return "int ≥ 0, 0.25, 0.5, 0.75 or all";
+    case KeyType::kSlurmTime:
+      return "minutes, `HOURS:MINUTES:SECONDS` or `DAYS-HOURS`";
     case KeyType::kTrialId:
       return "`EXP.N`";
     case KeyType::kUuid:
@@ -209,8 +213,9 @@ nlohmann::json KeySpec::Default() const {
 std::span<const KeySpec> Schema() {
   static const std::vector<KeySpec> kAll = [] {
     std::vector<KeySpec> all;
-    for (const auto& part : {ExperimentKeys(), SearcherKeys(), TrainingKeys(),
-                             std::span<const KeySpec>(kIgnoredKeys)}) {
+    for (const auto& part :
+         {ExperimentKeys(), SlurmKeys(), SearcherKeys(), TrainingKeys(),
+          std::span<const KeySpec>(kIgnoredKeys)}) {
       all.insert(all.end(), part.begin(), part.end());
     }
     return all;

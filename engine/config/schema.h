@@ -39,6 +39,7 @@ enum class KeyType {
   kPoints,
   kSlots,
   kSlotsPerTrial,
+  kSlurmTime,
   kTrialId,
   kUuid,
   kAny,  // accepted and ignored
@@ -107,6 +108,7 @@ std::string MarkdownRow(const KeySpec& key);
 // The parts of the table, for Schema.
 std::span<const KeySpec> ExperimentKeys();
 std::span<const KeySpec> SearcherKeys();
+std::span<const KeySpec> SlurmKeys();
 std::span<const KeySpec> TrainingKeys();
 
 }  // namespace dtrain

@@ -21,6 +21,7 @@
 #include "engine/config/environment.h"
 #include "engine/config/experiment_config.h"
 #include "engine/config/metric_source.h"
+#include "engine/config/slurm_config.h"
 #include "engine/config/yaml_text.h"
 
 namespace dtrain {
@@ -402,6 +403,19 @@ MaybeJson ReadSlotsPerTrial(const KeySpec& key, const Node& node,
   return std::nullopt;
 }
 
+// Reads a walltime. The canonical form is that of sbatch with hours.
+MaybeJson ReadWalltime(const KeySpec& key, const Node& node,
+                       Findings& findings) {
+  const bool text = node.is_string() || node.kind == Node::Kind::kInt;
+  const auto time = text ? ParseSlurmTime(node.text) : std::nullopt;
+  if (time) return FormatSlurmTime(*time);
+  findings.Error(node.mark, std::string(key.path),
+                 "expected a time of Slurm, from a minute to a year: " +
+                     std::string(kSlurmTimeFormats) + "; got " +
+                     Describe(node));
+  return std::nullopt;
+}
+
 // Reads `3.10`, which looks like a number, by its text.
 MaybeJson ReadTrialId(const KeySpec& key, const Node& node,
                       Findings& findings) {
@@ -460,6 +474,8 @@ MaybeJson ReadSpecialValue(const KeySpec& key, const Node& node,
       return ReadSlots(key, node, findings);
     case KeyType::kSlotsPerTrial:
       return ReadSlotsPerTrial(key, node, findings);
+    case KeyType::kSlurmTime:
+      return ReadWalltime(key, node, findings);
     case KeyType::kTrialId:
       return ReadTrialId(key, node, findings);
     case KeyType::kUuid:

@@ -17,6 +17,38 @@ namespace {
 
 using testing::HasSubstr;
 
+// These need no Slurm.
+class SlurmDryRunTest : public testing::Test {
+ protected:
+  CliRunner dtrain_;
+};
+
+TEST_F(SlurmDryRunTest, PrintsTheJob) {
+  dtrain_.Write("one.yaml",
+                "entrypoint: ['true']\n"
+                "searcher: {name: single, metric: loss}\n");
+  const CliResult run =
+      dtrain_.Run({"create", "one.yaml", "--executor", "slurm", "--slurm",
+                   "partition=gpu", "--slurm", "max_jobs=3", "--dry-run"});
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("up to 3 jobs would be submitted"));
+  EXPECT_THAT(run.out, HasSubstr("--partition=gpu"));
+  EXPECT_THAT(run.out, HasSubstr("  exec srun --ntasks=1 "));
+  EXPECT_FALSE(std::filesystem::exists(dtrain_.store()));
+}
+
+TEST_F(SlurmDryRunTest, CreateSaysWhereSbatchWasSearchedFor) {
+  dtrain_.Write("one.yaml",
+                "entrypoint: ['true']\n"
+                "searcher: {name: single, metric: loss}\n"
+                "resources: {executor: slurm}\n");
+  const CliResult run = dtrain_.Run({"create", "one.yaml"},
+                                    {.environment = {{"PATH", "/no/such"}}});
+  EXPECT_EQ(run.code, 6) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("sbatch: not found in PATH (/no/such)"));
+  EXPECT_FALSE(std::filesystem::exists(dtrain_.store()));
+}
+
 class SlurmCliTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -49,6 +81,50 @@ TEST_F(SlurmCliTest, OneCommandRunsInOneTaskOnly) {
   const CliResult one =
       Run({"srun", "--ntasks=1", "dtrain", "create", "command.yaml"});
   EXPECT_THAT(one.err, HasSubstr("experiment 1")) << one.code;
+}
+
+// A search of programs that report a loss, on workers of one CPU slot each.
+// Each node has its own directory for the locks of slots, as machines have.
+std::string SlurmSearchYaml(int trials, const std::string& slurm) {
+  return "name: search\n"
+         "entrypoint: ['sh', '-c', 'sleep 0.5; echo loss=$DTRAIN_HPARAM_lr']\n"
+         "searcher: {name: random, metric: loss, max_trials: " +
+         std::to_string(trials) +
+         "}\n"
+         "metrics: {loss: 'loss=(\\S+)'}\n"
+         "hyperparameters: {lr: {type: double, minval: 0, maxval: 1}}\n"
+         "resources: {executor: slurm, slots: 'cpu:1', listen: "
+         "'127.0.0.1:0'}\n"
+         "slurm: {time: 5, grace: 10, " +
+         slurm + "}\n";
+}
+
+TEST_F(SlurmCliTest, ASearchUsesAllNodesAndLeavesNoJobs) {
+  dtrain_.Write("search.yaml",
+                SlurmSearchYaml(6, "max_jobs: 3, cpus_per_task: 2"));
+  const CliResult run = Run({"dtrain", "create", "search.yaml"});
+  ASSERT_EQ(run.code, 0) << run.err;
+  const auto trials = dtrain_.Run({"trials", "1", "--json"}).Json();
+  EXPECT_EQ(trials.at("trials").size(), 6);
+  EXPECT_EQ(cluster_->Run({"squeue", "--noheader", "--states=running,pending"}),
+            "");
+}
+
+TEST_F(SlurmCliTest, AnAllocationIsUsedWithoutAnyJob) {
+  dtrain_.Write("search.yaml", SlurmSearchYaml(4, "partition: nix"));
+  const CliResult run = Run({"salloc", "--nodes=1", "--ntasks-per-node=1",
+                             "dtrain", "create", "search.yaml"});
+  ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(cluster_->Run({"squeue", "--noheader", "--states=all"}),
+              testing::Not(HasSubstr("dtrain-1")));
+}
+
+TEST_F(SlurmCliTest, ARefusalLeavesNothingBehind) {
+  dtrain_.Write("search.yaml", SlurmSearchYaml(1, "partition: nix"));
+  const CliResult run = Run({"dtrain", "create", "search.yaml"});
+  EXPECT_EQ(run.code, 6) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("invalid partition specified: nix"));
+  EXPECT_FALSE(std::filesystem::exists(dtrain_.store()));
 }
 
 #ifdef DTRAIN_HAS_TRIALS

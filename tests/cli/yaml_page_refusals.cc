@@ -294,14 +294,6 @@ std::vector<Refusal> Refusals() {
        {{"resources.local", "false"}},
        "resources.local: false leaves no machine to run trials; set "
        "resources.listen"},
-      {"resources.executor",
-       {{"resources.executor", "slurm"}},
-       "resources.executor: not yet: valid, but this version cannot run it; "
-       "use local"},
-      {"resources.slurm",
-       {{"resources.slurm", "{partition: gpu}"}},
-       "resources.slurm: not yet: valid, but this version cannot run it; leave "
-       "it out"},
       {"profiling",
        {{"profiling", "true"}},
        "profiling: expected a map, got the boolean true"},

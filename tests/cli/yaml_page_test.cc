@@ -115,7 +115,7 @@ std::vector<Proof> ProgramProofs() {
   std::vector<Proof> all = ExperimentProofs();
   for (const auto& part :
        {HyperparameterProofs(), SearcherProofs(), ResourcesProofs(),
-        CheckpointProofs(), EarlyStoppingProofs()}) {
+        SlurmProofs(), CheckpointProofs(), EarlyStoppingProofs()}) {
     Append(all, part);
   }
   return all;
@@ -159,11 +159,32 @@ Settings SettingsOf(const Proof& proof, const Settings& set,
   return settings;
 }
 
+// A job is the script itself, in the background, and runs for ever.
+void WriteFakeSlurm(const std::filesystem::path& directory) {
+  std::filesystem::create_directories(directory);
+  const auto write = [&](const std::string& name, const std::string& script) {
+    std::ofstream(directory / name) << "#!/bin/bash\n" << script;
+    std::filesystem::permissions(directory / name,
+                                 std::filesystem::perms(0700));
+  };
+  write("sbatch",
+        "[[ \" $* \" == *--test-only* ]] && exit\n"
+        "SLURM_JOB_ID=7 setsid bash \"${@: -1}\" >/dev/null 2>&1 &\necho 7\n");
+  write("squeue", "echo '7|RUNNING|None|n1|1:00:00|dtrain-1|other'\n");
+  write("srun", "while [[ $1 == --* ]]; do shift; done\nexec \"$@\"\n");
+  write("scancel", "");
+}
+
 CliCall CallOf(const Proof& proof, const PageRun& run) {
   CliCall call;
   if (proof.on_fake_gpus) {
     call.environment["LD_LIBRARY_PATH"] = DTRAIN_FAKE_DRIVER;
     call.environment["CUDA_MPS_PIPE_DIRECTORY"] = run.directory() / "no-pipes";
+  }
+  if (proof.on_fake_slurm) {
+    call.environment["PATH"] =
+        (run.directory() / "slurm").string() + ":/usr/bin:/bin";
+    WriteFakeSlurm(run.directory() / "slurm");
   }
   if (proof.on_fast_floats) {
     const auto file = run.directory() / "cpuinfo";

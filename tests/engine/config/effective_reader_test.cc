@@ -128,27 +128,6 @@ INSTANTIATE_TEST_SUITE_P(
                   "checkpoint_storage.type", "directory, shared_fs"}),
     CaseName);
 
-// A value that is right, but that this version refuses to run.
-class NotYetTest : public testing::TestWithParam<BadConfig> {};
-
-TEST_P(NotYetTest, IsAcceptedWithANote) {
-  const ConfigResult result =
-      ReadConfig(GetParam().text, {.file_name = "bad.yaml"});
-  const Diagnostics found = FindingsOf(GetParam().text, Severity::kNotYet);
-
-  EXPECT_TRUE(result.config);
-  ASSERT_EQ(found.size(), 1u);
-  EXPECT_EQ(found[0].key, GetParam().key);
-  EXPECT_EQ(found[0].line, GetParam().line);
-  EXPECT_EQ(found[0].column, GetParam().column);
-}
-
-INSTANTIATE_TEST_SUITE_P(Values, NotYetTest,
-                         testing::Values(BadConfig{
-                             "Slurm", kValid + "resources: {executor: slurm}\n",
-                             3, 23, "resources.executor", ""}),
-                         CaseName);
-
 class EffectiveReaderTest : public testing::Test {
  protected:
   nlohmann::json Effective(const std::string& text) {
@@ -156,6 +135,27 @@ class EffectiveReaderTest : public testing::Test {
     return result.config ? result.config->effective : nlohmann::json();
   }
 };
+
+TEST_F(EffectiveReaderTest, TrialsOfSlurmRunOnWorkersOnly) {
+  const auto resources =
+      Effective(kValid + "resources: {executor: slurm}\n").at("resources");
+  EXPECT_EQ(resources.at("listen"), 0);
+  EXPECT_EQ(resources.at("local"), false);
+  const auto given =
+      Effective(kValid +
+                "resources: {executor: slurm, local: true, listen: 4000}\n")
+          .at("resources");
+  EXPECT_EQ(given.at("listen"), 4000);
+  EXPECT_EQ(given.at("local"), true);
+}
+
+TEST_F(EffectiveReaderTest, SlurmHasAllItsKeysOnceItIsGiven) {
+  EXPECT_TRUE(Effective(kValid).at("slurm").is_null());
+  const auto slurm = Effective(kValid + "slurm: {time: 90}\n").at("slurm");
+  EXPECT_EQ(slurm.at("time"), "01:30:00");
+  EXPECT_EQ(slurm.at("max_jobs"), 8);
+  EXPECT_EQ(slurm.at("grace"), 120.0);
+}
 
 TEST_F(EffectiveReaderTest, FillsInDefaults) {
   const nlohmann::json effective = Effective(kValid);

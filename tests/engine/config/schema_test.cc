@@ -72,12 +72,9 @@ TEST(SchemaTest, KnowsPartsOfAPath) {
 
 TEST(SchemaTest, ListsUnsupportedKeys) {
   const KeySpec& name = *FindKey("searcher.name");
-  const KeySpec& executor = *FindKey("resources.executor");
   const KeySpec& entrypoint = *FindKey("entrypoint");
 
   EXPECT_TRUE(IsReady(name, "adaptive_asha"));
-  EXPECT_TRUE(IsReady(executor, "local"));
-  EXPECT_FALSE(IsReady(executor, "slurm"));
   EXPECT_TRUE(IsReady(entrypoint, "digits:LeNetTrial"));
   EXPECT_TRUE(IsReady(entrypoint, nlohmann::json({"sh", "-c", "true"})));
 }

@@ -1,0 +1,287 @@
+// Workers from Slurm: what the runner knows of its workers becomes the demand
+// for jobs, and what becomes of the jobs is told to the runner.
+
+#include "engine/app/slurm_workers.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <utility>
+#include <variant>
+
+#include "engine/app/stores.h"
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/config/experiment_config.h"
+#include "engine/nodes/distributed_env.h"
+#include "engine/os/files.h"
+#include "engine/os/installation.h"
+#include "engine/os/process.h"
+#include "engine/os/socket.h"
+#include "engine/slurm/job_request.h"
+#include "engine/slurm/slurm_jobs.h"
+#include "engine/slurm/worker_step.h"
+#include "engine/store/file_tree.h"
+#include "engine/store/store.h"
+
+namespace dtrain {
+namespace {
+
+// In the directory of an experiment: the script and the output of its jobs.
+constexpr const char* kSlurmDirectory = "slurm";
+
+using Notice = std::function<void(const std::string& line)>;
+
+// Returns the argument of `dtrain worker --slots`: workers have the slots that
+// the experiment names, or all GPUs of the job, or its CPUs.
+std::string SlotsOf(const ExperimentConfig& config) {
+  using enum SlotChoice::Kind;
+  const SlotChoice& slots = config.resources.slots;
+  if (slots.kind == kCpu && slots.cpu_slots > 0) {
+    return "cpu:" + std::to_string(slots.cpu_slots);
+  }
+  if (slots.kind == kGpu) return "gpu:" + std::to_string(slots.gpu_slots);
+  if (slots.kind == kAuto && config.slurm.gpus_per_node) {
+    return "gpu:" + std::to_string(*config.slurm.gpus_per_node);
+  }
+  const bool named = config.slurm.cpus_per_task || slots.kind == kNone;
+  if (slots.kind == kMaxFree || slots.kind == kIds) return "auto";
+  if (InAllocation() && !named) return "auto";
+  return "cpu:" + std::to_string(config.slurm.cpus_per_task.value_or(1));
+}
+
+// Returns the slots of a job as the runner counts them: those that whole trials
+// fill. Used before workers have said how many they have.
+std::int64_t SlotsPerJob(const ExperimentConfig& config) {
+  const std::string slots = SlotsOf(config);
+  const std::size_t colon = slots.find(':');
+  const std::int64_t count =
+      colon == slots.npos
+          ? config.slurm.gpus_per_node.value_or(1)
+          : std::max<std::int64_t>(std::stoll(slots.substr(colon + 1)), 1);
+  const double per_trial = config.resources.slots_per_trial;
+  const auto trials =
+      static_cast<std::int64_t>(static_cast<double>(count) / per_trial);
+  const auto each =
+      std::max<std::int64_t>(static_cast<std::int64_t>(per_trial), 1);
+  return std::max<std::int64_t>(trials, 1) * each * config.slurm.nodes;
+}
+
+// Workers of jobs that are submitted as there is work.
+class JobSource final : public WorkerSource {
+ public:
+  JobSource(SlurmJobsOptions options, std::int64_t nodes, Notice notice)
+      : nodes_(nodes), notice_(std::move(notice)), jobs_(std::move(options)) {}
+  ~JobSource() override {
+    if (const std::string problem = jobs_.End(); !problem.empty()) {
+      notice_(problem);
+    }
+  }
+
+  std::vector<int> Update(const WorkerTable& table) override;
+  std::string Failure() override { return std::exchange(failure_, {}); }
+
+ private:
+  std::vector<JobWorkers> WorkersOfJobs(const WorkerTable& table) const;
+
+  const std::int64_t nodes_;  // of each job
+  const Notice notice_;
+  const Clock clock_ = Clock::System();
+  std::string failure_;
+  SlurmJobs jobs_;
+};
+
+std::vector<JobWorkers> JobSource::WorkersOfJobs(
+    const WorkerTable& table) const {
+  const Duration now = clock_.monotonic();
+  const Timestamp time = clock_.now();
+  std::map<std::string, std::pair<JobWorkers, std::int64_t>> jobs;
+  for (const WorkerRow& row : table.workers) {
+    if (row.job.empty() || row.state == WorkerState::kJoining) continue;
+    auto& [workers, count] = jobs[row.job];
+    workers.job = row.job;
+    workers.slots += row.slots;
+    workers.used += row.used;
+    if (row.idle_since) {
+      workers.idle_since = std::max<Duration>(workers.idle_since,
+                                              now - (time - *row.idle_since));
+    }
+    ++count;
+  }
+  std::vector<JobWorkers> list;
+  for (auto& [id, job] : jobs) {
+    job.first.complete = job.second == nodes_;
+    list.push_back(std::move(job.first));
+  }
+  return list;
+}
+
+std::vector<int> JobSource::Update(const WorkerTable& table) {
+  std::int64_t others = 0;  // slots of workers that Slurm has not started
+  for (const WorkerRow& row : table.workers) {
+    if (row.job.empty()) others += row.slots;
+  }
+  jobs_.Update(std::max<std::int64_t>(table.demand - others, 0),
+               WorkersOfJobs(table));
+  const SlurmJobs::News news = jobs_.Take();
+  for (const std::string& line : news.notices) notice_(line);
+  if (!news.failure.empty()) failure_ = news.failure;
+  std::vector<int> released;
+  for (const WorkerRow& row : table.workers) {
+    const bool listed =
+        std::ranges::find(news.release, row.job) != news.release.end();
+    if (listed) released.push_back(row.id);
+  }
+  return released;
+}
+
+// Workers on the nodes of an allocation.
+class StepSource final : public WorkerSource {
+ public:
+  explicit StepSource(const JobRequest& request) : step_(request) {}
+
+  std::vector<int> Update(const WorkerTable&) override { return {}; }
+  std::string Failure() override { return step_.Failure().value_or(""); }
+
+ private:
+  WorkerStep step_;
+};
+
+// What a job contains of the experiment and its runner.
+struct JobPlace {
+  std::string experiment;
+  std::string owner;
+  std::filesystem::path store;
+  std::filesystem::path directory;
+  std::filesystem::path key;
+  std::string runner;  // HOST:PORT
+};
+
+JobRequest JobOf(const ExperimentConfig& config, const JobPlace& place) {
+  const auto seconds =
+      std::chrono::duration_cast<std::chrono::seconds>(config.slurm.grace);
+  JobRequest request{
+      .config = config.slurm,
+      .name = "dtrain-" + place.experiment,
+      .owner = place.owner,
+      .worker = {OwnProgram().string(), "worker", "--connect", place.runner,
+                 "--slots", SlotsOf(config), "--grace",
+                 std::to_string(seconds.count()) + "s"},
+      .variables = {{"DTRAIN_STORE", place.store.string()},
+                    {kSecretVariable, place.key.string()}},
+      .script = place.directory / "worker.sh",
+      .directory = place.directory};
+  request.in_allocation = InAllocation();
+  if (request.in_allocation) {
+    const auto nodes = ProcessVariable("SLURM_JOB_NUM_NODES").value_or("1");
+    request.config.nodes = std::max(std::atoll(nodes.c_str()), 1LL);
+  }
+  return request;
+}
+
+JobPlanOptions PlanOf(const ExperimentConfig& config) {
+  return {.max_jobs = config.slurm.max_jobs,
+          .min_jobs = config.slurm.min_jobs,
+          .slots_per_job = SlotsPerJob(config),
+          .idle_timeout = config.slurm.idle_timeout};
+}
+
+}  // namespace
+
+bool RunsOnSlurm(const ExperimentConfig& config) {
+  return config.resources.executor == "slurm";
+}
+
+bool InAllocation() {
+  return !ProcessVariable("SLURM_JOB_ID").value_or("").empty();
+}
+
+std::string JobOwner(const Store& store, std::int64_t experiment) {
+  return store.uuid() + "." + std::to_string(experiment);
+}
+
+JobRequest PlannedJob(const ExperimentConfig& config,
+                      const StoreLayout& layout) {
+  const auto directory = layout.Experiments() / "EXP";
+  return JobOf(config, {.experiment = "EXP",
+                        .owner = "STORE.EXP",
+                        .store = layout.root(),
+                        .directory = directory / kSlurmDirectory,
+                        .key = directory / layout.WorkerKey(1).filename(),
+                        .runner = "HOST:PORT"});
+}
+
+void CheckSubmission(const ExperimentConfig& config,
+                     const StoreLayout& layout) {
+  if (!RunsOnSlurm(config) || InAllocation()) return;
+  Slurm().CheckSubmission(PlannedJob(config, layout));
+}
+
+bool HadJobs(const Store& store, std::int64_t experiment) {
+  std::error_code ignored;
+  return std::filesystem::exists(
+      store.layout().Experiment(experiment) / kSlurmDirectory, ignored);
+}
+
+std::vector<LeftJob> FindLeftJobs(const Store& store) {
+  std::vector<ExperimentRow> rows = ListExperiments(store, /*archived=*/true);
+  std::erase_if(rows, [&](const ExperimentRow& row) {
+    return row.state == State::kRunning || !HadJobs(store, row.id);
+  });
+  std::vector<LeftJob> left;
+  if (rows.empty()) return left;
+  const auto answer = Slurm().Jobs();
+  const auto* jobs = std::get_if<std::vector<SlurmJob>>(&answer);
+  if (jobs == nullptr) return left;
+  for (const ExperimentRow& row : rows) {
+    const std::string owner = JobOwner(store, row.id);
+    for (const SlurmJob& job : *jobs) {
+      if (job.owner == owner && job.phase != SlurmJob::Phase::kEnded) {
+        left.push_back({.id = job.id, .experiment = row.id});
+      }
+    }
+  }
+  return left;
+}
+
+std::vector<std::string> CancelLeftJobs(const Store& store,
+                                        std::int64_t experiment) {
+  const Slurm slurm;
+  const auto answer = JobsOf(slurm, JobOwner(store, experiment));
+  if (const auto* failure = std::get_if<SlurmFailure>(&answer)) {
+    throw Error(ErrorKind::kResources, failure->text);
+  }
+  std::vector<std::string> ids;
+  for (const SlurmJob& job : std::get<std::vector<SlurmJob>>(answer)) {
+    ids.push_back(job.id);
+  }
+  if (const auto failure = slurm.Cancel(ids)) {
+    throw Error(ErrorKind::kResources, failure->text);
+  }
+  return ids;
+}
+
+std::unique_ptr<WorkerSource> StartSlurmWorkers(const ExperimentConfig& config,
+                                                const Store& store,
+                                                std::int64_t experiment,
+                                                const HostPort& runner,
+                                                Notice notice) {
+  const StoreLayout& layout = store.layout();
+  const JobRequest request = JobOf(
+      config, {.experiment = std::to_string(experiment),
+               .owner = JobOwner(store, experiment),
+               .store = layout.root(),
+               .directory = layout.Experiment(experiment) / kSlurmDirectory,
+               .key = layout.WorkerKey(experiment),
+               .runner = ToString(runner)});
+  MakePrivateDirectories(request.directory);
+  WriteFileDurably(request.script, request.Script(), 0700);
+  if (InAllocation()) return std::make_unique<StepSource>(request);
+  return std::make_unique<JobSource>(
+      SlurmJobsOptions{.request = request, .plan = PlanOf(config)},
+      config.slurm.nodes, std::move(notice));
+}
+
+}  // namespace dtrain

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/nodes/worker_table.h"
+#include "engine/slurm/slurm.h"
+
+namespace dtrain {
+
+class Store;
+class StoreLayout;
+struct ExperimentConfig;
+struct HostPort;
+struct JobRequest;
+
+/// True if the trials of the experiment run on workers that Slurm starts.
+bool RunsOnSlurm(const ExperimentConfig& config);
+
+/// True in an allocation of Slurm, whose nodes are used in place of jobs.
+bool InAllocation();
+
+/// Comment of the jobs of an experiment, by which they are found again.
+std::string JobOwner(const Store& store, std::int64_t experiment);
+
+/// Returns the job of an experiment that is not recorded yet, with EXP, HOST
+/// and PORT in place of what is not known. Writes nothing.
+JobRequest PlannedJob(const ExperimentConfig& config,
+                      const StoreLayout& layout);
+
+/// Checks before an experiment is recorded that Slurm would accept its jobs.
+/// Throws Error(kResources) in Slurm's words.
+void CheckSubmission(const ExperimentConfig& config, const StoreLayout& layout);
+
+/// True if a runner of the experiment has submitted jobs, or was about to.
+bool HadJobs(const Store& store, std::int64_t experiment);
+
+/// A job of an experiment that has no runner.
+struct LeftJob {
+  std::string id;
+  std::int64_t experiment = 0;
+};
+
+/// Returns the jobs of this store's experiments that nobody owns; none if this
+/// machine has no Slurm, or it does not answer.
+std::vector<LeftJob> FindLeftJobs(const Store& store);
+
+/// Cancels the jobs of an earlier runner of the experiment, and returns their
+/// ids. Throws Error(kResources) if Slurm does not answer.
+std::vector<std::string> CancelLeftJobs(const Store& store,
+                                        std::int64_t experiment);
+
+/// Starts the source of workers for a running experiment, whose script it
+/// writes: a supply of jobs, or one step in an allocation. `notice` receives
+/// lines for the user, from the thread that calls Update. The jobs end with the
+/// source. Throws Error.
+std::unique_ptr<WorkerSource> StartSlurmWorkers(
+    const ExperimentConfig& config, const Store& store, std::int64_t experiment,
+    const HostPort& runner,
+    std::function<void(const std::string& line)> notice);
+
+}  // namespace dtrain

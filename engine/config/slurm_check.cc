@@ -1,0 +1,89 @@
+#include "engine/config/slurm_check.h"
+
+#include <string>
+
+#include "engine/config/slurm_config.h"
+
+namespace dtrain {
+namespace {
+
+using Json = nlohmann::json;
+
+// A trial of several slots takes them on one worker.
+void CheckSlots(const Node& root, const Json& effective, Findings& findings) {
+  const Json& per_trial = effective.at("resources").at("slots_per_trial");
+  if (!per_trial.is_number_integer()) return;
+  for (const auto* name : {"gpus_per_node", "cpus_per_task"}) {
+    const Json& slots = effective.at("slurm").at(name);
+    if (slots.is_null() || slots >= per_trial) continue;
+    const std::string key = std::string("slurm.") + name;
+    findings.Error(MarkOf(root, key), key,
+                   "is less than slots_per_trial (" + per_trial.dump() +
+                       "), so no trial could run; raise it");
+    return;
+  }
+}
+
+void CheckGrace(const Node& root, const Json& slurm, Findings& findings) {
+  const auto time = ParseSlurmTime(slurm.at("time").get<std::string>());
+  const std::chrono::duration<double> grace(slurm.at("grace").get<double>());
+  const std::string key = "slurm.grace";
+  if (grace < std::chrono::seconds(1)) {
+    findings.Error(MarkOf(root, key), key, "use at least 1s");
+  } else if (grace >= *time) {
+    findings.Error(MarkOf(root, key), key,
+                   "is not shorter than slurm.time (" + FormatSlurmTime(*time) +
+                       "), so no trial could run; lower it");
+  }
+}
+
+void CheckArguments(const Node& root, const Json& slurm, Findings& findings) {
+  const Json& words = slurm.at("sbatch_args");
+  const Node* section = root.Find("slurm");
+  const Node* list = section ? section->Find("sbatch_args") : nullptr;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const auto word = words[i].get<std::string>();
+    const std::string_view option = ReservedOption(word);
+    const std::string key = "slurm.sbatch_args[" + std::to_string(i) + "]";
+    const Mark mark = list != nullptr && i < list->items.size()
+                          ? list->items[i].mark
+                          : Mark{};
+    if (!option.empty()) {
+      findings.Error(mark, key,
+                     "dtrain sets " + std::string(option) +
+                         " itself; remove it, and use the keys of slurm");
+    } else if (word[0] != '-') {
+      findings.Error(mark, key,
+                     "'" + word +
+                         "' is not an option; write an option and its value "
+                         "as one string, --option=value");
+    }
+  }
+}
+
+}  // namespace
+
+void SettleExecutor(const Node& root, Json& resources) {
+  if (resources.at("executor") != "slurm") return;
+  if (!IsGiven(root, "resources.local")) resources["local"] = false;
+  if (!IsGiven(root, "resources.listen")) resources["listen"] = 0;
+}
+
+void CheckSlurm(const Node& root, const Json& effective, Findings& findings) {
+  const Json& slurm = effective.at("slurm");
+  if (slurm.is_null()) return;
+  CheckSlots(root, effective, findings);
+  CheckGrace(root, slurm, findings);
+  CheckArguments(root, slurm, findings);
+  if (slurm.at("min_jobs") > slurm.at("max_jobs")) {
+    findings.Error(MarkOf(root, "slurm.min_jobs"), "slurm.min_jobs",
+                   "is more than max_jobs (" + slurm.at("max_jobs").dump() +
+                       "); lower it");
+  }
+  if (effective.at("resources").at("executor") == "slurm") return;
+  findings.Warning(MarkOf(root, "slurm"), "slurm",
+                   "has no effect, because trials run on this machine; set "
+                   "resources.executor: slurm");
+}
+
+}  // namespace dtrain
