@@ -71,6 +71,10 @@ void Experiment::On(TrialState& trial, const Progress& progress) {
   trial.process->SetProgress(progress, Now());
   DetectUnit(trial, progress);
   if (!trial.has_work() || progress.total <= 0) return;
+  const bool counts_lengths =
+      IsCommand(setup_.config) && counted_ == setup_.config.length_unit;
+  // Sent before the program got its present length.
+  if (counts_lengths && progress.total != trial.operations.front()) return;
   const double share = static_cast<double>(progress.batches) /
                        static_cast<double>(progress.total);
   trials_.Reach(trial, std::min(share, 1.0) *
@@ -78,14 +82,18 @@ void Experiment::On(TrialState& trial, const Progress& progress) {
 }
 
 // Detects the unit of a program's `batches`. A program that counts in the unit
-// of the search reports the length of its operation as the total.
+// of the search reports the length of its operation as the total. Another total
+// that a length of the search can be is one that the program had before.
 void Experiment::DetectUnit(const TrialState& trial, const Progress& progress) {
   const ExperimentConfig& config = setup_.config;
   const bool known = trial.has_work() && progress.batches > 0 &&
                      progress.total > 0 && IsCommand(config);
   if (!known || config.length_unit == Unit::kBatches) return;
-  SetUnit(progress.total == trial.operations.front() ? config.length_unit
-                                                     : Unit::kBatches);
+  if (progress.total == trial.operations.front()) {
+    SetUnit(config.length_unit);
+  } else if (progress.total > config.searcher.max_length) {
+    SetUnit(Unit::kBatches);
+  }
 }
 
 // Updates the length reached from a report, which comes before the next

@@ -24,11 +24,13 @@ class RecordingReporter : public Reporter {
     notices.push_back(text);
   }
   void OnStatus(const RunStatus& now) override { status = now; }
+  void OnCounted(Unit unit) override { counted.push_back(unit); }
 
   std::vector<TrialRow> ended;
   std::vector<std::string> last_lines;
   std::vector<std::string> notices;
-  RunStatus status;  // the last
+  RunStatus status;           // the last
+  std::vector<Unit> counted;  // units that were detected
 };
 
 /// An Experiment with a store in memory and trials that are scripted.

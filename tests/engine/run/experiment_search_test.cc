@@ -58,6 +58,29 @@ TEST_F(ExperimentSearchTest, ProgressIsTrainedOverPlannedLength) {
   EXPECT_DOUBLE_EQ(store_.Experiment(id_)->row.progress, 50.0 / 350);
 }
 
+TEST_F(ExperimentSearchTest, TotalOfAnEarlierLengthDoesNotChangeTheUnit) {
+  Grid();
+  config_.searcher.max_length = 8;
+  config_.length_unit = Unit::kEpochs;
+  config_.entrypoint = std::vector<std::string>{"train"};
+  trials_.silent = true;
+  int waits = 0;
+  std::vector<double> seen;
+  launcher_.on_wait = [&] {
+    ++waits;
+    if (waits == 5) launcher_.Say({id_, 1}, Progress{4, 8, 0});
+    if (waits == 10) launcher_.Say({id_, 1}, Progress{2, 2, 0});
+    if (waits == 20) seen.push_back(reporter_.status.progress);
+    if (waits == 25) launcher_.Say({id_, 1}, Progress{500, 800, 0});
+    if (waits == 40) launcher_.Push(Interrupted{.signal = 2});
+  };
+
+  Run();
+
+  EXPECT_THAT(reporter_.counted, ElementsAre(Unit::kEpochs, Unit::kBatches));
+  EXPECT_THAT(seen, ElementsAre(4.0 / 32));
+}
+
 TEST_F(ExperimentSearchTest, ProgressFollowsTheReports) {
   Grid();
   trials_.silent = true;
