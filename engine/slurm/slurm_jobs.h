@@ -17,7 +17,7 @@ namespace dtrain {
 struct SlurmJobsOptions {
   JobRequest request;  // its script exists
   JobPlanOptions plan;
-  Slurm slurm;
+  Slurm slurm = Slurm();
   // Between two questions to Slurm; the pauses grow while its controller does
   // not answer.
   Duration interval = std::chrono::seconds(5);
