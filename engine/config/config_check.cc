@@ -478,7 +478,7 @@ void CheckBudget(const Node& root, const Json& searcher, Findings& findings) {
   const Json budget = searcher.value("budget", Json());
   if (budget.is_null() || budget.contains("seconds")) return;
   const std::string key = "searcher.budget";
-  const std::string unit = budget.items().begin().key();
+  const std::string unit = budget.begin().key();
   const ExperimentConfig config = BuildConfig({{"searcher", searcher}});
   const std::string wanted(UnitName(config.length_unit));
   const std::int64_t length = config.searcher.budget;

@@ -46,11 +46,11 @@ void StoreTimeMetric(const Json& json, Config& config) {
 // REQUIRES: a length is in the unit of max_length.
 void StoreBudget(const Json& json, Config& config) {
   if (json.is_null()) return;
-  const auto& [unit, count] = *json.items().begin();
-  if (unit == "seconds") {
-    config.searcher.budget_seconds = count.get<double>();
+  const auto budget = json.begin();  // unit and count
+  if (budget.key() == "seconds") {
+    config.searcher.budget_seconds = budget.value().get<double>();
   } else {
-    config.searcher.budget = count.get<std::int64_t>();
+    config.searcher.budget = budget.value().get<std::int64_t>();
   }
 }
 
