@@ -149,7 +149,7 @@ class StepSource final : public WorkerSource {
   WorkerStep step_;
 };
 
-// What a job contains of the experiment and its runner.
+// The experiment of a job, and the address of its runner.
 struct JobPlace {
   std::string experiment;
   std::string owner;

@@ -44,8 +44,8 @@ struct LeftJob {
   std::int64_t experiment = 0;
 };
 
-/// Returns the jobs of this store's experiments that nobody owns; none if this
-/// machine has no Slurm, or it does not answer.
+/// Returns jobs of this store's experiments that have no runner. Empty if this
+/// machine has no Slurm, or if Slurm does not answer.
 std::vector<LeftJob> FindLeftJobs(const Store& store);
 
 /// Cancels the jobs of an earlier runner of the experiment, and returns their

@@ -1,5 +1,5 @@
-// `dtrain worker`: what the user and the machine say is turned into the options
-// of Work (engine/nodes/worker.h).
+// `dtrain worker`: reads the command line and Slurm's variables, and calls
+// Work() of engine/nodes/worker.h.
 
 #include "engine/app/worker.h"
 

@@ -47,10 +47,10 @@ class EventRecords {
 EventScalars ParseEvent(std::string_view record);
 
 /// Follows the event files that a program writes in a directory, and below it.
-/// What is in files that exist already is of an earlier run. Values of a step
-/// may come in any order and from several files, so a step is reported when all
-/// of its metrics are known, or those of a later step, or at the end. One
-/// thread.
+/// Ignores the contents of files that exist at the start: they belong to an
+/// earlier run. Values of a step may come in any order and from several files,
+/// so a step is reported when all of its metrics are known, or those of a later
+/// step, or at the end. One thread.
 class EventMetrics {
  public:
   EventMetrics(const MetricSource& source, std::filesystem::path directory,
