@@ -175,6 +175,7 @@ TEST_F(PrintingTrialTest, IsToldTheLongestLengthIfTheSearchStopsTrials) {
   spec_.placeholders = true;
   spec_.max_length = Length{9, Unit::kEpochs};
   spec_.stops_trials = true;
+  Ask({});  // It may be suspended before it exits.
   Run("echo \"epoch 2 train=$1 val_loss=3\"\n");
   ASSERT_THAT(Said<ValidationReport>(), SizeIs(1));
   EXPECT_THAT(Said<ValidationReport>()[0].metrics,
