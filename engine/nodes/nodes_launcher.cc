@@ -25,6 +25,7 @@
 #include "engine/base/text.h"
 #include "engine/base/uuid.h"
 #include "engine/nodes/nodes.h"
+#include "engine/nodes/placement.h"
 #include "engine/nodes/shared_trial.h"
 #include "engine/os/socket.h"
 #include "engine/process/local_launcher.h"
@@ -83,9 +84,8 @@ class NodesLauncher final : public Launcher {
   // The trial, if it has a shard on the node.
   Running* FindOn(int node, TrialId trial);
   std::int64_t UsedOn(int node) const;
-  std::size_t FreeOn(int node) const;
-  // The node for a trial of one shard; none if all are full.
-  std::optional<int> ChooseNode() const;
+  // The machines that take trials of one shard, this one first.
+  std::vector<NodeSlots> Machines() const;
   // Nodes for the shards of the next trial; none if it must wait.
   std::optional<std::vector<int>> Place() const;
   std::list<Waiting>::iterator FindWaiting(TrialId trial);
@@ -156,9 +156,8 @@ std::size_t NodesLauncher::FreeSlots() const {
     return count > less ? count - less : 0;
   };
   if (nodes_.elastic()) {
-    std::size_t free = FreeOn(0);
-    for (const WorkerRow& worker : nodes_.Workers()) free += FreeOn(worker.id);
-    return minus(free, waiting_.size());
+    const std::int64_t room = RoomForTrials(Machines(), /*slots_per_trial=*/1);
+    return minus(static_cast<std::size_t>(room), waiting_.size());
   }
   const std::size_t used = waiting_.size() + running_.size();
   return std::min(minus(local_->FreeSlots(), waiting_.size()),
@@ -166,15 +165,13 @@ std::size_t NodesLauncher::FreeSlots() const {
 }
 
 std::size_t NodesLauncher::Capacity() const {
-  const std::size_t here = plan_.count > 0 ? local_->Capacity() : 0;
   if (!nodes_.elastic()) {
-    return std::min(here, static_cast<std::size_t>(nodes_.trials()));
+    return std::min(local_->Capacity(),
+                    static_cast<std::size_t>(nodes_.trials()));
   }
-  std::int64_t remote = 0;
-  for (const WorkerRow& worker : nodes_.Workers()) {
-    remote += nodes_.Capacity(worker.id);
-  }
-  return here + static_cast<std::size_t>(remote);
+  std::int64_t trials = 0;
+  for (const NodeSlots& machine : Machines()) trials += machine.all;
+  return static_cast<std::size_t>(trials);
 }
 
 std::int64_t NodesLauncher::UsedOn(int node) const {
@@ -183,29 +180,29 @@ std::int64_t NodesLauncher::UsedOn(int node) const {
   });
 }
 
-std::size_t NodesLauncher::FreeOn(int node) const {
-  if (node == 0) return plan_.count > 0 ? local_->FreeSlots() : 0;
-  const std::int64_t free = nodes_.Capacity(node) - UsedOn(node);
-  return static_cast<std::size_t>(std::max<std::int64_t>(free, 0));
-}
-
-std::optional<int> NodesLauncher::ChooseNode() const {
-  if (FreeOn(0) > 0) return 0;
-  std::optional<int> chosen;
-  std::size_t fewest = 0;
-  for (const WorkerRow& worker : nodes_.Workers()) {
-    const std::size_t free = FreeOn(worker.id);
-    if (free == 0 || (chosen && free >= fewest)) continue;
-    chosen = worker.id;
-    fewest = free;
+std::vector<NodeSlots> NodesLauncher::Machines() const {
+  std::vector<NodeSlots> machines;
+  if (plan_.count > 0) {
+    machines.push_back(
+        {.node = 0,
+         .all = static_cast<std::int64_t>(local_->Capacity()),
+         .free = static_cast<std::int64_t>(local_->FreeSlots())});
   }
-  return chosen;
+  for (const WorkerRow& worker : nodes_.Workers()) {
+    const std::int64_t all = nodes_.Capacity(worker.id);
+    const std::int64_t free = all - UsedOn(worker.id);
+    machines.push_back({.node = worker.id,
+                        .all = all,
+                        .free = std::max<std::int64_t>(free, 0)});
+  }
+  return machines;
 }
 
 std::optional<std::vector<int>> NodesLauncher::Place() const {
   if (nodes_.elastic()) {
-    const std::optional<int> node = ChooseNode();
-    return node ? std::optional(std::vector<int>{*node}) : std::nullopt;
+    const std::optional<ShardPlace> place =
+        PlaceTrial(Machines(), /*slots_per_trial=*/1);
+    return place ? std::optional(std::vector<int>{place->node}) : std::nullopt;
   }
   // One trial takes its slots at a time: two that each have one slot of a
   // machine would wait for each other forever.
