@@ -16,7 +16,6 @@
 #include <cstdint>
 #include <deque>
 #include <list>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -36,13 +35,6 @@ namespace {
 constexpr Duration kReturnPatience = std::chrono::minutes(5);
 // A follower that has not killed its ranks by then counts as lost.
 constexpr Duration kAbortPatience = std::chrono::seconds(15);
-
-// The shard that is on the node, if there is one.
-std::optional<int> ShardOn(int node, const std::vector<int>& nodes) {
-  const auto found = std::ranges::find(nodes, node);
-  if (found == nodes.end()) return std::nullopt;
-  return static_cast<int>(found - nodes.begin());
-}
 
 // The launcher of trials on several machines.
 class NodesLauncher final : public Launcher {
@@ -71,12 +63,7 @@ class NodesLauncher final : public Launcher {
   };
   struct Running {
     SharedTrial trial;
-    std::vector<int> nodes;  // of each shard
-    RankAddress address;
-    // For this machine's shard. The first two are empty once it has started.
-    UniqueFd listener;
-    std::vector<RunnerMessage> messages;
-    std::optional<Finished> finished;
+    UniqueFd listener;  // for this machine's shard, until it starts
   };
 
   LocalLauncherOptions LocalOptions(LocalLauncherOptions options);
@@ -86,8 +73,8 @@ class NodesLauncher final : public Launcher {
   std::int64_t UsedOn(int node) const;
   // The machines that take trials of one shard, this one first.
   std::vector<NodeSlots> Machines() const;
-  // Nodes for the shards of the next trial; none if it must wait.
-  std::optional<std::vector<int>> Place() const;
+  // Places for the shards of the next trial; none if it must wait.
+  std::optional<std::vector<ShardPlace>> Place() const;
   std::list<Waiting>::iterator FindWaiting(TrialId trial);
   // Ends a trial that has not started; false if there is none.
   bool EndWaiting(TrialId trial, bool killed);
@@ -95,7 +82,7 @@ class NodesLauncher final : public Launcher {
   struct Prepared;
   // None if it fails, which ends the trial.
   std::optional<Prepared> Prepare(const TrialSpec& spec);
-  void Begin(Waiting waiting, std::vector<int> nodes);
+  void Begin(Waiting waiting, std::vector<ShardPlace> places);
   void BeginNext(Running& running);
   void NotStarted(TrialId trial, const std::string& why);
   void SendOrder(const Running& running, const NodeOrder& order);
@@ -176,7 +163,7 @@ std::size_t NodesLauncher::Capacity() const {
 
 std::int64_t NodesLauncher::UsedOn(int node) const {
   return std::ranges::count_if(running_, [node](const Running& running) {
-    return ShardOn(node, running.nodes).has_value();
+    return running.trial.ShardOn(node).has_value();
   });
 }
 
@@ -198,11 +185,11 @@ std::vector<NodeSlots> NodesLauncher::Machines() const {
   return machines;
 }
 
-std::optional<std::vector<int>> NodesLauncher::Place() const {
+std::optional<std::vector<ShardPlace>> NodesLauncher::Place() const {
   if (nodes_.elastic()) {
     const std::optional<ShardPlace> place =
         PlaceTrial(Machines(), /*slots_per_trial=*/1);
-    return place ? std::optional(std::vector<int>{place->node}) : std::nullopt;
+    return place ? std::optional(std::vector{*place}) : std::nullopt;
   }
   // One trial takes its slots at a time: two that each have one slot of a
   // machine would wait for each other forever.
@@ -210,8 +197,10 @@ std::optional<std::vector<int>> NodesLauncher::Place() const {
   if (!nodes_.complete() || std::ranges::any_of(running_, starting)) {
     return std::nullopt;
   }
-  std::vector<int> all(static_cast<std::size_t>(nodes_.env().world_size));
-  std::iota(all.begin(), all.end(), 0);
+  std::vector<ShardPlace> all;
+  for (int node = 0; node < nodes_.env().world_size; ++node) {
+    all.push_back({.node = node, .slots = plan_.slots_per_trial});
+  }
   return all;
 }
 
@@ -224,7 +213,7 @@ NodesLauncher::Running* NodesLauncher::Find(TrialId trial) {
 
 NodesLauncher::Running* NodesLauncher::FindOn(int node, TrialId trial) {
   Running* running = Find(trial);
-  if (running == nullptr || !ShardOn(node, running->nodes)) return nullptr;
+  if (running == nullptr || !running->trial.ShardOn(node)) return nullptr;
   return running;
 }
 
@@ -243,11 +232,11 @@ void NodesLauncher::Start(const TrialSpec& spec) {
 
 void NodesLauncher::BeginWaiting() {
   while (!waiting_.empty()) {
-    std::optional<std::vector<int>> nodes = Place();
-    if (!nodes) return;
+    std::optional<std::vector<ShardPlace>> places = Place();
+    if (!places) return;
     Waiting first = std::move(waiting_.front());
     waiting_.pop_front();
-    Begin(std::move(first), *std::move(nodes));
+    Begin(std::move(first), *std::move(places));
   }
 }
 
@@ -273,33 +262,32 @@ std::optional<NodesLauncher::Prepared> NodesLauncher::Prepare(
   }
 }
 
-void NodesLauncher::Begin(Waiting waiting, std::vector<int> nodes) {
+void NodesLauncher::Begin(Waiting waiting, std::vector<ShardPlace> places) {
   std::optional<Prepared> prepared = Prepare(waiting.spec);
   if (!prepared) return;
-  RankAddress address;
-  if (prepared->listener) {
-    address = {.host = nodes_.env().runner.host,
-               .port = PortOf(prepared->listener.get()),
-               .token = RandomUuid(),
-               .ranks_here = waiting.spec.world_size};
-  }
   std::vector<int> order = {0};
-  if (nodes.size() > 1) order = nodes_.SlotOrder();
-  BeginNext(running_.emplace_back(
-      Running{.trial = SharedTrial(std::move(waiting.spec), order,
-                                   std::move(prepared->output), clock_),
-              .nodes = std::move(nodes),
-              .address = address,
-              .listener = std::move(prepared->listener),
-              .messages = std::move(waiting.messages)}));
+  if (places.size() > 1) order = nodes_.SlotOrder();
+  Running& running = running_.emplace_back(
+      Running{.trial = SharedTrial(std::move(waiting.spec), std::move(places),
+                                   order, std::move(prepared->output), clock_),
+              .listener = std::move(prepared->listener)});
+  if (running.listener) {
+    running.trial.SetAddress({.host = nodes_.env().runner.host,
+                              .port = PortOf(running.listener.get()),
+                              .token = RandomUuid()});
+  }
+  for (const RunnerMessage& message : waiting.messages) {
+    running.trial.Hold(message);
+  }
+  BeginNext(running);
 }
 
 // A trial that holds slots never waits for a machine earlier in the order.
 void NodesLauncher::BeginNext(Running& running) {
   const std::optional<int> shard = running.trial.PopNext();
   if (!shard) return;
-  const int node = running.nodes[static_cast<std::size_t>(*shard)];
-  TrialSpec spec = running.trial.ShardSpec(*shard, running.address);
+  const int node = running.trial.NodeOf(*shard);
+  TrialSpec spec = running.trial.ShardSpec(*shard);
   if (node == 0) {
     if (spec.address) spec.address->token = RankSecret(nodes_.secret(), spec);
     local_->StartShard(spec, std::move(running.listener));
@@ -307,7 +295,7 @@ void NodesLauncher::BeginNext(Running& running) {
     nodes_.Send(node, StartShard{spec});
   }
   if (*shard != 0) return;
-  for (const RunnerMessage& message : std::exchange(running.messages, {})) {
+  for (const RunnerMessage& message : running.trial.TakeHeld()) {
     Send(spec.id, message);
   }
 }
@@ -328,18 +316,18 @@ void NodesLauncher::Send(TrialId trial, const RunnerMessage& message) {
   Running* running = Find(trial);
   if (running == nullptr) return;
   if (running->trial.is_queued(0)) {
-    running->messages.push_back(message);
-  } else if (running->nodes.front() == 0) {
+    running->trial.Hold(message);
+  } else if (const int node = running->trial.NodeOf(0); node == 0) {
     local_->Send(trial, message);
   } else {
-    nodes_.Send(running->nodes.front(), TellShard{trial, Encode(message)});
+    nodes_.Send(node, TellShard{trial, Encode(message)});
   }
 }
 
 // Sends an order to the other machines of a trial.
 void NodesLauncher::SendOrder(const Running& running, const NodeOrder& order) {
-  for (const int node : running.nodes) {
-    if (node != 0) nodes_.Send(node, order);
+  for (const ShardPlace& place : running.trial.places()) {
+    if (place.node != 0) nodes_.Send(place.node, order);
   }
 }
 
@@ -380,11 +368,12 @@ void NodesLauncher::Abort() {
   }
   local_->Abort();
   for (Running& running : running_) {
-    for (int shard = 0; shard < std::ssize(running.nodes); ++shard) {
-      const int node = running.nodes[static_cast<std::size_t>(shard)];
-      if (node == 0) continue;
-      running.trial.OnLost(shard, nodes_.Described(node) +
-                                      " did not report the end of its ranks");
+    SharedTrial& trial = running.trial;
+    for (const ShardPlace& place : trial.places()) {
+      if (place.node == 0) continue;
+      trial.OnLost(*trial.ShardOn(place.node),
+                   nodes_.Described(place.node) +
+                       " did not report the end of its ranks");
     }
   }
   while (!running_.empty()) Step(std::chrono::milliseconds(100));
@@ -437,13 +426,13 @@ void NodesLauncher::On(const LaunchEvent& event) {
     Running* running = FindOn(0, said->trial);
     if (running == nullptr) return;
     if (const auto* finished = std::get_if<Finished>(&said->message)) {
-      running->finished = *finished;
+      running->trial.OnFinished(0, *finished);
     } else {
       running->trial.OnMessage(said->message, events_);
     }
   } else if (const auto* exited = std::get_if<TrialExited>(&event)) {
     if (Running* running = FindOn(0, exited->trial)) {
-      running->trial.OnEnded(0, {*exited, running->finished});
+      running->trial.OnEnded(0, {.exited = *exited});
     }
   }
 }
@@ -455,7 +444,7 @@ void NodesLauncher::On(const NodeEvent& event) {
     }
   } else if (const auto* lost = std::get_if<NodeLost>(&event)) {
     for (Running& running : running_) {
-      if (const auto shard = ShardOn(lost->node, running.nodes)) {
+      if (const auto shard = running.trial.ShardOn(lost->node)) {
         running.trial.OnLost(*shard, lost->why);
       }
     }
@@ -474,7 +463,7 @@ void NodesLauncher::OnReport(int node, const NodeReport& report) {
     OnShardStarted(node, *started);
   } else if (const auto* said = std::get_if<ShardSaid>(&report)) {
     Running* running = FindOn(node, said->trial);
-    if (running == nullptr || running->nodes.front() != node) return;
+    if (running == nullptr || running->trial.NodeOf(0) != node) return;
     running->trial.OnMessage(DecodeTrialMessage(said->line), events_);
   } else if (const auto* printed = std::get_if<ShardPrinted>(&report)) {
     Running* running = FindOn(node, printed->trial);
@@ -482,7 +471,7 @@ void NodesLauncher::OnReport(int node, const NodeReport& report) {
   } else if (const auto* ended = std::get_if<ShardEnded>(&report)) {
     Running* running = FindOn(node, ended->exited.trial);
     if (running == nullptr) return;
-    running->trial.OnEnded(*ShardOn(node, running->nodes), *ended);
+    running->trial.OnEnded(*running->trial.ShardOn(node), *ended);
   }
 }
 
@@ -490,7 +479,7 @@ void NodesLauncher::OnReport(int node, const NodeReport& report) {
 void NodesLauncher::OnShardStarted(int node, const ShardStarted& started) {
   Running* running = FindOn(node, started.trial);
   if (running == nullptr) return;
-  const int shard = *ShardOn(node, running->nodes);
+  const int shard = *running->trial.ShardOn(node);
   if (shard == 0) {
     TrialStarted first{.trial = started.trial};
     for (const std::string& slot : started.slots) {
@@ -529,7 +518,7 @@ WorkerTable NodesLauncher::Table() {
   }
   for (WorkerRow& row : table.workers) row.slots *= each;
   for (const Running& running : running_) {
-    table.AddTrial(running.nodes.front(), ToString(running.trial.id()));
+    table.AddTrial(running.trial.NodeOf(0), ToString(running.trial.id()));
   }
   return table;
 }
@@ -546,7 +535,7 @@ void NodesLauncher::RunTimers() {
     SharedTrial& trial = running.trial;
     trial.OnTime();
     if (const std::optional<int> shard = trial.PopLongWait()) {
-      const int node = running.nodes[static_cast<std::size_t>(*shard)];
+      const int node = running.trial.NodeOf(*shard);
       // LongWait reports waits for slots of this machine.
       if (node != 0 || !nodes_.elastic()) {
         nodes_.Notice("trial " + ToString(trial.id()) +

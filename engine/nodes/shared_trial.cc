@@ -17,13 +17,29 @@ bool Failed(const ShardEnded& ended) {
 
 }  // namespace
 
-SharedTrial::SharedTrial(TrialSpec spec, const std::vector<int>& shards,
-                         TrialOutput output, Clock clock)
+SharedTrial::SharedTrial(TrialSpec spec, std::vector<ShardPlace> places,
+                         const std::vector<int>& order, TrialOutput output,
+                         Clock clock)
     : spec_(std::move(spec)),
       clock_(std::move(clock)),
       output_(std::move(output)),
-      shards_(shards.size()),
-      queue_(shards.begin(), shards.end()) {}
+      places_(std::move(places)),
+      shards_(places_.size()),
+      queue_(order.begin(), order.end()) {}
+
+std::optional<int> SharedTrial::ShardOn(int node) const {
+  const auto found = std::ranges::find(places_, node, &ShardPlace::node);
+  if (found == places_.end()) return std::nullopt;
+  return static_cast<int>(found - places_.begin());
+}
+
+int SharedTrial::FirstRankOf(int shard) const {
+  std::int64_t rank = 0;
+  for (int i = 0; i < shard; ++i) {
+    rank += places_[static_cast<std::size_t>(i)].slots;
+  }
+  return static_cast<int>(rank);
+}
 
 std::optional<int> SharedTrial::PopNext() {
   if (queue_.empty()) return std::nullopt;
@@ -61,12 +77,14 @@ void SharedTrial::EndQueued(bool killed) {
   }
 }
 
-TrialSpec SharedTrial::ShardSpec(int shard, const RankAddress& address) const {
+TrialSpec SharedTrial::ShardSpec(int shard) const {
   TrialSpec spec = spec_;
   if (is_single()) return spec;
-  spec.rank = shard * address.ranks_here;
-  spec.world_size = static_cast<int>(shards_.size()) * address.ranks_here;
-  spec.address = address;
+  const ShardPlace& place = places_[static_cast<std::size_t>(shard)];
+  spec.rank = FirstRankOf(shard);
+  spec.world_size = FirstRankOf(static_cast<int>(places_.size()));
+  spec.address = address_;
+  spec.address->ranks_here = static_cast<int>(place.slots);
   return spec;
 }
 
@@ -99,8 +117,13 @@ void SharedTrial::Release(std::deque<LaunchEvent>& events) {
   }
 }
 
+void SharedTrial::OnFinished(int shard, Finished finished) {
+  At(shard).finished = std::move(finished);
+}
+
 void SharedTrial::OnEnded(int shard, ShardEnded ended) {
   if (At(shard).ended) return;
+  if (At(shard).finished) ended.finished = std::move(At(shard).finished);
   const bool failed = Failed(ended);
   At(shard).late_message = std::ranges::any_of(
       order_, [this](int other) { return Failed(*At(other).ended); });

@@ -3,10 +3,12 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/base/clock.h"
 #include "engine/nodes/node_message.h"
+#include "engine/nodes/placement.h"
 #include "engine/process/launcher.h"
 #include "engine/process/trial_output.h"
 
@@ -20,21 +22,37 @@ struct RankEnd;
 /// and kills nothing itself. One thread.
 class SharedTrial {
  public:
-  /// `spec.world_size` counts the ranks of one shard; `shards` are in the order
-  /// in which they start, and 0 has rank 0.
-  SharedTrial(TrialSpec spec, const std::vector<int>& shards,
-              TrialOutput output, Clock clock);
+  /// `places` are those of the shards, the first of which has rank 0; `order`
+  /// is that in which they start. Each of several shards has a rank on each of
+  /// its slots, a single one has `spec.world_size` ranks.
+  SharedTrial(TrialSpec spec, std::vector<ShardPlace> places,
+              const std::vector<int>& order, TrialOutput output, Clock clock);
 
   const TrialSpec& spec() const { return spec_; }
   TrialId id() const { return spec_.id; }
+  const std::vector<ShardPlace>& places() const { return places_; }
+  /// Node of a shard.
+  int NodeOf(int shard) const {
+    return places_[static_cast<std::size_t>(shard)].node;
+  }
+  /// The shard that is on the node, if there is one.
+  std::optional<int> ShardOn(int node) const;
+  /// Sets where rank 0 listens for the others.
+  void SetAddress(RankAddress address) { address_ = std::move(address); }
   /// Returns the specification of a shard. A single one has no address, since
   /// its ranks communicate within their machine.
-  TrialSpec ShardSpec(int shard, const RankAddress& address) const;
+  TrialSpec ShardSpec(int shard) const;
 
   /// Returns the next shard, which the caller must start; none if none is left.
   [[nodiscard]] std::optional<int> PopNext();
   /// True if the shard is still to be started.
   bool is_queued(int shard) const;
+  /// Keeps a message to rank 0 until its shard starts. REQUIRES: is_queued(0).
+  void Hold(const RunnerMessage& message) { held_orders_.push_back(message); }
+  /// Returns the kept messages, once.
+  std::vector<RunnerMessage> TakeHeld() {
+    return std::exchange(held_orders_, {});
+  }
   /// Returns a shard that has waited long for its slots, once for each.
   [[nodiscard]] std::optional<int> PopLongWait();
 
@@ -49,6 +67,8 @@ class SharedTrial {
   /// started.
   void OnMessage(TrialMessage message, std::deque<LaunchEvent>& events);
   void OnPrinted(const LogRecord& record) { output_.Append(record); }
+  /// Records the final message of a shard, whose end follows.
+  void OnFinished(int shard, Finished finished);
   void OnEnded(int shard, ShardEnded ended);
   /// Ends a shard whose machine is lost; no effect if it has ended before.
   void OnLost(int shard, const std::string& why);
@@ -72,6 +92,7 @@ class SharedTrial {
  private:
   struct Shard {
     bool started = false;
+    std::optional<Finished> finished;
     std::optional<ShardEnded> ended;
     bool late_message = false;  // sent after another shard had failed
   };
@@ -80,7 +101,7 @@ class SharedTrial {
   const Shard& At(int shard) const {
     return shards_[static_cast<std::size_t>(shard)];
   }
-  int FirstRankOf(int shard) const { return shard * spec_.world_size; }
+  int FirstRankOf(int shard) const;
   void Release(std::deque<LaunchEvent>& events);
   void EndQueued(bool killed);
   RankEnd EndOf(int shard) const;
@@ -90,10 +111,13 @@ class SharedTrial {
   TrialSpec spec_;
   Clock clock_;
   TrialOutput output_;
+  std::vector<ShardPlace> places_;
+  RankAddress address_;
   std::vector<Shard> shards_;
   std::deque<int> queue_;
-  int last_started_ = 0;                  // the shard that started last
-  std::optional<Duration> long_wait_at_;  // when its wait is reported
+  std::vector<RunnerMessage> held_orders_;  // for rank 0
+  int last_started_ = 0;                    // the shard that started last
+  std::optional<Duration> long_wait_at_;    // when its wait is reported
   // Emitted once all shards have started, with the messages up to then.
   std::optional<TrialStarted> first_;
   std::vector<TrialMessage> held_messages_;

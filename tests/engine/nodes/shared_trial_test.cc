@@ -55,7 +55,9 @@ class SharedTrialTest : public testing::Test {
   // None of its parts has begun; the other machine's is the first to.
   SharedTrial Trial() {
     return SharedTrial(
-        TrialSpec{.id = kShared, .world_size = 2}, /*parts=*/{1, 0},
+        TrialSpec{.id = kShared, .world_size = 2},
+        /*places=*/{{.node = 0, .slots = 2}, {.node = 7, .slots = 2}},
+        /*order=*/{1, 0},
         TrialOutput([this](const LogRecord& record) { log_.push_back(record); },
                     clock_),
         clock_);
@@ -64,11 +66,38 @@ class SharedTrialTest : public testing::Test {
 };
 
 TEST_F(SharedTrialTest, ShardsHaveTheirRanks) {
-  const TrialSpec part = trial_.ShardSpec(1, {.host = "h", .ranks_here = 2});
+  trial_.SetAddress({.host = "h"});
+  const TrialSpec part = trial_.ShardSpec(1);
 
   EXPECT_EQ(part.rank, 2);
   EXPECT_EQ(part.world_size, 4);
   EXPECT_EQ(part.address->host, "h");
+  EXPECT_EQ(part.address->ranks_here, 2);
+}
+
+TEST_F(SharedTrialTest, ShardsAreOnTheirNodes) {
+  EXPECT_EQ(trial_.ShardOn(7), 1);
+  EXPECT_EQ(trial_.ShardOn(1), std::nullopt);
+  EXPECT_EQ(trial_.NodeOf(1), 7);
+}
+
+TEST_F(SharedTrialTest, FinalMessageMayPrecedeTheEndOfItsShard) {
+  trial_.OnFinished(0,
+                    {.reason = EndReason::kCompleted, .message = "in advance"});
+  trial_.OnEnded(0, {.exited = ExitOf(0, 0)});
+  trial_.OnEnded(1, {.exited = ExitOf(2, 0)});
+
+  End();
+
+  EXPECT_EQ(FinalMessage(), "in advance");
+}
+
+TEST_F(SharedTrialTest, KeepsMessagesToRank0UntilItStarts) {
+  trial_ = Trial();
+  trial_.Hold(Acknowledge{7});
+
+  EXPECT_THAT(trial_.TakeHeld(), SizeIs(1));
+  EXPECT_THAT(trial_.TakeHeld(), IsEmpty());
 }
 
 TEST_F(SharedTrialTest, StartsWithTheLastShardAndKeepsEarlierMessages) {
