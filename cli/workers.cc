@@ -45,6 +45,14 @@ nlohmann::json WorkerJson(const WorkerRow& row, Timestamp now) {
           {"seconds_left", left ? json(*left) : json(nullptr)}};
 }
 
+nlohmann::json JobJson(const JobRow& job) {
+  using nlohmann::json;
+  return {{"id", job.id},
+          {"state", job.pending ? "pending" : "running"},
+          {"reason", job.reason.empty() ? json(nullptr) : json(job.reason)},
+          {"nodes", job.nodes.empty() ? json(nullptr) : json(job.nodes)}};
+}
+
 Table WorkersTable(const WorkerTable& workers, Timestamp now) {
   Table table({{.name = "id", .right = true},
                {.name = "name", .elastic = true},
@@ -62,6 +70,9 @@ Table WorkersTable(const WorkerTable& workers, Timestamp now) {
                   std::to_string(row.slots), std::to_string(row.used),
                   left ? FormatElapsed(std::chrono::seconds(*left)) : "",
                   Join(row.trials, ", ")});
+  }
+  for (const JobRow& job : workers.JobsWithoutWorkers()) {
+    table.AddRow({"", "", job.nodes, job.id, job.StateText(), "", "", "", ""});
   }
   return table;
 }
@@ -89,9 +100,12 @@ int Workers(const WorkersOptions& options, const GlobalOptions& globals) {
   for (const WorkerRow& row : table.workers) {
     rows.push_back(WorkerJson(row, now));
   }
+  nlohmann::json jobs = nlohmann::json::array();
+  for (const JobRow& job : table.jobs) jobs.push_back(JobJson(job));
   PrintJson({{"experiment", id},
              {"demand", table.demand},
-             {"workers", std::move(rows)}});
+             {"workers", std::move(rows)},
+             {"jobs", std::move(jobs)}});
   return kExitDone;
 }
 

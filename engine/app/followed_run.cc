@@ -5,6 +5,7 @@
 
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
+#include "engine/nodes/worker_table.h"
 #include "engine/report/format.h"
 #include "engine/run/runner.h"
 #include "engine/slots/slots.h"
@@ -68,7 +69,9 @@ void FollowedRun::Read(Duration now, Reporter& reporter) {
   if (version_ != version) ReadChanges();
   version_ = version;
   records_.slot_wait.reset();
+  workers_.clear();
   if (records_.experiment.state == State::kRunning) {
+    if (config_.resources.listen) ReadWorkerSummary();
     const SlotQueueView queue(store_);
     const SlotWait* wait = queue.WaitOf(records_.experiment);
     if (wait != nullptr) records_.slot_wait = *wait;
@@ -80,6 +83,12 @@ void FollowedRun::Read(Duration now, Reporter& reporter) {
                     return store_.CheckpointByPrefix(uuid).batches;
                   }},
              reporter);
+}
+
+void FollowedRun::ReadWorkerSummary() {
+  const auto id = records_.experiment.id;
+  const auto table = ReadWorkers(store_.layout().WorkerTable(id));
+  if (table) workers_ = table->Summary();
 }
 
 void FollowedRun::ReadChanges() {
@@ -150,7 +159,8 @@ std::vector<LiveFrame> FollowedRuns::Frames() const {
          .speeds = displays_[i].speeds,
          .seconds_left = displays_[i].seconds_left,
          .history = [&run](TrialId trial) { return run.History(trial); },
-         .state = runs_[i].deleted() ? "deleted" : state_name});
+         .state = runs_[i].deleted() ? "deleted" : state_name,
+         .workers = runs_[i].workers()});
   }
   return frames;
 }

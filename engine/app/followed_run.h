@@ -48,6 +48,8 @@ class FollowedRun {
   const ExperimentRow& row() const { return records_.experiment; }
   const std::vector<TrialRow>& trials() const { return records_.trials; }
   const RecordedRun& run() const { return run_; }
+  /// Summary of the workers of a running elastic experiment; else empty.
+  const std::string& workers() const { return workers_; }
   /// Returns the state as RecordedRun::StateText does.
   std::string StateText() const { return run_.StateText(records_); }
 
@@ -55,6 +57,7 @@ class FollowedRun {
   FollowedRun(const Store& store, const ExperimentDetail& detail);
 
   void Read(Duration now, Reporter& reporter);
+  void ReadWorkerSummary();
   void ReadChanges();
   void ReadReports(const TrialRow& trial);
   std::vector<std::string> LastLines(TrialId trial) const;
@@ -63,6 +66,7 @@ class FollowedRun {
   ExperimentConfig config_;
   RecordedRun run_;
   RunRecords records_;
+  std::string workers_;
   SettledCheck check_;
   bool settled_ = false;
   bool deleted_ = false;

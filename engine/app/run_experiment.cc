@@ -242,8 +242,9 @@ RunResult RunExperiment(Store& store, std::int64_t id,
   WorkerHooks hooks;
   if (workers) {
     hooks.changed =
-        [path = store.layout().WorkerTable(id)](const WorkerTable& table) {
+        [&, path = store.layout().WorkerTable(id)](const WorkerTable& table) {
           WriteWorkers(path, table);
+          reporter.OnWorkers(table.Summary());
         };
     hooks.source = slurm.get();
   }

@@ -80,6 +80,7 @@ class JobSource final : public WorkerSource {
     }
   }
 
+  std::vector<JobRow> Jobs() override;
   std::vector<int> Update(const WorkerTable& table) override;
   std::string Failure() override { return std::exchange(failure_, {}); }
 
@@ -116,6 +117,18 @@ std::vector<JobWorkers> JobSource::WorkersOfJobs(
     list.push_back(std::move(job.first));
   }
   return list;
+}
+
+std::vector<JobRow> JobSource::Jobs() {
+  std::vector<JobRow> rows;
+  for (const SlurmJob& job : jobs_.Jobs()) {
+    const bool pending = job.phase == SlurmJob::Phase::kPending;
+    rows.push_back({.id = job.id,
+                    .pending = pending,
+                    .reason = pending ? job.reason : "",
+                    .nodes = job.nodes});
+  }
+  return rows;
 }
 
 std::vector<int> JobSource::Update(const WorkerTable& table) {

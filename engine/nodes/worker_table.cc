@@ -5,8 +5,10 @@
 #include <fstream>
 #include <span>
 #include <system_error>
+#include <variant>
 
 #include "engine/base/error.h"
+#include "engine/base/text.h"
 #include "engine/wire/json_codec.h"
 
 namespace dtrain {
@@ -15,6 +17,9 @@ namespace {
 // In the order of WorkerState.
 constexpr std::array<std::string_view, 3> kWorkerStates = {"joining", "ready",
                                                            "draining"};
+
+// A line of the file, after the first.
+using WorkerLine = std::variant<WorkerRow, JobRow>;
 
 constexpr Duration kPause = std::chrono::milliseconds(200);
 constexpr Duration kSourcePeriod = std::chrono::seconds(1);
@@ -37,6 +42,38 @@ void WorkerTable::AddTrial(int worker, std::string trial) {
   row->used += slots_per_trial;
 }
 
+std::string JobRow::StateText() const {
+  if (!pending) return "starting";
+  return reason.empty() ? "pending" : "pending (" + reason + ")";
+}
+
+std::vector<JobRow> WorkerTable::JobsWithoutWorkers() const {
+  std::vector<JobRow> rows = jobs;
+  std::erase_if(rows, [&](const JobRow& job) {
+    return std::ranges::find(workers, job.id, &WorkerRow::job) != workers.end();
+  });
+  return rows;
+}
+
+std::string WorkerTable::Summary() const {
+  std::vector<std::string> parts;
+  for (const auto state :
+       {WorkerState::kReady, WorkerState::kJoining, WorkerState::kDraining}) {
+    const auto count = std::ranges::count(workers, state, &WorkerRow::state);
+    if (count > 0) {
+      parts.push_back(std::to_string(count) + " " +
+                      std::string(StateName(state)));
+    }
+  }
+  std::map<std::string, std::int64_t> counts;
+  for (const JobRow& job : JobsWithoutWorkers()) ++counts[job.StateText()];
+  for (const auto& [state, count] : counts) {
+    parts.push_back(std::to_string(count) + (count == 1 ? " job " : " jobs ") +
+                    state);
+  }
+  return parts.empty() ? "none yet" : Join(parts, ", ");
+}
+
 bool WorkerUpdates::due() const {
   return clock_.monotonic() - applied_at_ >= kPause;
 }
@@ -51,6 +88,7 @@ std::vector<int> WorkerUpdates::Apply(WorkerTable table) {
       row.idle_since = idle_since_.emplace(row.id, clock_.now()).first->second;
     }
   }
+  if (hooks_.source != nullptr) table.jobs = hooks_.source->Jobs();
   const bool changed = !(table == table_);
   table_ = std::move(table);
   if (changed && hooks_.changed) hooks_.changed(table_);
@@ -69,7 +107,9 @@ std::optional<WorkersFailed> WorkerUpdates::Failure() const {
 void WriteWorkers(const std::filesystem::path& path, const WorkerTable& table) {
   const std::filesystem::path temporary = path.string() + ".new";
   std::string text = EncodeLine(table);
-  for (const WorkerRow& row : table.workers) text += EncodeLine(row);
+  for (const WorkerRow& row : table.workers)
+    text += EncodeLine(WorkerLine(row));
+  for (const JobRow& row : table.jobs) text += EncodeLine(WorkerLine(row));
   if (!(std::ofstream(temporary) << text << std::flush)) return;
   std::error_code ignored;
   std::filesystem::rename(temporary, path, ignored);
@@ -82,7 +122,12 @@ std::optional<WorkerTable> ReadWorkers(const std::filesystem::path& path) try {
   if (!std::getline(file, line)) return std::nullopt;
   auto table = DecodeLine<WorkerTable>(line, kWhat, /*strict=*/false);
   while (std::getline(file, line)) {
-    table.workers.push_back(DecodeLine<WorkerRow>(line, kWhat, false));
+    auto row = DecodeLine<WorkerLine>(line, kWhat, /*strict=*/false);
+    if (const auto* worker = std::get_if<WorkerRow>(&row)) {
+      table.workers.push_back(*worker);
+    } else {
+      table.jobs.push_back(std::get<JobRow>(row));
+    }
   }
   return table;
 } catch (const Error&) {

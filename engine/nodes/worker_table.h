@@ -26,6 +26,7 @@ std::string_view StateName(WorkerState state);
 
 /// A machine that runs trials of an elastic experiment.
 struct WorkerRow {
+  static constexpr std::string_view kType = "worker";
   int id = 0;        // counts up; 0 is the runner's own machine
   std::string name;  // empty: the runner's own machine
   std::string host;
@@ -57,9 +58,32 @@ struct WorkerRow {
   }
 };
 
-/// The present workers of an experiment, and the slots that it could use.
+/// A job that was submitted to start workers, and has not ended.
+struct JobRow {
+  static constexpr std::string_view kType = "job";
+  std::string id;
+  bool pending = false;  // otherwise it runs
+  std::string reason;    // why it is pending, in the scheduler's word; or empty
+  std::string nodes;     // "n[1-3]"; empty while it is pending
+
+  /// "pending (Resources)", or "starting" for one without a worker.
+  std::string StateText() const;
+
+  friend bool operator==(const JobRow&, const JobRow&) = default;
+
+  static void Fields(auto& field, auto& m) {
+    field("id", m.id);
+    field("pending", m.pending);
+    field("reason", m.reason);
+    field("nodes", m.nodes);
+  }
+};
+
+/// The present workers of an experiment, the jobs that start them, and the
+/// slots that it could use.
 struct WorkerTable {
   std::vector<WorkerRow> workers;
+  std::vector<JobRow> jobs = {};
   /// Slots of the trials that run or could be started now, had they slots: the
   /// searcher's concurrency and resources.max_slots limit it.
   std::int64_t demand = 0;
@@ -67,10 +91,14 @@ struct WorkerTable {
 
   /// Adds a trial that runs, or is starting, on the worker.
   void AddTrial(int worker, std::string trial);
+  /// Returns the jobs without a worker.
+  std::vector<JobRow> JobsWithoutWorkers() const;
+  /// "3 ready, 1 draining, 2 jobs pending (Resources)", or "none yet".
+  std::string Summary() const;
 
   friend bool operator==(const WorkerTable&, const WorkerTable&) = default;
 
-  /// Without the workers, which have lines of their own in a file.
+  /// Without workers and jobs, which have lines of their own in a file.
   static void Fields(auto& field, auto& m) {
     field("demand", m.demand);
     field("slots_per_trial", m.slots_per_trial);
@@ -83,6 +111,8 @@ class WorkerSource {
  public:
   virtual ~WorkerSource() = default;
 
+  /// Returns the jobs that have not ended.
+  virtual std::vector<JobRow> Jobs() { return {}; }
   /// Called about once a second, and when the table has changed. Returns the
   /// ids of workers to let go: one without trials exits, another one drains
   /// first.
@@ -108,8 +138,8 @@ class WorkerUpdates {
 
   /// True if the next table may be passed on.
   bool due() const;
-  /// Sets since when its workers are idle, and passes the table on. Returns the
-  /// workers to let go.
+  /// Adds since when its workers are idle, and the jobs of the source, and
+  /// passes the table on. Returns the workers to let go.
   std::vector<int> Apply(WorkerTable table);
   /// Returns, once, why the source can get no more workers.
   std::optional<WorkersFailed> Failure() const;

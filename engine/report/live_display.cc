@@ -322,6 +322,7 @@ std::vector<std::string> LinesOf(const LiveFrame& frame,
       1;
   std::vector<std::string> lines = {HeadLine(frame, width, mode)};
   if (frame.status.trials > 1) lines.push_back(TrialsLine(frame));
+  if (!frame.workers.empty()) lines.push_back("  workers " + frame.workers);
   if (IsWithoutSlots(frame.status)) {
     lines.push_back("  " + frame.status.slot_wait->ToString());
   }
@@ -497,7 +498,8 @@ void LiveDisplay::Draw(const RunStatus& status) {
                           .speeds = speeds_,
                           .seconds_left = remaining_.Update(status),
                           .without_slot = TrialsWithoutSlot(status),
-                          .history = history},
+                          .history = history,
+                          .workers = workers_},
                          lines_.mode()));
 }
 

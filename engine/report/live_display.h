@@ -57,6 +57,8 @@ struct LiveFrame {
   std::function<std::vector<double>(TrialId trial)> history = nullptr;
   /// State of an experiment that does not run; else empty.
   std::string state = "";
+  /// Summary of an elastic experiment's workers and jobs; else empty.
+  std::string workers = "";
 };
 
 /// Returns "  batch 500/1000  12/s" for a running trial.
@@ -135,6 +137,7 @@ class LiveDisplay : public Reporter {
   void OnCheckpointFailed(TrialId trial,
                           const CheckpointFailed& failed) override;
   void OnNotice(LogLevel level, const std::string& text) override;
+  void OnWorkers(const std::string& summary) override { workers_ = summary; }
   void OnStatus(const RunStatus& status) override;
   void End(const RunResult&) override { lines_.Erase(); }
 
@@ -147,6 +150,7 @@ class LiveDisplay : public Reporter {
   Verbosity verbosity_;
   Clock clock_;
   RunInfo info_;
+  std::string workers_;  // as in LiveFrame
   SpeedMeter speeds_;
   PausedTrials paused_;
   // The searcher's metric at the validations of each trial that runs.

@@ -173,6 +173,9 @@ class ReporterGroup : public Reporter {
   void OnNotice(LogLevel level, const std::string& text) override {
     for (const auto& r : reporters_) r->OnNotice(level, text);
   }
+  void OnWorkers(const std::string& summary) override {
+    for (const auto& r : reporters_) r->OnWorkers(summary);
+  }
   void OnStatus(const RunStatus& status) override {
     for (const auto& r : reporters_) r->OnStatus(status);
   }

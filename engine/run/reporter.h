@@ -130,6 +130,8 @@ class Reporter {
   virtual void OnOutput(TrialId, const LogRecord&) {}
   /// A message for the user, one line.
   virtual void OnNotice(LogLevel, const std::string&) {}
+  /// The workers of an elastic experiment have changed; `summary` is one line.
+  virtual void OnWorkers(const std::string& /*summary*/) {}
   /// Called several times a second.
   virtual void OnStatus(const RunStatus&) {}
   virtual void End(const RunResult&) {}

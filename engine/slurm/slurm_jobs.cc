@@ -117,14 +117,16 @@ void SlurmJobs::Turn() {
   situation.now = clock_.monotonic();
   JobDecision decision = plan_.Decide(situation);
   if (failed) decision.submit = 0;
-  Obey(decision, situation.now);
   const std::vector<std::string> alive = plan_.Unlisted({});
   std::erase_if(situation.jobs, [&](const SlurmJob& job) {
     return std::ranges::find(alive, job.id) == alive.end();
   });
-  const std::lock_guard lock(mutex_);
-  jobs_ = std::move(situation.jobs);
-  for (const std::string& id : situation.heard) heard_.erase(id);
+  {
+    const std::lock_guard lock(mutex_);
+    jobs_ = std::move(situation.jobs);
+    for (const std::string& id : situation.heard) heard_.erase(id);
+  }
+  Obey(decision, situation.now);
 }
 
 void SlurmJobs::Obey(const JobDecision& decision, Duration now) {
@@ -150,6 +152,8 @@ void SlurmJobs::Submit(std::int64_t count, Duration now) {
     const auto answer = options_.slurm.Submit(options_.request);
     if (const auto* id = std::get_if<std::string>(&answer)) {
       plan_.Submitted(*id);
+      const std::lock_guard lock(mutex_);
+      jobs_.push_back({.id = *id, .phase = Phase::kPending});
       continue;
     }
     const auto& failure = std::get<SlurmFailure>(answer);

@@ -1,9 +1,11 @@
 // dtrain under a real Slurm with three nodes, all of them on this machine.
 
+#include <chrono>
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -117,6 +119,28 @@ TEST_F(SlurmCliTest, AnAllocationIsUsedWithoutAnyJob) {
   ASSERT_EQ(run.code, 0) << run.err;
   EXPECT_THAT(cluster_->Run({"squeue", "--noheader", "--states=all"}),
               testing::Not(HasSubstr("dtrain-1")));
+}
+
+TEST_F(SlurmCliTest, APendingJobIsListedWithSlurmsReason) {
+  dtrain_.Write("search.yaml",
+                SlurmSearchYaml(1, "sbatch_args: [--hold], idle_timeout: 10m"));
+  ASSERT_EQ(Run({"dtrain", "create", "search.yaml", "--detach"}).code, 0);
+  nlohmann::json jobs;
+  for (int i = 0;
+       i < 600 && jobs.dump().find("JobHeldUser") == std::string::npos; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    jobs = dtrain_.Run({"workers", "1", "--json"}).Json().at("jobs");
+  }
+  const std::string table = dtrain_.Run({"workers", "1"}).out;
+  EXPECT_EQ(dtrain_.Run({"cancel", "1"}).code, 0);
+
+  ASSERT_EQ(jobs.size(), 1);
+  EXPECT_EQ(jobs[0].at("state"), "pending");
+  EXPECT_EQ(jobs[0].at("reason"), "JobHeldUser");
+  EXPECT_EQ(jobs[0].at("nodes"), nullptr);
+  EXPECT_THAT(table, HasSubstr("pending (JobHeldUser)"));
+  EXPECT_EQ(cluster_->Run({"squeue", "--noheader", "--states=running,pending"}),
+            "");
 }
 
 TEST_F(SlurmCliTest, ARefusalLeavesNothingBehind) {

@@ -37,8 +37,10 @@ class FakeSource : public WorkerSource {
     return {3};
   }
   std::string Failure() override { return std::exchange(failure, {}); }
+  std::vector<JobRow> Jobs() override { return jobs; }
 
   std::vector<WorkerTable> tables;
+  std::vector<JobRow> jobs;
   std::string failure;
 };
 
@@ -70,6 +72,15 @@ TEST_F(WorkerUpdatesTest, PassesOnChangesAndCallsTheSourceEverySecond) {
   EXPECT_EQ(source_.tables.size(), 3);
 }
 
+TEST_F(WorkerUpdatesTest, AddsTheJobsOfTheSource) {
+  updates_.Apply(TableOf(2));
+  source_.jobs = {{.id = "78", .pending = true}};
+  updates_.Apply(TableOf(2));
+
+  ASSERT_EQ(changes_.size(), 2);
+  EXPECT_EQ(changes_.back().jobs, source_.jobs);
+}
+
 TEST_F(WorkerUpdatesTest, PassesOnAFailureOfTheSourceOnce) {
   EXPECT_FALSE(updates_.Failure());
   source_.failure = "no partition";
@@ -91,14 +102,31 @@ TEST_F(WorkerUpdatesTest, CountsTheTimeWithoutATrial) {
   EXPECT_EQ(source_.tables.back().workers[0].idle_since, seconds(107));
 }
 
+// Job 77 has a worker.
+WorkerTable TableWithJobs() {
+  WorkerTable table = TableOf(2);
+  table.jobs = {{.id = "77", .nodes = "node2"},
+                {.id = "78", .pending = true, .reason = "Resources"},
+                {.id = "79", .pending = true, .reason = "Resources"},
+                {.id = "80", .nodes = "node3"}};
+  return table;
+}
+
+TEST(WorkerTableTest, SummaryCountsWorkersAndJobsWithoutThem) {
+  EXPECT_EQ(WorkerTable().Summary(), "none yet");
+  EXPECT_EQ(TableOf(2).Summary(), "1 draining");
+  EXPECT_EQ(TableWithJobs().Summary(),
+            "1 draining, 2 jobs pending (Resources), 1 job starting");
+}
+
 TEST(WorkerFileTest, IsReadBackAsItWas) {
   const TemporaryDirectory directory;
   const auto path = directory.path() / "workers.json";
   EXPECT_EQ(ReadWorkers(path), std::nullopt);
   WriteWorkers(path, TableOf(1));
-  WriteWorkers(path, TableOf(2));
+  WriteWorkers(path, TableWithJobs());
 
-  EXPECT_EQ(ReadWorkers(path), TableOf(2));
+  EXPECT_EQ(ReadWorkers(path), TableWithJobs());
   std::ofstream(path) << "{}";
   EXPECT_EQ(ReadWorkers(path), std::nullopt);
 }

@@ -40,6 +40,12 @@ TEST_F(LiveDisplayTest, DrawsAtMostTenTimesASecond) {
   EXPECT_NE(Taken(), "");
 }
 
+TEST_F(LiveDisplayTest, DrawsTheWorkersThatItWasTold) {
+  display_->OnWorkers("none yet");
+  display_->OnStatus({});
+  EXPECT_NE(Taken().find("workers none yet"), std::string::npos);
+}
+
 TEST_F(LiveDisplayTest, DrawsInTheSamePlace) {
   display_->OnStatus({});
   Taken();
@@ -233,6 +239,16 @@ TEST_F(SearchFrameTest, ShowsTrialsRungsAndTheBestHyperparameters) {
           "0.25",
           "  best    3.7  accuracy 0.875 at batch 400  lr=0.1 "
           "batch=32"}));
+}
+
+TEST_F(SearchFrameTest, ShowsTheWorkersBelowTheTrials) {
+  const std::vector<std::string> lines =
+      FrameLines({.info = info_,
+                  .status = status_,
+                  .speeds = speeds_,
+                  .workers = "2 ready, 1 job pending (Resources)"},
+                 {.width = 120, .height = 24});
+  EXPECT_EQ(lines[2], "  workers 2 ready, 1 job pending (Resources)");
 }
 
 TEST_F(SearchFrameTest, ShowsConstantsOnlyIfTheyFit) {
