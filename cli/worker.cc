@@ -24,7 +24,8 @@ CommandRun SetUpWorker(CLI::App& app) {
       .TypeName("SLOTS")
       .Suggests({"auto", "all", "none", "cpu", "most_free"});
   AddOption(app, "--name", request->name,
-            "Name to show (default: that of this machine)")
+            "Name to show (default: Slurm's name of the node, or that of this "
+            "machine)")
       .TypeName("NAME");
   AddOption(app, "--job", request->job,
             "Job that started it, to show (default: SLURM_JOB_ID)")

@@ -148,6 +148,12 @@ SlotPlan PlanFor(const SlotChoice& choice, const WorkerTask& task) {
   return plan;
 }
 
+// Slurm's name of a node may differ from that of the machine.
+std::string NameOf(const WorkerRequest& request) {
+  if (!request.name.empty()) return request.name;
+  return ProcessVariable("SLURMD_NODENAME").value_or(HostName());
+}
+
 // Removes what srun says about this task: a trial is not one of several, and
 // programs would take it for that.
 void LeaveStep() {
@@ -169,7 +175,7 @@ int RunWorker(const WorkerRequest& request, const GlobalOptions& globals) {
       .runner = ParseConnect(request.connect),
       .secret = SecretOf(request, store),
       .version = LibraryVersions().front().second,
-      .name = request.name.empty() ? HostName() : request.name,
+      .name = NameOf(request),
       .job = request.job.empty() ? VariableText("SLURM_JOB_ID") : request.job,
       .roots = TrialRoots(store),
       .limits = LimitsOf(request),

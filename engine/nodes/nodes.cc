@@ -310,8 +310,9 @@ void Nodes::OnWorkerReady(int number, NodeChannel& channel,
   node.trials = ready.trials;
   node.gpus = ready.gpus;
   node.state = WorkerState::kReady;
-  Notice(Described(number) + " has joined, for " +
-         std::to_string(ready.trials) +
+  Notice(Described(number) + " has joined" +
+         (node.job.empty() ? "" : " with job " + EscapeForTerminal(node.job)) +
+         ", for " + std::to_string(ready.trials) +
          (ready.trials == 1 ? " trial" : " trials") + " at a time");
   events_.push_back(NodeJoined{number});
 }
