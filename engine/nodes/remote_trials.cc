@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <thread>
 #include <utility>
 
 #include "engine/base/text.h"
@@ -14,6 +15,8 @@ namespace {
 constexpr Duration kBeforeInterrupt = std::chrono::seconds(2);
 // A checkpoint after the loss of the runner may take this long.
 constexpr Duration kLastCheckpoint = std::chrono::seconds(45);
+// Between two looks at the trials in that time.
+constexpr Duration kLastPause = std::chrono::milliseconds(20);
 // Left of the time before a worker's end when its trials must have ended.
 constexpr Duration kBeforeEnd = std::chrono::seconds(15);
 
@@ -269,6 +272,9 @@ void RemoteTrials::StopAfterLoss() {
       trials_.erase(exited->trial);
     } else if (std::holds_alternative<Interrupted>(event)) {
       return;
+    } else if (std::holds_alternative<Idle>(event)) {
+      // The closed connection wakes the launcher at once.
+      std::this_thread::sleep_for(kLastPause);
     }
   }
 }
