@@ -42,7 +42,9 @@ void JobPlan::Refused(Duration now) {
   PauseFrom(now);
 }
 
+// Jobs that end together, as in a preemption, make one pause.
 void JobPlan::PauseFrom(Duration now) {
+  if (now < not_before_) return;
   pause_ = std::clamp(pause_ * 2, options_.first_pause, options_.max_pause);
   not_before_ = now + pause_;
 }
@@ -81,7 +83,9 @@ void JobPlan::Update(const JobSituation& situation, JobDecision& decision) {
   std::set<std::string> heard = situation.heard;
   for (const JobWorkers& workers : situation.workers) heard.insert(workers.job);
   for (auto& [id, job] : jobs_) {
-    if (job.heard || !heard.contains(id)) continue;
+    if (!heard.contains(id)) continue;
+    job.heard_last = situation.now;
+    if (job.heard) continue;
     job.heard = situation.now;
     silent_ = 0;
   }
@@ -117,18 +121,20 @@ std::int64_t JobPlan::LiveJobs() const {
 }
 
 // A job that runs without a worker occupies nodes for nothing.
-void JobPlan::EndSilentJobs(Duration now, JobDecision& decision) {
+void JobPlan::EndUselessJobs(Duration now, JobDecision& decision) {
   for (auto& [id, job] : jobs_) {
-    if (job.let_go || job.heard || !job.running_since ||
-        now - *job.running_since < options_.connect_timeout) {
-      continue;
-    }
+    if (job.let_go || !job.running_since) continue;
+    const Duration limit =
+        job.heard ? options_.gone_timeout : options_.connect_timeout;
+    const Duration since = job.heard ? job.heard_last : *job.running_since;
+    if (now - since < limit) continue;
     job.let_go = true;
-    job.overdue = true;
+    job.overdue = !job.heard;
     decision.cancel.push_back(id);
-    decision.notices.push_back(
-        "job " + id + " of Slurm runs, but no worker has connected in " +
-        FormatDuration(options_.connect_timeout) + "; canceling it");
+    decision.notices.push_back("job " + id + " of Slurm runs, but " +
+                               (job.heard ? "its workers have been gone for "
+                                          : "no worker has connected in ") +
+                               FormatDuration(limit) + "; canceling it");
   }
 }
 
@@ -185,7 +191,7 @@ void JobPlan::ReportPending(const JobSituation& situation,
 JobDecision JobPlan::Decide(const JobSituation& situation) {
   JobDecision decision;
   Update(situation, decision);
-  EndSilentJobs(situation.now, decision);
+  EndUselessJobs(situation.now, decision);
   const std::int64_t wanted = WantedJobs(situation);
   const std::int64_t live = LiveJobs();
   Shrink(situation, live - wanted, decision);

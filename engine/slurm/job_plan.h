@@ -28,6 +28,9 @@ struct JobPlanOptions {
   Duration idle_timeout = std::chrono::seconds(60);
   // A job whose workers have not connected after this long is ended.
   Duration connect_timeout = std::chrono::minutes(10);
+  // So is one whose workers were connected and have been gone for this long,
+  // such as those of a node that does not answer.
+  Duration gone_timeout = std::chrono::minutes(1);
   // Before a job replaces one that ended too early; it doubles each time.
   Duration first_pause = std::chrono::seconds(5);
   Duration max_pause = std::chrono::minutes(5);
@@ -84,6 +87,7 @@ class JobPlan {
     SlurmJob::Phase phase = SlurmJob::Phase::kPending;
     std::optional<Duration> running_since;
     std::optional<Duration> heard;  // first time that a worker was connected
+    Duration heard_last{0};         // last time, if there is a first
     bool let_go = false;            // canceled or released by this plan
     bool overdue = false;           // let go because no worker has connected
   };
@@ -98,7 +102,7 @@ class JobPlan {
   void Update(const JobSituation& situation, JobDecision& decision);
   void End(const std::string& id, const Job& job, const std::string& state,
            Duration now, JobDecision& decision);
-  void EndSilentJobs(Duration now, JobDecision& decision);
+  void EndUselessJobs(Duration now, JobDecision& decision);
   void Shrink(const JobSituation& situation, std::int64_t surplus,
               JobDecision& decision);
   void ReportPending(const JobSituation& situation, JobDecision& decision);

@@ -117,6 +117,16 @@ TEST_F(JobPlanTest, ReplacesJobsThatEndEarlyAfterAGrowingPause) {
   }
 }
 
+TEST_F(JobPlanTest, JobsThatArePreemptedTogetherMakeOnePause) {
+  situation_.demand = 16;
+  ASSERT_EQ(Now().submit, 4);
+  for (const char* id : {"1", "2", "3", "4"}) Connect(id, 4, 4);
+  After(seconds(1));
+  for (const char* id : {"1", "2", "3", "4"}) Set(id, "PREEMPTED");
+  EXPECT_EQ(Now().submit, 0);
+  EXPECT_EQ(After(seconds(5)).submit, 4);
+}
+
 TEST_F(JobPlanTest, AJobThatHasWorkedEndsThePause) {
   situation_.demand = 4;
   Now();
@@ -192,6 +202,22 @@ TEST_F(JobPlanTest, CancelsAJobWithoutWorkersAndCountsItAsSilent) {
   EXPECT_THAT(decision.cancel, ElementsAre("1"));
   EXPECT_THAT(decision.notices[0], HasSubstr("no worker has connected in 10m"));
   EXPECT_EQ(Now().silent, "1");
+}
+
+TEST_F(JobPlanTest, CancelsAJobWhoseWorkersAreGoneAndReplacesIt) {
+  situation_.demand = 1;
+  Now();
+  Connect("1", 4, 4);
+  After(minutes(30));
+  situation_.workers.clear();  // its node does not answer
+  EXPECT_THAT(After(seconds(59)).cancel, IsEmpty());
+  const JobDecision decision = After(seconds(1));
+  EXPECT_THAT(decision.cancel, ElementsAre("1"));
+  EXPECT_THAT(decision.notices,
+              ElementsAre("job 1 of Slurm runs, but its workers have been gone "
+                          "for 1m00s; canceling it"));
+  EXPECT_EQ(decision.submit, 1);
+  EXPECT_EQ(Now().silent, "");
 }
 
 TEST_F(JobPlanTest, ReleasesAnIdleJobAfterTheTimeout) {
