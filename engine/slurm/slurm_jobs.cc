@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "engine/base/text.h"
+#include "engine/os/signals.h"
 #include "engine/slurm/worker_step.h"
 
 namespace dtrain {
@@ -30,14 +31,21 @@ SlurmAnswer<std::vector<SlurmJob>> JobsOf(const Slurm& slurm,
 SlurmJobs::SlurmJobs(SlurmJobsOptions options)
     : options_(std::move(options)),
       plan_(options_.plan),
-      interval_(options_.interval),
-      thread_([this] { Run(); }) {}
+      interval_(options_.interval) {
+  // The main thread handles signals.
+  const SignalsBlocked blocked;
+  thread_ = std::thread([this] { Run(); });
+}
 
 void SlurmJobs::Update(std::int64_t demand, std::vector<JobWorkers> workers) {
   const std::lock_guard lock(mutex_);
   demand_ = demand;
   workers_ = std::move(workers);
   for (const JobWorkers& job : workers_) heard_.insert(job.job);
+  // A turn without jobs asks Slurm nothing, so it may come early.
+  if (!idle_ || demand == 0) return;
+  wake_ = true;
+  changed_.notify_all();
 }
 
 SlurmJobs::News SlurmJobs::Take() {
@@ -68,12 +76,16 @@ std::string SlurmJobs::End() {
 // False if the thread has to end.
 bool SlurmJobs::WaitFor(Duration time) {
   std::unique_lock lock(mutex_);
-  return !changed_.wait_for(lock, time, [this] { return stop_; });
+  changed_.wait_for(lock, time, [this] { return stop_ || wake_; });
+  wake_ = false;
+  return !stop_;
 }
 
 void SlurmJobs::Run() {
   do {
     Turn();
+    const std::lock_guard lock(mutex_);
+    idle_ = plan_.Unlisted({}).empty();
   } while (WaitFor(interval_));
 }
 
