@@ -194,11 +194,32 @@ JobRequest JobOf(const ExperimentConfig& config, const JobPlace& place) {
   return request;
 }
 
-JobPlanOptions PlanOf(const ExperimentConfig& config) {
-  return {.max_jobs = config.slurm.max_jobs,
-          .min_jobs = config.slurm.min_jobs,
-          .slots_per_job = SlotsPerJob(config),
-          .idle_timeout = config.slurm.idle_timeout};
+// Returns the time between two questions to Slurm, which is also the first
+// pause before a job replaces one that ended early. Throws Error(kUsage).
+Duration QueryInterval() {
+  constexpr const char* kVariable = "DTRAIN_SLURM_INTERVAL";
+  const std::string given = ProcessVariable(kVariable).value_or("");
+  if (given.empty()) return SlurmJobsOptions().interval;
+  const Duration interval = ParseDuration(given, kVariable);
+  if (interval < std::chrono::milliseconds(100)) {
+    throw Error(ErrorKind::kUsage, std::string(kVariable) + ": '" + given +
+                                       "' is less than 100ms; use 5s or more "
+                                       "on a cluster with other users");
+  }
+  return interval;
+}
+
+SlurmJobsOptions SupplyOf(const ExperimentConfig& config, JobRequest request) {
+  const Duration interval = QueryInterval();
+  return {
+      .request = std::move(request),
+      .plan = {.max_jobs = config.slurm.max_jobs,
+               .min_jobs = config.slurm.min_jobs,
+               .slots_per_job = SlotsPerJob(config),
+               .idle_timeout = config.slurm.idle_timeout,
+               .first_pause = interval},
+      .interval = interval,
+      .max_interval = std::max<Duration>(interval, std::chrono::minutes(1))};
 }
 
 }  // namespace
@@ -229,6 +250,7 @@ JobRequest PlannedJob(const ExperimentConfig& config,
 void CheckSubmission(const ExperimentConfig& config,
                      const StoreLayout& layout) {
   if (!RunsOnSlurm(config) || InAllocation()) return;
+  static_cast<void>(QueryInterval());
   Slurm().CheckSubmission(PlannedJob(config, layout));
 }
 
@@ -292,9 +314,8 @@ std::unique_ptr<WorkerSource> StartSlurmWorkers(const ExperimentConfig& config,
   MakePrivateDirectories(request.directory);
   WriteFileDurably(request.script, request.Script(), 0700);
   if (InAllocation()) return std::make_unique<StepSource>(request);
-  return std::make_unique<JobSource>(
-      SlurmJobsOptions{.request = request, .plan = PlanOf(config)},
-      config.slurm.nodes, std::move(notice));
+  return std::make_unique<JobSource>(SupplyOf(config, request),
+                                     config.slurm.nodes, std::move(notice));
 }
 
 }  // namespace dtrain

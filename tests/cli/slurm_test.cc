@@ -51,6 +51,21 @@ TEST_F(SlurmDryRunTest, CreateSaysWhereSbatchWasSearchedFor) {
   EXPECT_FALSE(std::filesystem::exists(dtrain_.store()));
 }
 
+TEST_F(SlurmDryRunTest, AnIntervalThatIsTooShortCreatesNothing) {
+  dtrain_.Write("one.yaml",
+                "entrypoint: ['true']\n"
+                "searcher: {name: single, metric: loss}\n"
+                "resources: {executor: slurm}\n");
+  for (const std::string interval : {"soon", "99ms"}) {
+    const CliResult run =
+        dtrain_.Run({"create", "one.yaml"},
+                    {.environment = {{"DTRAIN_SLURM_INTERVAL", interval}}});
+    EXPECT_EQ(run.code, 2) << run.err;
+    EXPECT_THAT(run.err, HasSubstr("DTRAIN_SLURM_INTERVAL: '" + interval));
+  }
+  EXPECT_FALSE(std::filesystem::exists(dtrain_.store()));
+}
+
 class SlurmCliTest : public testing::Test {
  protected:
   void SetUp() override {
