@@ -1,6 +1,7 @@
 """Experiments of the crash test. A new one is a function and its row in CONFIGURATIONS."""
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,6 +34,8 @@ class Configuration:
     is_own_model: bool = False
     # Number of processes in distributed training, by RANK and WORLD_SIZE.
     processes: int = 1
+    # Trials run in jobs of Slurm, but those of the undisturbed run on this machine.
+    on_slurm: bool = False
     # Tool of tools.py that it needs.
     needs: str = ""
 
@@ -318,13 +321,27 @@ def digits(rng: Random) -> Configuration:
     )
 
 
-def sweep_search() -> Configuration:
+def on_slurm(rng: Random) -> Configuration:
+    """Trials in jobs with one slot each. They take longer than the start of a job."""
+    make = rng.choice([program, digits] + [fault_trial(name) for name in _SEARCHERS] * 2)
+    found = make(rng)
+    document = json.loads(found.yaml)
+    if "step_ms" in document["hyperparameters"]:
+        document["hyperparameters"]["step_ms"] = rng.choice([15, 25])
+    document["hyperparameters"].pop("spawn_daemon", None)
+    if make is digits:  # the slot of a worker has one thread
+        document["resources"]["slots"] = f"cpu:{os.cpu_count()}"
+    name, text = f"slurm-{found.name}", json.dumps(document, indent=1)
+    return replace(found, name=name, yaml=text, on_slurm=True)
+
+
+def sweep_search(step_ms: int = 1, batches: int = 20) -> Configuration:
     """A minimal search: two trials, two checkpoints each, one slot."""
     document = {
         "name": "sweep",
         "entrypoint": "builtin:FaultTrial",
-        "hyperparameters": {"x": {"type": "double", "minval": 0, "maxval": 1}, "step_ms": 1},
-        "searcher": {"name": "random", "metric": "loss", "max_trials": 2, "max_length": 20},
+        "hyperparameters": {"x": {"type": "double", "minval": 0, "maxval": 1}, "step_ms": step_ms},
+        "searcher": {"name": "random", "metric": "loss", "max_trials": 2, "max_length": batches},
         "scheduling_unit": 5,
         "min_validation_period": 10,
         "min_checkpoint_period": 10,
@@ -341,6 +358,11 @@ def sweep_search() -> Configuration:
         initial_validation=False,
         is_plain=True,
     )
+
+
+def slurm_search() -> Configuration:
+    """A minimal search that takes as long as a job should."""
+    return replace(sweep_search(step_ms=20, batches=50), name="slurm-sweep-1", on_slurm=True)
 
 
 # Configurations with their relative frequencies.

@@ -15,6 +15,7 @@ import processes
 import schemas
 from bounds import Bound
 from configurations import Configuration
+from slurm import INTERVAL, Cluster, creation
 
 Event = dict[str, Any]
 
@@ -44,6 +45,7 @@ class Runner:
     mark: str
     is_traced: bool
     is_quiet: bool
+    on_slurm: bool = False
     started: float = field(default_factory=time.monotonic)
     started_at: float = field(default_factory=time.time)
     ended: float = 0.0  # as `started`, by the monotonic clock
@@ -115,6 +117,11 @@ class Runner:
                 return process.pid
         return None
 
+    def workers(self) -> list[int]:
+        """Returns the live processes of dtrain in jobs of Slurm."""
+        living = processes.living(self.mark)
+        return [it.pid for it in living if it.of_job and it.program == "dtrain"]
+
     def trials(self) -> list[int]:
         """Returns the live processes of trials: those of all ranks, and programs."""
         host = self._host()
@@ -135,12 +142,13 @@ class Runner:
         return others[0] if others else None
 
     def _children(self) -> list[processes.Process]:
-        """Returns the hosts and trials among the runner's children, oldest first."""
-        pid = self.pid()
+        """Returns the hosts and trials among the runner's children, oldest first; on Slurm those of
+        the oldest worker."""
+        parents = self.workers()[:1] if self.on_slurm else [self.pid()]
         return [
             process
             for process in processes.living(self.mark)
-            if process.parent == pid and process.program in processes.HOSTS
+            if process.parent in parents and process.program in processes.HOSTS
         ]
 
 
@@ -158,8 +166,10 @@ class Store:
         # Command that creates the experiment, and the number of processes that run it.
         self.creation: tuple[str, ...] = ("create", str(home / "experiment.yaml"))
         self.processes = 1
+        self.cluster: Cluster | None = None  # that runs the trials
         (home / "disk").mkdir(parents=True)
-        kept = {key: text for key, text in os.environ.items() if not key.startswith("DTRAIN_")}
+        kept = {key: text for key, text in os.environ.items()
+                if not key.startswith(("DTRAIN_", "SLURM_"))}
         self.environment = kept | {
             processes.MARK: self.mark,
             "DTRAIN_RUNTIME_DIR": str(home / "slots"),
@@ -187,6 +197,9 @@ class Store:
             (context / name).parent.mkdir(parents=True, exist_ok=True)
             (context / name).write_text(text, encoding="utf-8")
         self.creation = ("create", str(path), *([str(context)] if context.exists() else []))
+        if self.cluster is not None:
+            self.creation += creation(configuration.at_once)
+            self.environment |= self.cluster.environment | {"DTRAIN_SLURM_INTERVAL": INTERVAL}
 
     def command(self, *words: str, bound: Bound = bounds.COMMANDS) -> Result:
         start = time.monotonic()
@@ -272,7 +285,8 @@ class Store:
                 stderr=to_err,
                 start_new_session=True,
             )
-        runner = Runner(process, words, out, err, self.mark, bool(wrapper), quiet)
+        on_slurm = self.cluster is not None
+        runner = Runner(process, words, out, err, self.mark, bool(wrapper), quiet, on_slurm)
         runner.undocumented = self.undocumented
         return runner
 

@@ -55,6 +55,8 @@ class Fault:
     is_mute: bool = False
     # Ends the experiment, so that nothing can be resumed.
     is_final: bool = False
+    # No trial ends without having been asked to, so it costs no restart.
+    is_gentle: bool = False
 
 
 def _runner_pid(scene: Scene) -> int | None:

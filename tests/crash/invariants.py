@@ -1,4 +1,4 @@
-"""Invariants after every fault and after every `resume`: I1 to I9 and I11 to I13.
+"""Invariants after every fault and after every `resume`: I1 to I9 and I11 to I14.
 
 Each check returns the violations that it found. A new one is a function, a line in rounds.py and a
 row in self_test."""
@@ -230,6 +230,32 @@ def check_processes(store: Store, spares_daemons: bool) -> list[Violation]:
         return []
     text = f"alive {passed:.0f} s after their runner ended: {few(left)}"
     return [Violation("I5", text)]
+
+
+def check_jobs(store: Store) -> list[Violation]:
+    """I5: the jobs of Slurm end with their runner, and with them the workers and their trials."""
+    if store.cluster is None:
+        return []
+    start = time.monotonic()
+    while jobs := store.cluster.jobs():
+        if time.monotonic() - start > bounds.JOBS.limit:
+            return [Violation("I5", f"jobs outlive their runner: {few(jobs)}")]
+        time.sleep(0.1)
+    limit = bounds.JOBS.limit - (time.monotonic() - start)
+    _, left = processes.wait_until_gone(store.mark, limit, spares_daemons=True)
+    bounds.JOBS.see(time.monotonic() - start)
+    return [Violation("I5", f"alive after the end of their job: {few(left)}")] if left else []
+
+
+def check_restarts(now: Record, undisturbed: Record) -> list[Violation]:
+    """I14: a trial that had time to pause is not restarted."""
+    return [
+        Violation("I14", f"trial {number} was restarted {trial['restarts']} times, undisturbed "
+                         f"{undisturbed.trials[number]['restarts']} times")
+        for number, trial in now.trials.items()
+        if number in undisturbed.trials
+        and trial["restarts"] != undisturbed.trials[number]["restarts"]
+    ]
 
 
 def check_followers(runner: Runner) -> list[Violation]:

@@ -20,6 +20,7 @@ class Process:
     started: int  # in clock ticks since the boot
     program: str
     of_experiment: bool  # the trial host, a trial, or a descendant of a trial
+    of_job: bool  # in a job of Slurm
 
     @property
     def is_daemon(self) -> bool:
@@ -49,6 +50,7 @@ def _read(pid: int, mark: str) -> Process | None:
         started=int(fields[19]),
         program=program,
         of_experiment=any(text.startswith(EXPERIMENT) for text in variables),
+        of_job=any(text.startswith(b"SLURM_JOB_ID=") for text in variables),
     )
 
 
@@ -87,7 +89,8 @@ def wait_until_gone(
         left = [
             process
             for process in living(mark)
-            if process.of_experiment and not (spares_daemons and process.is_daemon)
+            if (process.of_experiment or process.of_job)
+            and not (spares_daemons and process.is_daemon)
         ]
         passed = time.monotonic() - start
         if not left or passed > limit:

@@ -98,8 +98,10 @@ def _compile(store: Store) -> None:
         raise RuntimeError(f"cannot compile the model: {result}")
 
 
-def _bound_of(fault: Fault | None) -> Bound:
+def _bound_of(fault: Fault | None, on_slurm: bool) -> Bound:
     """Returns how much longer than the undisturbed run one with this fault may take."""
+    if on_slurm:
+        return bounds.JOB_RUNS
     needs = fault.needs if fault else ""
     return {"strace": bounds.TRACED_RUNS, "tmpfs": bounds.FULL_RUNS}.get(needs, bounds.RUNS)
 
@@ -230,7 +232,7 @@ class Round:
         self.heard = 0
         self.was_struck = False
         was_made = fault is not None and self._strike(fault)
-        self._end(scene.runner, _bound_of(fault))
+        self._end(scene.runner, _bound_of(fault, scene.configuration.on_slurm))
         if was_made and fault is not None and scene.runner.code in fault.exits:
             self._check_request(scene.runner)
         if fault is None or not fault.is_mute:
@@ -251,7 +253,9 @@ class Round:
             return False  # `launch` makes it, and `was_made` reports it
         moment = fault.moment
         if moment is None:
-            moment = draw_moment(scene.rng, scene.seconds, self.undisturbed.counts)
+            on_slurm = scene.configuration.on_slurm
+            counts = self.undisturbed.counts
+            moment = draw_moment(scene.rng, scene.seconds, counts, on_slurm)
         self.was_struck = wait_for(moment, scene)
         was_made = self.was_struck and fault.strike(scene)
         self.struck_at = time.monotonic()
@@ -262,7 +266,8 @@ class Round:
     def _check_request(self, runner: Runner) -> None:
         """I9: a runner that was asked to end does so soon."""
         seconds = runner.ended - self.struck_at
-        if runner.code in _ENDED_BY_REQUEST and not bounds.ENDS.see(seconds):
+        bound = bounds.JOB_ENDS if runner.on_slurm else bounds.ENDS
+        if runner.code in _ENDED_BY_REQUEST and not bound.see(seconds):
             self.scene.violate("I9", f"ended {seconds:.0f} s after it was asked to: {runner.words}")
 
     def _end(self, runner: Runner, bound: Bound) -> None:
@@ -321,7 +326,8 @@ class Round:
 
     def _check_after_fault(self, spares_daemons: bool) -> None:
         scene = self.scene
-        found = invariants.check_processes(scene.store, spares_daemons)
+        found = invariants.check_jobs(scene.store)
+        found += invariants.check_processes(scene.store, spares_daemons)
         processes.kill_all(scene.store.mark)
         found += invariants.check_database(scene.store)
         now = record.read(scene.store)
@@ -392,6 +398,9 @@ class Round:
         scene.violations += compare(
             scene.configuration, self.undisturbed.outcome, outcome, excuses
         )
+        if scene.configuration.on_slurm and all(it.is_gentle for it in self.faults):
+            expected = self.undisturbed.outcome.record
+            scene.violations += invariants.check_restarts(now, expected)
         if scene.configuration.keeps_best and not scene.lacks_checkpoints:
             scene.violations += invariants.check_best(now, excuses.killed)
 

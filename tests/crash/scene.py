@@ -108,10 +108,13 @@ class Moment:
         return f"{after} after {self.event} {self.count}" if self.event else after
 
 
-def draw_moment(rng: Random, seconds: float, counts: dict[str, int]) -> Moment:
-    """Draws a moment uniformly over the undisturbed run, or just after one of its events."""
+def draw_moment(
+    rng: Random, seconds: float, counts: dict[str, int], on_slurm: bool = False
+) -> Moment:
+    """Draws a moment uniformly over the undisturbed run, or just after one of its events. A run on
+    Slurm begins with a wait for its first job, which is of no interest most of the time."""
     kinds = [event for event in _EVENTS if counts.get(event, 0) > 0]
-    if rng.random() < 0.6 or not kinds:
+    if rng.random() < (0.1 if on_slurm else 0.6) or not kinds:
         return Moment(rng.uniform(0, seconds))
     event = rng.choice(kinds)
     count = rng.randint(1, counts[event])

@@ -163,7 +163,7 @@ void SlurmCluster::WriteConfiguration() const {
       "ReturnToService=2\n"
       "SlurmctldTimeout=300\n"
       "SlurmdTimeout=300\n"
-      "KillWait=5\n"
+      "KillWait=30\n"
       "InactiveLimit=0\n"
       "SchedulerParameters=sched_interval=1,bf_interval=1,sched_min_"
       "interval=0\n"
@@ -180,7 +180,7 @@ void SlurmCluster::WriteConfiguration() const {
       "PartitionName=urgent Nodes=ALL DefaultTime=60 PriorityTier=100 "
       "PreemptMode=OFF\n"
       "PartitionName=scav Nodes=ALL DefaultTime=60 PriorityTier=1 "
-      "GraceTime=10\n";
+      "GraceTime=60\n";
   WriteText(configuration(), text + "MessageTimeout=30\n");
   WriteText(configuration() + ".impatient", text + "MessageTimeout=2\n");
 }
