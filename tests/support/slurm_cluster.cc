@@ -98,17 +98,19 @@ SlurmCluster::SlurmCluster() {
 
 SlurmCluster::~SlurmCluster() {
   // A job's processes are not children of the daemons.
-  if (controller_ > 0) {
-    Call({"scancel", "--signal=KILL", "--full", "--user=root"});
-    Call({"scancel", "--user=root"});
-    const auto end =
-        std::chrono::steady_clock::now() + Patient(std::chrono::seconds(10));
-    while (std::chrono::steady_clock::now() < end &&
-           !Call({"squeue", "--noheader"}).output.empty()) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    }
-  }
+  if (controller_ > 0) EndJobs();
   Stop();
+}
+
+void SlurmCluster::EndJobs() const {
+  Call({"scancel", "--signal=KILL", "--full", "--user=root"});
+  Call({"scancel", "--user=root"});
+  const auto end =
+      std::chrono::steady_clock::now() + Patient(std::chrono::seconds(10));
+  while (std::chrono::steady_clock::now() < end &&
+         !Call({"squeue", "--noheader"}).output.empty()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
 }
 
 std::string SlurmCluster::configuration() const {
@@ -182,7 +184,7 @@ void SlurmCluster::WriteConfiguration() const {
       "PartitionName=scav Nodes=ALL DefaultTime=60 PriorityTier=1 "
       "GraceTime=60\n";
   WriteText(configuration(), text + "MessageTimeout=30\n");
-  WriteText(configuration() + ".impatient", text + "MessageTimeout=2\n");
+  WriteText(configuration() + ".impatient", text + "MessageTimeout=1\n");
 }
 
 // The kernel ends a daemon when the thread that started it ends.

@@ -38,7 +38,7 @@ class SlurmCluster {
     return {{"SLURM_CONF", configuration()}};
   }
 
-  /// The same, but commands give up after two seconds if the controller does
+  /// The same, but commands give up after a second if the controller does
   /// not answer.
   std::vector<std::pair<std::string, std::string>> impatient_environment()
       const {
@@ -48,6 +48,9 @@ class SlurmCluster {
   /// Ends the controller, and starts it again with the jobs that it had.
   void StopController();
   void StartController();
+
+  /// Ends all jobs and waits until their nodes are idle.
+  void EndJobs() const;
 
   /// Runs a command of Slurm and returns what it prints. Fails the running test
   /// if it fails.

@@ -20,16 +20,20 @@
 
 namespace dtrain {
 
-/// A Slurm with jobs that execute a program in place of a worker. Skips the
-/// test where there can be none.
+/// A Slurm with jobs that execute a program in place of a worker. The tests of
+/// a suite share it. Skips the test where there can be none.
 class SlurmTest : public testing::Test {
  protected:
+  static void TearDownTestSuite() { cluster_.reset(); }
   void SetUp() override {
     if (const std::string why = SlurmCluster::Obstacle(); !why.empty()) {
       GTEST_SKIP() << why;
     }
-    cluster_.emplace();
+    if (!cluster_) cluster_.emplace();
     slurm_.emplace(cluster_->environment(), Patient(std::chrono::seconds(60)));
+  }
+  void TearDown() override {
+    if (cluster_) cluster_->EndJobs();
   }
 
   // Returns a request whose job executes `worker` on each node.
@@ -74,7 +78,7 @@ class SlurmTest : public testing::Test {
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
-  std::optional<SlurmCluster> cluster_;
+  static inline std::optional<SlurmCluster> cluster_;
   std::optional<Slurm> slurm_;
 };
 
