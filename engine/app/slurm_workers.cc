@@ -194,6 +194,19 @@ JobRequest JobOf(const ExperimentConfig& config, const JobPlace& place) {
   return request;
 }
 
+// Returns the end of the allocation that this process is in; none if it has no
+// end or Slurm does not answer.
+std::optional<Timestamp> AllocationEnd() {
+  const auto answer = Slurm().Jobs();
+  const auto* const jobs = std::get_if<std::vector<SlurmJob>>(&answer);
+  if (jobs == nullptr) return std::nullopt;
+  const auto own = std::ranges::find(
+      *jobs, ProcessVariable("SLURM_JOB_ID").value_or(""), &SlurmJob::id);
+  if (own == jobs->end() || !own->left) return std::nullopt;
+  return Clock::System().now() +
+         std::chrono::duration_cast<Timestamp>(*own->left);
+}
+
 // Returns the time between two questions to Slurm, which is also the first
 // pause before a job replaces one that ended early. Throws Error(kUsage).
 Duration QueryInterval() {
@@ -304,13 +317,14 @@ std::unique_ptr<WorkerSource> StartSlurmWorkers(const ExperimentConfig& config,
                                                 const HostPort& runner,
                                                 Notice notice) {
   const StoreLayout& layout = store.layout();
-  const JobRequest request = JobOf(
+  JobRequest request = JobOf(
       config, {.experiment = std::to_string(experiment),
                .owner = JobOwner(store, experiment),
                .store = layout.root(),
                .directory = layout.Experiment(experiment) / kSlurmDirectory,
                .key = layout.WorkerKey(experiment),
                .runner = ToString(runner)});
+  if (request.in_allocation) request.allocation_end = AllocationEnd();
   MakePrivateDirectories(request.directory);
   WriteFileDurably(request.script, request.Script(), 0700);
   if (InAllocation()) return std::make_unique<StepSource>(request);

@@ -6,8 +6,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 #include <utility>
+
+#include <unistd.h>
 
 #include "engine/app/config_file.h"
 #include "engine/app/notices.h"
@@ -21,6 +25,7 @@
 #include "engine/os/process.h"
 #include "engine/os/socket.h"
 #include "engine/process/local_launcher.h"
+#include "engine/slots/slot_directory.h"
 
 namespace dtrain {
 namespace {
@@ -166,6 +171,26 @@ void LeaveStep() {
   }
 }
 
+// Removes the slots of a job of Slurm from this machine when its worker ends.
+// Other jobs do not use them.
+class SlotsOfJob {
+ public:
+  explicit SlotsOfJob(const std::string& job)
+      : name_("dtrain-" + std::to_string(::geteuid()) + "-" + job) {}
+  ~SlotsOfJob() {
+    const std::filesystem::path directory = SlotDirectory::Path();
+    std::error_code ignored;
+    if (directory.filename() == name_) {
+      std::filesystem::remove_all(directory, ignored);
+    }
+  }
+  SlotsOfJob(const SlotsOfJob&) = delete;
+  SlotsOfJob& operator=(const SlotsOfJob&) = delete;
+
+ private:
+  const std::string name_;
+};
+
 }  // namespace
 
 int RunWorker(const WorkerRequest& request, const GlobalOptions& globals) {
@@ -189,6 +214,7 @@ int RunWorker(const WorkerRequest& request, const GlobalOptions& globals) {
     options.patience = ParseDuration(request.patience, "--connect-timeout");
   }
   LeaveStep();
+  const SlotsOfJob slots_of_job(VariableText("SLURM_JOB_ID"));
   return Work(std::move(options));
 }
 

@@ -57,10 +57,22 @@ std::vector<std::string> JobRequest::SubmitCommand() const {
   return words;
 }
 
+// Slurm sets SLURM_JOB_END_TIME itself since version 23.02.
+std::string JobRequest::EndExpression() const {
+  if (!in_allocation) {
+    return "$(($(date +%s) + " + SecondsText(config.time) + "))";
+  }
+  return allocation_end ? SecondsText(*allocation_end) : "";
+}
+
 std::string JobRequest::Script() const {
   std::string text =
       "#!/bin/bash\n"
       "# Starts workers of dtrain, one on each node of a job of Slurm.\n";
+  // Before the prologue, which may take minutes.
+  if (const std::string end = EndExpression(); !end.empty()) {
+    text += "export SLURM_JOB_END_TIME=${SLURM_JOB_END_TIME:-" + end + "}\n";
+  }
   for (const std::string& line : config.prologue) text += line + "\n";
   for (const auto& [variable, value] : variables) {
     text += "export " + variable + "=" + QuoteForShell(value) + "\n";
@@ -68,12 +80,6 @@ std::string JobRequest::Script() const {
   // Jobs on one node have their own slots, and must not wait for each other's.
   text +=
       "export DTRAIN_RUNTIME_DIR=${TMPDIR:-/tmp}/dtrain-$UID-$SLURM_JOB_ID\n";
-  // Slurm sets the variable itself since version 23.02.
-  if (!in_allocation) {
-    text +=
-        "export SLURM_JOB_END_TIME=${SLURM_JOB_END_TIME:-$(($(date +%s) + " +
-        SecondsText(config.time) + "))}\n";
-  }
   std::vector<std::string> srun = {"srun",
                                    "--ntasks=" + std::to_string(config.nodes),
                                    "--ntasks-per-node=1",

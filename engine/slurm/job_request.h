@@ -1,10 +1,12 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "engine/base/clock.h"
 #include "engine/config/slurm_config.h"
 
 namespace dtrain {
@@ -24,6 +26,8 @@ struct JobRequest {
   // The script runs in an allocation that exists: with its resources, and until
   // its end, whatever `config` has.
   bool in_allocation = false;
+  // End of that allocation, if it is known.
+  std::optional<Timestamp> allocation_end = std::nullopt;
   std::filesystem::path script;     // absolute
   std::filesystem::path directory;  // of the output files, absolute
 
@@ -34,6 +38,10 @@ struct JobRequest {
   std::string Script() const;
   /// Returns the file that the job `id` and its workers print to.
   std::filesystem::path OutputOf(const std::string& id) const;
+
+ private:
+  // Shell expression for the end of the job, in seconds since 1970; or empty.
+  std::string EndExpression() const;
 };
 
 }  // namespace dtrain

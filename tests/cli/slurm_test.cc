@@ -2,6 +2,8 @@
 
 #include <chrono>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string>
@@ -12,7 +14,9 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/cli_runner.h"
+#include "tests/support/patience.h"
 #include "tests/support/slurm_cluster.h"
+#include "tests/support/temporary_directory.h"
 
 namespace dtrain {
 namespace {
@@ -76,10 +80,28 @@ class SlurmCliTest : public testing::Test {
   }
   CliResult Run(const std::vector<std::string>& words) const {
     return dtrain_.RunProgram(
-        words, {.environment = {{"SLURM_CONF", cluster_->configuration()}}});
+        words, {.environment = {{"SLURM_CONF", cluster_->configuration()},
+                                {"DTRAIN_SLURM_INTERVAL", "200ms"},
+                                {"TMPDIR", temporary_.path().string()}}});
+  }
+  // The script that starts the workers of experiment 1.
+  std::string Script() const {
+    std::ifstream file(dtrain_.store() / "experiments/1/slurm/worker.sh");
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  // Waits until the workers have removed the files of their slots.
+  bool SlotsAreRemoved() const {
+    const auto end =
+        std::chrono::steady_clock::now() + Patient(std::chrono::seconds(30));
+    while (!std::filesystem::is_empty(temporary_.path())) {
+      if (std::chrono::steady_clock::now() > end) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return true;
   }
 
   CliRunner dtrain_;
+  TemporaryDirectory temporary_;  // of jobs
   std::optional<SlurmCluster> cluster_;
 };
 
@@ -125,6 +147,7 @@ TEST_F(SlurmCliTest, ASearchUsesAllNodesAndLeavesNoJobs) {
   EXPECT_EQ(trials.at("trials").size(), 6);
   EXPECT_EQ(cluster_->Run({"squeue", "--noheader", "--states=running,pending"}),
             "");
+  EXPECT_TRUE(SlotsAreRemoved());
 }
 
 TEST_F(SlurmCliTest, AnAllocationIsUsedWithoutAnyJob) {
@@ -134,6 +157,9 @@ TEST_F(SlurmCliTest, AnAllocationIsUsedWithoutAnyJob) {
   ASSERT_EQ(run.code, 0) << run.err;
   EXPECT_THAT(cluster_->Run({"squeue", "--noheader", "--states=all"}),
               testing::Not(HasSubstr("dtrain-1")));
+  EXPECT_THAT(Script(),
+              testing::ContainsRegex("SLURM_JOB_END_TIME:-[1-9][0-9]{9,}}"))
+      << "its workers know its end";
 }
 
 TEST_F(SlurmCliTest, APendingJobIsListedWithSlurmsReason) {
@@ -156,6 +182,7 @@ TEST_F(SlurmCliTest, APendingJobIsListedWithSlurmsReason) {
   EXPECT_THAT(table, HasSubstr("pending (JobHeldUser)"));
   EXPECT_EQ(cluster_->Run({"squeue", "--noheader", "--states=running,pending"}),
             "");
+  EXPECT_TRUE(SlotsAreRemoved());
 }
 
 TEST_F(SlurmCliTest, ARefusalLeavesNothingBehind) {

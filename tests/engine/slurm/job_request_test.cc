@@ -70,13 +70,13 @@ TEST(JobRequestTest, TheScriptEndsInSrunWithTheWorker) {
   EXPECT_EQ(request.Script(),
             "#!/bin/bash\n"
             "# Starts workers of dtrain, one on each node of a job of Slurm.\n"
+            "export SLURM_JOB_END_TIME=${SLURM_JOB_END_TIME:-$(($(date +%s) + "
+            "14400))}\n"
             "module load cuda\n"
             "export OMP_NUM_THREADS=4\n"
             "export DTRAIN_SECRET_FILE='/data/it'\\''s/key'\n"
             "export DTRAIN_RUNTIME_DIR=${TMPDIR:-/tmp}/dtrain-$UID-"
             "$SLURM_JOB_ID\n"
-            "export SLURM_JOB_END_TIME=${SLURM_JOB_END_TIME:-$(($(date +%s) + "
-            "14400))}\n"
             "exec srun --ntasks=1 --ntasks-per-node=1 --kill-on-bad-exit=0 "
             "--mpi=none --input=none /opt/dtrain worker --connect "
             "node1:4000\n");
@@ -97,6 +97,10 @@ TEST(JobRequestTest, AnAllocationKeepsItsOwnResourcesAndEnd) {
   request.in_allocation = true;
   EXPECT_THAT(request.Script(), Not(HasSubstr("SLURM_JOB_END_TIME")));
   EXPECT_THAT(request.Script(), Not(HasSubstr("--cpus-per-task")));
+  request.allocation_end = std::chrono::seconds(1800000000);
+  EXPECT_THAT(request.Script(),
+              HasSubstr("export SLURM_JOB_END_TIME=${SLURM_JOB_END_TIME:-"
+                        "1800000000}\n"));
 }
 
 }  // namespace
