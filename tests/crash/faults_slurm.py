@@ -98,6 +98,13 @@ def stop_worker(scene: Scene) -> bool:
     return processes.signal(worker, signal.SIGCONT)
 
 
+def hang_worker(scene: Scene) -> bool:
+    """Stops a worker for good, as on a node that does not answer. Its trials continue, until the
+    runner has lost the worker and starts them elsewhere."""
+    worker = _some_worker(scene)
+    return worker is not None and processes.signal(worker, signal.SIGSTOP)
+
+
 def kill_runner_and_resume(scene: Scene) -> bool:
     """Resumes at once, while the workers of the killed runner save checkpoints."""
     pid = scene.runner.pid() if scene.runner else None
@@ -143,6 +150,7 @@ _OWN = [
     Fault("controller restarted", strike=restart_controller, is_gentle=True),
     Fault("kill worker", strike=kill_worker),
     Fault("stop worker", strike=stop_worker, is_gentle=True),
+    Fault("worker hangs", strike=hang_worker),
     Fault("kill runner, resume", frozenset({KILLED}), kill_runner_and_resume),
     Fault("strangers", strike=strangers, is_gentle=True),
 ]
@@ -152,4 +160,6 @@ SLURM_FAULTS = [replace(fault, suits=_on_slurm) for fault in _OWN] + [
     fault for fault in PROCESS_FAULTS + BESIDE_FAULTS if fault.name in _COMMON
 ]
 # With --each.
-SLURM_SAMPLE = {fault.name for fault in _OWN} | {"kill runner", "kill trial", "SIGTERM"}
+SLURM_SAMPLE = ({fault.name for fault in _OWN} | {"kill runner", "kill trial", "SIGTERM"}) - {
+    "worker hangs",  # takes a minute
+}
