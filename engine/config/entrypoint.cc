@@ -323,6 +323,18 @@ void CheckLauncher(const nlohmann::json& entrypoint, Mark mark,
 
 }  // namespace
 
+// A class of this name in another module is meant rather than a similar name.
+static std::string ModelHint(const std::string& name,
+                             const std::vector<std::string>& known) {
+  const std::size_t colon = name.find(':');
+  for (const std::string& one : known) {
+    if (colon != name.npos && one.ends_with(name.substr(colon))) {
+      return "; did you mean '" + one + "'?";
+    }
+  }
+  return DidYouMean(name, known);
+}
+
 void CheckEntrypoint(const nlohmann::json& entrypoint, Mark mark,
                      const ReadOptions& options, Findings& findings) {
   CheckLauncher(entrypoint, mark, options, findings);
@@ -349,7 +361,7 @@ void CheckEntrypoint(const nlohmann::json& entrypoint, Mark mark,
     }
     return;
   }
-  const std::string hint = DidYouMean(name, known);
+  const std::string hint = ModelHint(name, known);
   if (options.refuse_unknown_entrypoint) {
     findings.Error(mark, std::string(kPath),
                    "unknown model '" + name + "'" + hint + "; this build has " +

@@ -108,6 +108,17 @@ TEST_F(EntrypointTest, RefusesUnregisteredTrialsOnRequest) {
                                  "mean 'digits:LeNetTrial'?"));
 }
 
+TEST_F(EntrypointTest, SuggestsTheModuleOfAClass) {
+  CheckEntrypoint("model_def:FaultTrial", {3, 1},
+                  {.known_entrypoints = {"model_def:ImageNetTrial",
+                                         "builtin:FaultTrial"}},
+                  findings_);
+
+  const Diagnostics all = findings_.Take();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_THAT(all[0].message, testing::HasSubstr("'builtin:FaultTrial'?"));
+}
+
 class PlaceholderConfigTest : public testing::Test {
  protected:
   static std::string Yaml(const std::string& entrypoint) {
