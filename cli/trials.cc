@@ -72,7 +72,8 @@ std::vector<Cell> Row(const TrialRow& row, const SlotWait* wait,
           BestCell(row.latest),
           std::to_string(row.restarts),
           Cell(row.pid == 0 ? "-" : std::to_string(row.pid),
-               row.pid == 0 ? "" : std::to_string(row.pid))};
+               row.pid == 0 ? "" : std::to_string(row.pid)),
+          Cell(SlotsText(row.slots), row.slots)};
 }
 
 Listing<TrialRow> TrialListing(const ExperimentDetail& detail,
@@ -94,7 +95,8 @@ Listing<TrialRow> TrialListing(const ExperimentDetail& detail,
                       {.name = "duration", .right = true, .optional = true},
                       {.name = "latest", .right = true, .optional = true},
                       {.name = "restarts", .right = true, .optional = true},
-                      {.name = "pid", .right = true, .optional = true}},
+                      {.name = "pid", .right = true, .optional = true},
+                      {.name = "slots", .elastic = true, .optional = true}},
           .json =
               [&queue, now, metric = detail.row.metric](const TrialRow& row) {
                 return TrialJson(row, metric, ElapsedSeconds(row, now),

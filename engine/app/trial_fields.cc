@@ -99,6 +99,9 @@ constexpr std::array kColumns = {
         [](const TrialRow& row, Timestamp) { return Count(row.preemptions); }},
     TrialColumn{"runs", FieldKind::kNumber,
                 [](const TrialRow& row, Timestamp) { return Count(row.runs); }},
+    TrialColumn{
+        "slots", FieldKind::kText,
+        [](const TrialRow& row, Timestamp) { return TextOrNone(row.slots); }},
     TrialColumn{"pid", FieldKind::kNumber,
                 [](const TrialRow& row, Timestamp) -> FieldValue {
                   if (row.pid == 0) return std::monostate();

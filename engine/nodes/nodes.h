@@ -101,8 +101,10 @@ class Nodes {
   std::vector<int> SlotOrder() const;
   /// "RANK=1 on HOST" or "worker NAME", for messages.
   std::string Described(int node) const;
-  /// Name of its machine.
-  const std::string& HostOf(int node) const { return At(node).host; }
+  /// Name of the worker, or of the machine.
+  const std::string& MachineOf(int node) const {
+    return At(node).name.empty() ? At(node).host : At(node).name;
+  }
   /// Prints a line for the user.
   void Notice(const std::string& line) const;
   const DistributedEnv& env() const { return options_.env; }

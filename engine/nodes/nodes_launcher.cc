@@ -483,7 +483,7 @@ void NodesLauncher::OnShardStarted(int node, const ShardStarted& started) {
   if (shard == 0) {
     TrialStarted first{.trial = started.trial};
     for (const std::string& slot : started.slots) {
-      first.slots.push_back(nodes_.HostOf(node) + "/" + slot);
+      first.slots.push_back(nodes_.MachineOf(node) + "/" + slot);
     }
     running->trial.OnFirstStarted(std::move(first), events_);
   } else {
@@ -510,7 +510,7 @@ WorkerTable NodesLauncher::Table() {
   if (plan_.count > 0) {
     table.workers.insert(
         table.workers.begin(),
-        {.host = nodes_.HostOf(0),
+        {.host = nodes_.MachineOf(0),
          .state = WorkerState::kReady,
          .gpus = !plan_.gpus.empty(),
          .slots = static_cast<std::int64_t>(local_->Capacity()),

@@ -214,6 +214,17 @@ double ElapsedSeconds(const TrialRow& row, Timestamp now) {
   return Elapsed(row, now);
 }
 
+std::string SlotsText(const std::string& slots) {
+  std::string text, kind;
+  for (const std::string& slot : Split(slots, ',')) {
+    const std::size_t number = slot.rfind(':') + 1;
+    if (!text.empty()) text += slot.substr(0, number) == kind ? "," : " ";
+    text += slot.substr(0, number) == kind ? slot.substr(number) : slot;
+    kind = slot.substr(0, number);
+  }
+  return text;
+}
+
 Tone ToneOf(State state) {
   switch (state) {
     case State::kCompleted:

@@ -71,6 +71,9 @@ nlohmann::json ConstantHparams(const nlohmann::json& space,
 double ElapsedSeconds(const ExperimentRow& row, Timestamp now);
 double ElapsedSeconds(const TrialRow& row, Timestamp now);
 
+/// Shortens the slots of a trial as TrialRow has them: "gpu:0,1 node2/gpu:0".
+std::string SlotsText(const std::string& slots);
+
 Tone ToneOf(State state);
 
 /// Columns of a sparkline in a table.

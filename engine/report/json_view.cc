@@ -67,6 +67,10 @@ json ExperimentJson(const ExperimentRow& row, double seconds,
           {"best", BestJson(row.best, row.metric, {row.id, row.best_trial})}};
 }
 
+static json SlotsJson(const std::string& slots) {
+  return slots.empty() ? json::array() : json(Split(slots, ','));
+}
+
 json TrialJson(const TrialRow& row, const std::string& metric, double seconds,
                const SlotWait* wait) {
   return {{"id", ToString(row.id)},
@@ -86,6 +90,7 @@ json TrialJson(const TrialRow& row, const std::string& metric, double seconds,
           {"restarts", row.restarts},
           {"preemptions", row.preemptions},
           {"runs", row.runs},
+          {"slots", SlotsJson(row.slots)},
           {"pid", row.pid == 0 ? json(nullptr) : json(row.pid)},
           {"created", TimeJson(row.created)},
           {"started", TimeJson(row.started)},

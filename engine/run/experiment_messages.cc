@@ -34,12 +34,15 @@ void Experiment::On(const TrialStarted& event) {
   trial->process->SetRunning(Now());
   ++trial->row.runs;
   trial->row.pid = event.pid;
+  trial->row.slots = Join(event.slots, ",");
   SetState(*trial, State::kRunning, Remarks(*trial));
-  outbox_.Add(
-      [event, boot = setup_.boot_id](StoreWriter& writer) {
-        writer.SetTrialProcess(event.trial, event.pid, event.start_ticks, boot);
-      },
-      Urgency::kBatched);
+  outbox_.Add([id = event.trial,
+               process = RecordedProcess{.pid = event.pid,
+                                         .start_ticks = event.start_ticks,
+                                         .boot_id = setup_.boot_id,
+                                         .slots = trial->row.slots}](
+                  StoreWriter& writer) { writer.SetTrialProcess(id, process); },
+              Urgency::kBatched);
   outbox_.After([this, row = trial->row, from = trial->process->from()] {
     deps_.reporter.OnTrialStarted(row, from);
   });

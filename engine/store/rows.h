@@ -217,9 +217,11 @@ struct TrialRow {
   std::int64_t failures = 0;      // since it last made a checkpoint further on
   std::int64_t preemptions = 0;   // pauses because a worker was taken away
   std::int64_t runs = 0;          // processes started so far, pauses included
-  std::int64_t pid = 0;           // 0: no process
-  std::int64_t pid_start = 0;     // its start, clock ticks as in /proc/PID/stat
-  std::string boot_id;            // the boot in which it had that pid
+  // Of its last process, joined by commas: "gpu:0,gpu:1", or "node2/gpu:0".
+  std::string slots;
+  std::int64_t pid = 0;        // 0: no process
+  std::int64_t pid_start = 0;  // its start, clock ticks as in /proc/PID/stat
+  std::string boot_id;         // the boot in which it had that pid
   Timestamp created{0};
   std::optional<Timestamp> started;
   std::optional<Timestamp> ended;

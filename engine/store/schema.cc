@@ -262,9 +262,11 @@ ALTER TABLE experiment_details
 ALTER TABLE checkpoints ADD COLUMN storage INTEGER REFERENCES storages (id);
 )sql";
 
-// A preemption pauses a trial because its worker is taken away.
+// A preemption pauses a trial because its worker is taken away. `slots` are
+// those of the last process.
 constexpr const char* kVersion9 = R"sql(
 ALTER TABLE trials ADD COLUMN preemptions INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE trials ADD COLUMN slots TEXT NOT NULL DEFAULT '';
 )sql";
 
 // The migration at index i leads to version i + 1, the database's user_version.

@@ -17,6 +17,14 @@
 
 namespace dtrain {
 
+/// A process of a trial as it is recorded.
+struct RecordedProcess {
+  std::int64_t pid = 0;          // 0: it is on another machine
+  std::int64_t start_ticks = 0;  // field 22 of /proc/PID/stat
+  std::string boot_id;           // of this machine
+  std::string slots;             // as in TrialRow
+};
+
 class Statements;
 class StoreWriter;
 
@@ -178,11 +186,8 @@ class StoreWriter {
   /// Sets state, reason, started/ended; a state that is final clears the pid.
   void SetTrialState(TrialId trial, State state, Timestamp time,
                      const std::string& reason = "");
-  /// Records the start of a process of the trial: increments `runs`, keeps the
-  /// pid with its start time (clock ticks, as in /proc/PID/stat) and this
-  /// boot's id.
-  void SetTrialProcess(TrialId trial, std::int64_t pid,
-                       std::int64_t start_ticks, const std::string& boot_id);
+  /// Records the start of a process of the trial, and increments `runs`.
+  void SetTrialProcess(TrialId trial, const RecordedProcess& process);
   /// Adds to the total time of the trial's processes.
   void AddTrialSeconds(TrialId trial, double seconds);
   /// Records the end of the process, `seconds` after the last AddTrialSeconds.

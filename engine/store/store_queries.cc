@@ -79,6 +79,7 @@ TrialRow TrialOf(SQLite::Statement& statement) {
           .failures = columns.Int(),
           .preemptions = columns.Int(),
           .runs = columns.Int(),
+          .slots = columns.Text(),
           .pid = columns.Int(),
           .pid_start = columns.Int(),
           .boot_id = columns.Text(),
@@ -109,9 +110,9 @@ constexpr const char* kTrials =
     "CASE WHEN ?5 THEN (SELECT uuid FROM checkpoints c WHERE c.trial = t.id "
     "AND c.state = 'COMPLETED' ORDER BY c.batches DESC, c.id DESC LIMIT 1) "
     "END, "
-    "restarts, failures, preemptions, runs, pid, pid_start, boot_id, created, "
-    "started, "
-    "ended, seconds FROM trials t WHERE experiment = ?1 AND number BETWEEN ?2 "
+    "restarts, failures, preemptions, runs, slots, pid, pid_start, boot_id, "
+    "created, started, ended, seconds FROM trials t WHERE experiment = ?1 AND "
+    "number BETWEEN ?2 "
     "AND ?3 AND (?6 IS NULL OR state = 'RUNNING' OR created >= ?6 OR "
     "started >= ?6 OR ended >= ?6) "
     "ORDER BY number";

@@ -172,13 +172,13 @@ void StoreWriter::SetTrialState(TrialId trial, State state, Timestamp time,
       key, Name(state), reason, state == State::kRunning, IsFinal(state), time);
 }
 
-void StoreWriter::SetTrialProcess(TrialId trial, std::int64_t pid,
-                                  std::int64_t start_ticks,
-                                  const std::string& boot_id) {
+void StoreWriter::SetTrialProcess(TrialId trial,
+                                  const RecordedProcess& process) {
   statements_.Run(
       "UPDATE trials SET runs = runs + 1, pid = ?2, pid_start = ?3, "
-      "boot_id = ?4 WHERE id = ?1",
-      statements_.TrialKey(trial), pid, start_ticks, boot_id);
+      "boot_id = ?4, slots = ?5 WHERE id = ?1",
+      statements_.TrialKey(trial), process.pid, process.start_ticks,
+      process.boot_id, process.slots);
 }
 
 void StoreWriter::AddTrialSeconds(TrialId trial, double seconds) {

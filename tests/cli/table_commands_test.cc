@@ -336,7 +336,7 @@ TEST_F(TableCommandsTest, ShowsWhyTrialsEndedAndTheirRungs) {
   EXPECT_THAT(text.out, HasSubstr(" 0.5  0.75     2        0  exit code 1"));
   const CliResult csv = dtrain_.Run({"trials", "1", "--csv", "--limit", "1"});
   EXPECT_THAT(csv.out, StartsWith("id,state,hparams,best,rung,batches,reason,"
-                                  "duration,latest,restarts,pid,hp.batch,"
+                                  "duration,latest,restarts,pid,slots,hp.batch,"
                                   "hp.lr\r\n"
                                   "1.1,ERROR,\"{\"\"batch\"\":32"));
   EXPECT_THAT(csv.out, EndsWith(",32,0.5\r\n"));

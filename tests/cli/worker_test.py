@@ -199,6 +199,7 @@ class WorkerTest(unittest.TestCase):
         row = rows[0]
         self.assertEqual((row["name"], row["job"], row["state"]), ("first", "77", "ready"))
         self.assertEqual((row["slots"], row["used"], row["trials"]), (1, 1, ["1.1"]))
+        self.assertIn("first/cpu:0", self.trials()[0]["slots"])
         self.assertEqual(self.run_json("workers", "1")["demand"], 1)
         self.assertTrue(3000 < row["seconds_left"] <= 3600, row)
 

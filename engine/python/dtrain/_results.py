@@ -19,8 +19,8 @@ from typing import Any, Dict, Iterable, List, Optional, Sequence, Union
 _NUMBERS = {"NaN", "Infinity", "-Infinity"}  # strings, since JSON has no such numbers
 _TIMES = ("time", "created", "started", "ended")
 _TRIAL_COLUMNS = ("trial", "state", "reason", "hparams", "batches", "rung", "best", "latest",
-                  "checkpoint", "seed", "restarts", "preemptions", "runs", "created",
-                  "started", "ended", "duration")
+                  "checkpoint", "seed", "restarts", "preemptions", "runs", "slots",
+                  "created", "started", "ended", "duration")
 _METRIC_COLUMNS = ("trial", "kind", "batches", "epoch", "name", "value", "time")
 _WEIGHTS = (".pt", ".pth", ".safetensors")
 _NOT_FOUND = 3  # exit code of dtrain

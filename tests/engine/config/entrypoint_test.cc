@@ -109,10 +109,10 @@ TEST_F(EntrypointTest, RefusesUnregisteredTrialsOnRequest) {
 }
 
 TEST_F(EntrypointTest, SuggestsTheModuleOfAClass) {
-  CheckEntrypoint("model_def:FaultTrial", {3, 1},
-                  {.known_entrypoints = {"model_def:ImageNetTrial",
-                                         "builtin:FaultTrial"}},
-                  findings_);
+  CheckEntrypoint(
+      "model_def:FaultTrial", {3, 1},
+      {.known_entrypoints = {"model_def:ImageNetTrial", "builtin:FaultTrial"}},
+      findings_);
 
   const Diagnostics all = findings_.Take();
   ASSERT_EQ(all.size(), 1u);

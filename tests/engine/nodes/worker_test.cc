@@ -99,7 +99,7 @@ TEST_F(WorkerTest, RunsAWholeTrialAndSendsItsOutput) {
   const auto exited = Await<TrialExited>(*launcher_);
 
   EXPECT_EQ(started.pid, 0) << "of another machine";
-  EXPECT_THAT(started.slots, ElementsAre("host-a/cpu:0"));
+  EXPECT_THAT(started.slots, ElementsAre("a/cpu:0"));
   EXPECT_EQ(exited.exit_code, 0);
   EXPECT_EQ(exited.rank, -1);
   EXPECT_FALSE(exited.preempted);

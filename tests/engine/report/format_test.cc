@@ -141,6 +141,13 @@ TEST(SparklineTest, DrawsAConstantInTheMiddle) {
   EXPECT_EQ(Sparkline(std::array{0.7, 0.7, 0.7, 0.7, 0.7}, 2, true), "▅▅");
 }
 
+TEST(FormatTest, SlotsOfOneKindShareTheirName) {
+  EXPECT_EQ(SlotsText(""), "");
+  EXPECT_EQ(SlotsText("cpu:3"), "cpu:3");
+  EXPECT_EQ(SlotsText("gpu:0,gpu:10,node2/gpu:0,node2/gpu:1"),
+            "gpu:0,10 node2/gpu:0,1");
+}
+
 TEST(SparklineTest, SurvivesValuesWhoseRangeOverflows) {
   const double most = std::numeric_limits<double>::max();
   EXPECT_EQ(Sparkline(std::array{-most, most, most, most}, 3, true), "▁██");

@@ -79,6 +79,7 @@ TEST(JsonViewTest, HasTheKeysOfATrial) {
       .restarts = 1,
       .preemptions = 2,
       .runs = 3,
+      .slots = "node2/gpu:0,node2/gpu:1",
       .pid = 17,
       .created = Timestamp(500'000),
       .ended = Timestamp(1'000'000)};
@@ -107,6 +108,7 @@ TEST(JsonViewTest, HasTheKeysOfATrial) {
                   {"restarts", 1},
                   {"preemptions", 2},
                   {"runs", 3},
+                  {"slots", {"node2/gpu:0", "node2/gpu:1"}},
                   {"pid", 17},
                   {"created", "1970-01-01T00:00:00.500000Z"},
                   {"started", nullptr},

@@ -80,7 +80,8 @@ TEST_F(ExperimentFilesTest, KeepsTheBestUnrecordedCheckpoint) {
 TEST_F(ExperimentFilesTest, IgnoresUnrecordedCheckpointsFromBeforeAReboot) {
   WriteCheckpoint(R"({"batches": 40, "epoch": 1.5})");
   store_.Write([this](StoreWriter& writer) {
-    writer.SetTrialProcess({id_, 1}, /*pid=*/17, /*start_ticks=*/4, "earlier");
+    writer.SetTrialProcess({id_, 1},
+                           {.pid = 17, .start_ticks = 4, .boot_id = "earlier"});
   });
 
   EXPECT_EQ(Run().state, State::kCompleted);

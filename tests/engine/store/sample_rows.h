@@ -55,7 +55,7 @@ inline nlohmann::json FieldsOf(const std::optional<BestValidation>& row) {
 inline nlohmann::json FieldsOf(const TrialRow& row) {
   const auto& [id, request_id, state, reason, hparams, seed, batches, rung,
                best, latest, latest_checkpoint, restarts, failures, preemptions,
-               runs, pid, pid_start, boot_id, created, started, ended,
+               runs, slots, pid, pid_start, boot_id, created, started, ended,
                seconds] = row;
   const auto ticks = [](const std::optional<Timestamp>& time) {
     return time ? nlohmann::json(time->count()) : nlohmann::json();
@@ -75,6 +75,7 @@ inline nlohmann::json FieldsOf(const TrialRow& row) {
           {"failures", failures},
           {"preemptions", preemptions},
           {"runs", runs},
+          {"slots", slots},
           {"pid", pid},
           {"pid_start", pid_start},
           {"boot_id", boot_id},

@@ -154,7 +154,9 @@ TEST_F(StoreWriterTest, EveryFieldOfATrialRoundTrips) {
     writer.SetTrialPreemptions(id, 6);
     writer.AddTrialSeconds(id, 7.5);
     writer.SetTrialState(id, State::kError, Timestamp(9000), "late crash");
-    writer.SetTrialProcess(id, 4242, 777, "boot");
+    writer.SetTrialProcess(
+        id,
+        {.pid = 4242, .start_ticks = 777, .boot_id = "boot", .slots = "cpu:1"});
   });
 
   const nlohmann::json fields = FieldsOf(Trial(1));
@@ -176,6 +178,7 @@ TEST_F(StoreWriterTest, EveryFieldOfATrialRoundTrips) {
                  {"failures", 2},
                  {"preemptions", 6},
                  {"runs", 1},
+                 {"slots", "cpu:1"},
                  {"pid", 4242},
                  {"pid_start", 777},
                  {"boot_id", "boot"},
@@ -205,7 +208,8 @@ TEST_F(StoreWriterTest, EndedTrialsAreCountedOnce) {
 TEST_F(StoreWriterTest, ProcessOfATrialIsStoredUntilItEnds) {
   AddSample(store_, 1);
   Write([](StoreWriter& writer) {
-    writer.SetTrialProcess({1, 1}, 4242, 777, "boot");
+    writer.SetTrialProcess(
+        {1, 1}, {.pid = 4242, .start_ticks = 777, .boot_id = "boot"});
   });
   EXPECT_EQ(Trial(1).pid, 4242);
   EXPECT_EQ(Trial(1).pid_start, 777);
@@ -214,7 +218,8 @@ TEST_F(StoreWriterTest, ProcessOfATrialIsStoredUntilItEnds) {
 
   Write([](StoreWriter& writer) {
     writer.ClearTrialProcess({1, 1}, 2.5);
-    writer.SetTrialProcess({1, 1}, 4343, 778, "boot");
+    writer.SetTrialProcess(
+        {1, 1}, {.pid = 4343, .start_ticks = 778, .boot_id = "boot"});
     writer.SetTrialState({1, 1}, State::kCompleted, Timestamp(9));
   });
 
