@@ -469,6 +469,10 @@ CheckpointSummary SummarizeCheckpoint(const std::string& path) {
   try {
     summary.batches = state.at("batches").get<std::int64_t>();
     summary.epoch = state.at("epoch").get<double>();
+    const auto trainer = state.find("trainer");
+    if (trainer != state.end() && trainer->contains("unacknowledged")) {
+      trainer->at("unacknowledged").get_to(summary.unacknowledged);
+    }
   } catch (const json::exception&) {
     Damaged(path, "'state.json' is not valid");
   }

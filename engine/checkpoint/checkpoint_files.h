@@ -130,6 +130,8 @@ struct CheckpointSummary {
   double epoch = 0;
   std::int64_t bytes = 0;
   std::map<std::string, std::string> files;  // name → SHA-256, manifest too
+  // Lines of its trial's reports that the runner had not acknowledged by then.
+  std::vector<std::string> unacknowledged;
 };
 
 /// Reads those facts from the checkpoint at `path` itself: only its manifest

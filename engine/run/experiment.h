@@ -103,7 +103,8 @@ class Experiment {
   void RecoverRequests();
   std::optional<double> RecordedMetric(TrialId trial,
                                        std::int64_t batches) const;
-  void Adopt(TrialId trial, const std::string& uuid);
+  void Adopt(TrialId trial, const std::vector<std::string>& uuids);
+  void Adopt(CheckpointRow row);
 
   // The searcher and the slots: experiment_trials.cc.
   void Post(Event event) { events_.push_back(std::move(event)); }

@@ -6,15 +6,18 @@
 // which a trial resumed from there would not measure again. Half-written
 // checkpoints and deletions that were not finished are cleaned up.
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "engine/base/error.h"
 #include "engine/checkpoint/checkpoint_files.h"
 #include "engine/run/experiment.h"
+#include "engine/wire/message.h"
 
 namespace dtrain {
 namespace {
@@ -24,6 +27,20 @@ namespace {
 std::string WhyEarly(const std::string& reason) {
   const std::string before = std::string(kEndedEarly) + ": ";
   return reason.starts_with(before) ? reason.substr(before.size()) : "";
+}
+
+// Adds the values of `metric` in the validations among a trial's reports.
+void AddValidations(const std::vector<std::string>& reports,
+                    const std::string& metric,
+                    std::map<std::int64_t, double>& values) {
+  for (const std::string& line : reports) {
+    const TrialMessage message = DecodeTrialMessage(line);
+    const auto* const validation = std::get_if<ValidationReport>(&message);
+    if (validation == nullptr) continue;
+    for (const auto& [name, value] : validation->metrics) {
+      if (name == metric) values[validation->batches] = value;
+    }
+  }
 }
 
 }  // namespace
@@ -132,14 +149,16 @@ void Experiment::RecoverFiles(const std::vector<CheckpointRow>& recorded) {
   for (const auto& [number, trial] : trials_.trials()) {
     const TrialId id = trial->row.id;
     const bool saw_no_reboot = trial->row.boot_id == setup_.boot_id;
+    std::vector<std::string> found;
     for (const std::string& uuid : files_.CleanCheckpoints(id)) {
       const auto state = states.find(uuid);
       if (state == states.end() && saw_no_reboot) {
-        Adopt(id, uuid);
+        found.push_back(uuid);
       } else if (state == states.end() || state->second == "DELETED") {
         RemoveQuietly(files_.Checkpoint(id, uuid));
       }
     }
+    Adopt(id, found);
   }
 }
 
@@ -160,28 +179,46 @@ std::optional<double> Experiment::RecordedMetric(TrialId trial,
   return value;
 }
 
-void Experiment::Adopt(TrialId trial, const std::string& uuid) try {
-  const CheckpointSummary found =
-      SummarizeCheckpoint(files_.Checkpoint(trial, uuid).string());
-  CheckpointRow row{.uuid = uuid,
-                    .trial = trial,
-                    .state = "COMPLETED",
-                    .batches = found.batches,
-                    .epoch = found.epoch,
-                    .bytes = found.bytes,
-                    .files = found.files,
-                    .metric = RecordedMetric(trial, found.batches),
-                    .storage = files_.storage(),
-                    .time = deps_.clock.now()};
+// The metric of a checkpoint decides whether it is kept, and may be known only
+// from a later checkpoint: the trial reports it again after it has resumed.
+void Experiment::Adopt(TrialId trial, const std::vector<std::string>& uuids) {
+  std::vector<CheckpointRow> rows;
+  std::map<std::int64_t, double> unrecorded;  // metrics by batches
+  for (const std::string& uuid : uuids) {
+    try {
+      CheckpointSummary found =
+          SummarizeCheckpoint(files_.Checkpoint(trial, uuid).string());
+      AddValidations(found.unacknowledged, searcher().metric, unrecorded);
+      rows.push_back({.uuid = uuid,
+                      .trial = trial,
+                      .state = "COMPLETED",
+                      .batches = found.batches,
+                      .epoch = found.epoch,
+                      .bytes = found.bytes,
+                      .files = std::move(found.files),
+                      .storage = files_.storage(),
+                      .time = deps_.clock.now()});
+    } catch (const Error&) {
+      // It is incomplete; `dtrain gc` removes it.
+    }
+  }
+  for (CheckpointRow& row : rows) {
+    row.metric = RecordedMetric(trial, row.batches);
+    const auto found = unrecorded.find(row.batches);
+    if (!row.metric && found != unrecorded.end()) row.metric = found->second;
+    Adopt(std::move(row));
+  }
+}
+
+void Experiment::Adopt(CheckpointRow row) {
   outbox_.Add([row](StoreWriter& writer) { writer.AddCheckpoint(row); },
               Outbox::Urgency::kDurable);
-  deps_.reporter.OnNotice(
-      LogLevel::kInfo, "trial " + ToString(trial) + ": has a checkpoint at " +
-                           PositionText(row.batches, counted_) +
-                           " saved after its runner had died, " + uuid);
+  deps_.reporter.OnNotice(LogLevel::kInfo,
+                          "trial " + ToString(row.trial) +
+                              ": has a checkpoint at " +
+                              PositionText(row.batches, counted_) +
+                              " saved after its runner had died, " + row.uuid);
   DeleteCheckpoints(keeper_.Add(std::move(row)));
-} catch (const Error&) {
-  // It is incomplete; `dtrain gc` removes it.
 }
 
 }  // namespace dtrain

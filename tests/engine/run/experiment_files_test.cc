@@ -4,7 +4,10 @@
 #include <string>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 #include "engine/checkpoint/checkpoint_files.h"
+#include "engine/wire/message.h"
 #include "tests/engine/run/experiment_fixture.h"
 #include "tests/support/temporary_directory.h"
 
@@ -36,9 +39,10 @@ class ExperimentFilesTest : public ExperimentTest {
   struct Killed {};
 
   fs::path Checkpoints() const { return store_.layout().Checkpoints({id_, 1}); }
-  void WriteCheckpoint(const std::string& state) const {
+  void WriteCheckpoint(const std::string& state,
+                       const std::string& uuid = kUuid) const {
     fs::create_directories(Checkpoints().parent_path());
-    CheckpointWriter files(Checkpoints() / kUuid);
+    CheckpointWriter files(Checkpoints() / uuid);
     files.Write("model.safetensors", std::string(100, 'm'));
     files.Write("state.json", state);
     (void)files.Commit();
@@ -74,6 +78,26 @@ TEST_F(ExperimentFilesTest, KeepsTheBestUnrecordedCheckpoint) {
 
   ASSERT_EQ(Trial().best->batches, 40);
   EXPECT_EQ(Trial().best->checkpoint, kUuid);
+}
+
+// The runner died before it had acknowledged the validation, which the trial
+// reports again.
+TEST_F(ExperimentFilesTest, KeepsACheckpointWhoseMetricALaterOneHolds) {
+  const std::string later = "dddddddd-0000-4000-8000-000000000000";
+  WriteCheckpoint(R"({"batches": 40, "epoch": 1.5})");
+  std::string report = Encode(ValidationReport{
+      .seq = 3, .batches = 40, .epoch = 1.5, .metrics = {{"loss", -5}}});
+  report.pop_back();  // the newline
+  const nlohmann::json state = {
+      {"batches", 50},
+      {"epoch", 1.9},
+      {"trainer", {{"unacknowledged", nlohmann::json::array({report})}}}};
+  WriteCheckpoint(state.dump(), later);
+
+  EXPECT_EQ(Run().state, State::kCompleted);
+
+  EXPECT_EQ(launcher_.started().back().restore, later);
+  EXPECT_TRUE(fs::exists(Checkpoints() / kUuid)) << "it is the best one";
 }
 
 // A power cut has taken what was recorded last: the metrics up to there.
