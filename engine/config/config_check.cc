@@ -567,6 +567,7 @@ void CheckConfig(const Node& root, const ReadOptions& options,
   SettleStoragePath(root, options, effective[kStorage], findings);
   SettleExecutor(root, effective["resources"]);
   CheckResources(root, effective["resources"], findings);
+  if (!options.stored) RefuseMisplacedSlurm(root, findings);
   CheckSlurm(root, effective, findings);
   CheckOptimizations(root, effective.at("optimizations"), findings);
   CheckUpdateOfRanks(root, effective, findings);

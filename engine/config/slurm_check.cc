@@ -69,6 +69,17 @@ void SettleExecutor(const Node& root, Json& resources) {
   if (!IsGiven(root, "resources.listen")) resources["listen"] = 0;
 }
 
+void RefuseMisplacedSlurm(const Node& root, Findings& findings) {
+  const Node* resources = root.Find("resources");
+  const Node* slurm = resources ? resources->Find("slurm") : nullptr;
+  // Determined writes an empty one.
+  if (slurm == nullptr || slurm->is_null()) return;
+  if (slurm->is_map() && slurm->entries.empty()) return;
+  findings.Error(slurm->mark, "resources.slurm",
+                 "is not read here; move the section to the top level of the "
+                 "file");
+}
+
 void CheckSlurm(const Node& root, const Json& effective, Findings& findings) {
   const Json& slurm = effective.at("slurm");
   if (slurm.is_null()) return;

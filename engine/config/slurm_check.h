@@ -11,6 +11,9 @@ namespace dtrain {
 /// accepted, and no trial runs on this machine.
 void SettleExecutor(const Node& root, nlohmann::json& resources);
 
+/// Refuses a section `slurm` inside `resources`, which would be ignored.
+void RefuseMisplacedSlurm(const Node& root, Findings& findings);
+
 /// Checks the rules between the keys of `slurm` and those of `resources`.
 void CheckSlurm(const Node& root, const nlohmann::json& effective,
                 Findings& findings);

@@ -18,6 +18,9 @@ INSTANTIATE_TEST_SUITE_P(
                   "unknown key; did you mean 'max_restarts'?"},
         BadConfig{"UnknownInSection", kValid + "resources:\n  slot: auto\n", 4,
                   3, "resources.slot", "did you mean 'slots'?"},
+        BadConfig{"SlurmInResources",
+                  kValid + "resources:\n  slurm: {partition: gpu}\n", 4, 10,
+                  "resources.slurm", "move the section to the top level"},
         BadConfig{"KeyOfASection", kValid + "max_trials: 4\n", 3, 1,
                   "max_trials", "did you mean 'searcher.max_trials'?"},
         BadConfig{"BatchAsALength",
@@ -151,6 +154,9 @@ TEST_F(EffectiveReaderTest, TrialsOfSlurmRunOnWorkersOnly) {
 
 TEST_F(EffectiveReaderTest, SlurmHasAllItsKeysOnceItIsGiven) {
   EXPECT_TRUE(Effective(kValid).at("slurm").is_null());
+  EXPECT_TRUE(Effective(kValid + "resources: {slurm: {}}\n")  // Determined's
+                  .at("slurm")
+                  .is_null());
   const auto slurm = Effective(kValid + "slurm: {time: 90}\n").at("slurm");
   EXPECT_EQ(slurm.at("time"), "01:30:00");
   EXPECT_EQ(slurm.at("max_jobs"), 8);
