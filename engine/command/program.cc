@@ -89,7 +89,7 @@ void Program::Execute(const ProgramStart& start, int reports, int operations) {
   const pid_t pid = spawn.ChangeDirectory(start.directory)
                         .Duplicate(reports, kReportFd)
                         .Duplicate(operations, kOperationsFd)
-                        .ResetSignals()
+                        .ResetSignals({SIGUSR2})  // see RunTrialHost
                         .Environment(EnvironmentWith(start.environment))
                         .Run(start.file, start.words);
   if (pid < 0) {

@@ -71,11 +71,12 @@ Spawn& Spawn::ChangeDirectory(const std::filesystem::path& directory) {
   return *this;
 }
 
-Spawn& Spawn::ResetSignals() {
+Spawn& Spawn::ResetSignals(std::initializer_list<int> kept) {
   sigset_t none;
   sigemptyset(&none);
   sigset_t all;
   sigfillset(&all);
+  for (const int signal : kept) sigdelset(&all, signal);
   ::posix_spawnattr_setsigmask(&attributes_, &none);
   ::posix_spawnattr_setsigdefault(&attributes_, &all);
   flags_ = static_cast<short>(flags_ | POSIX_SPAWN_SETSIGMASK |

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <functional>
+#include <initializer_list>
 #include <limits>
 #include <optional>
 #include <string>
@@ -35,8 +36,9 @@ class Spawn {
   /// Closes the child's descriptors from `first` on.
   Spawn& CloseFrom(int first);
   Spawn& ChangeDirectory(const std::filesystem::path& directory);
-  /// Gives every signal its default action and blocks none.
-  Spawn& ResetSignals();
+  /// Gives every signal its default action, except those in `kept`, which stay
+  /// ignored if they are, and blocks none.
+  Spawn& ResetSignals(std::initializer_list<int> kept = {});
   Spawn& NewSession();
   /// Replaces the environment, which is that of this process otherwise. Entries
   /// are NAME=value.

@@ -98,6 +98,7 @@ long CloneAsSibling(const ThreadRecords& records, int* pidfd) {
 #endif
 }
 
+// SIGUSR2 stays ignored.
 void ResetSignals() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) {
     std::signal(signal, SIG_DFL);
@@ -300,12 +301,15 @@ json Serve(Packet packet, const TrialHostHooks& hooks,
   }
 }
 
-void IgnoreSignalsOfTheTerminal() {
+// Those of the terminal, and SIGUSR2, by which Slurm announces the end of a job
+// to all its processes. Trials inherit that: the worker asks them to stop.
+void IgnoreSignals() {
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGTERM, SIG_IGN);
   std::signal(SIGHUP, SIG_IGN);
   std::signal(SIGQUIT, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGUSR2, SIG_IGN);
 }
 
 // Waits for a message or the end of the runner. Removes trials that end in the
@@ -344,7 +348,7 @@ Duration StopGrace() {
 }
 
 int RunTrialHost(int socket, const TrialHostHooks& hooks) {
-  IgnoreSignalsOfTheTerminal();
+  IgnoreSignals();
   ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   std::vector<ForkedTrial> trials;
   try {

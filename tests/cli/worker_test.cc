@@ -38,6 +38,10 @@ TEST_F(WorkerCliTest, AnotherWorkerContinuesAfterSigusr2) {
   ExpectPasses("test_another_worker_continues_after_sigusr2");
 }
 
+TEST_F(WorkerCliTest, Sigusr2ToAllProcessesOfAJobLosesNoWork) {
+  ExpectPasses("test_sigusr2_to_all_processes_of_a_job_loses_no_work");
+}
+
 TEST_F(WorkerCliTest, AnotherWorkerContinuesAfterSigterm) {
   ExpectPasses("test_another_worker_continues_after_sigterm");
 }

@@ -171,6 +171,32 @@ class WorkerTest(unittest.TestCase):
     def test_another_worker_continues_after_sigusr2(self):
         self.expect_that_another_continues_after(signal.SIGUSR2)
 
+    def descendants(self, pid):
+        children = []
+        for name in os.listdir("/proc"):
+            if not name.isdigit():
+                continue
+            try:
+                stat = Path("/proc", name, "stat").read_text()
+            except OSError:
+                continue  # it has just ended
+            if int(stat.rpartition(")")[2].split()[1]) == pid:
+                children += [int(name), *self.descendants(int(name))]
+        return children
+
+    def test_sigusr2_to_all_processes_of_a_job_loses_no_work(self):
+        self.search(trials=1, length=400, step_ms=10)
+        first = self.worker("first")
+        self.wait_until_trained(1, 44)
+        for pid in [*self.descendants(first.pid), first.pid]:
+            os.kill(pid, signal.SIGUSR2)
+        self.assertEqual(first.wait(PATIENCE), 0, self.log("first"))
+        row = self.wait_for("the record of the preemption", lambda: next(
+            (row for row in self.trials() if row["preemptions"] > 0), None))
+        self.assertEqual(row["reason"], "preempted", "it has saved a checkpoint")
+        self.worker("second")
+        self.expect_completed(1)
+
     def test_another_worker_continues_after_sigterm(self):
         self.expect_that_another_continues_after(signal.SIGTERM)
 
