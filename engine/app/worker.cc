@@ -171,16 +171,16 @@ void LeaveStep() {
   }
 }
 
-// Removes the slots of a job of Slurm from this machine when its worker ends.
-// Other jobs do not use them.
+// Removes the slots of a job that a runner has submitted to Slurm from this
+// machine when its worker ends. Nothing else uses them; see JobRequest.
 class SlotsOfJob {
  public:
   explicit SlotsOfJob(const std::string& job)
-      : name_("dtrain-" + std::to_string(::geteuid()) + "-" + job) {}
+      : name_("dtrain-" + std::to_string(::geteuid()) + "-" + job + "-") {}
   ~SlotsOfJob() {
     const std::filesystem::path directory = SlotDirectory::Path();
     std::error_code ignored;
-    if (directory.filename() == name_) {
+    if (directory.filename().string().starts_with(name_)) {
       std::filesystem::remove_all(directory, ignored);
     }
   }

@@ -65,6 +65,15 @@ std::string JobRequest::EndExpression() const {
   return allocation_end ? SecondsText(*allocation_end) : "";
 }
 
+// Jobs on one node have their own slots, and must not wait for each other's.
+// The runners in an allocation share them. Two clusters may have jobs of one
+// number on one machine.
+std::string JobRequest::RuntimeDirectory() const {
+  const std::string of_job = "${TMPDIR:-/tmp}/dtrain-$UID-$SLURM_JOB_ID";
+  if (in_allocation) return of_job;
+  return of_job + "-" + owner.substr(0, owner.find_first_of("-."));
+}
+
 std::string JobRequest::Script() const {
   std::string text =
       "#!/bin/bash\n"
@@ -77,9 +86,7 @@ std::string JobRequest::Script() const {
   for (const auto& [variable, value] : variables) {
     text += "export " + variable + "=" + QuoteForShell(value) + "\n";
   }
-  // Jobs on one node have their own slots, and must not wait for each other's.
-  text +=
-      "export DTRAIN_RUNTIME_DIR=${TMPDIR:-/tmp}/dtrain-$UID-$SLURM_JOB_ID\n";
+  text += "export DTRAIN_RUNTIME_DIR=" + RuntimeDirectory() + "\n";
   std::vector<std::string> srun = {"srun",
                                    "--ntasks=" + std::to_string(config.nodes),
                                    "--ntasks-per-node=1",

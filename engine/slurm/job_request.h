@@ -42,6 +42,7 @@ struct JobRequest {
  private:
   // Shell expression for the end of the job, in seconds since 1970; or empty.
   std::string EndExpression() const;
+  std::string RuntimeDirectory() const;
 };
 
 }  // namespace dtrain

@@ -76,7 +76,7 @@ TEST(JobRequestTest, TheScriptEndsInSrunWithTheWorker) {
             "export OMP_NUM_THREADS=4\n"
             "export DTRAIN_SECRET_FILE='/data/it'\\''s/key'\n"
             "export DTRAIN_RUNTIME_DIR=${TMPDIR:-/tmp}/dtrain-$UID-"
-            "$SLURM_JOB_ID\n"
+            "$SLURM_JOB_ID-store\n"
             "exec srun --ntasks=1 --ntasks-per-node=1 --kill-on-bad-exit=0 "
             "--mpi=none --input=none /opt/dtrain worker --connect "
             "node1:4000\n");
@@ -97,6 +97,7 @@ TEST(JobRequestTest, AnAllocationKeepsItsOwnResourcesAndEnd) {
   request.in_allocation = true;
   EXPECT_THAT(request.Script(), Not(HasSubstr("SLURM_JOB_END_TIME")));
   EXPECT_THAT(request.Script(), Not(HasSubstr("--cpus-per-task")));
+  EXPECT_THAT(request.Script(), HasSubstr("-$UID-$SLURM_JOB_ID\n"));
   request.allocation_end = std::chrono::seconds(1800000000);
   EXPECT_THAT(request.Script(),
               HasSubstr("export SLURM_JOB_END_TIME=${SLURM_JOB_END_TIME:-"
