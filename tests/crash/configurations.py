@@ -360,9 +360,10 @@ def sweep_search(step_ms: int = 1, batches: int = 20) -> Configuration:
     )
 
 
-def slurm_search() -> Configuration:
-    """A minimal search that takes as long as a job should."""
-    return replace(sweep_search(step_ms=20, batches=50), name="slurm-sweep-1", on_slurm=True)
+def slurm_search(is_long: bool) -> Configuration:
+    """A minimal search that takes as long as a fault needs: 2 s or 7 s."""
+    search = sweep_search(step_ms=65 if is_long else 20, batches=50)
+    return replace(search, name="slurm-sweep-1", on_slurm=True)
 
 
 # Configurations with their relative frequencies.

@@ -170,7 +170,9 @@ class Store:
         (home / "disk").mkdir(parents=True)
         kept = {key: text for key, text in os.environ.items()
                 if not key.startswith(("DTRAIN_", "SLURM_"))}
+        (home / "tmp").mkdir()
         self.environment = kept | {
+            "TMPDIR": str(home / "tmp"),  # two clusters have jobs with the same numbers
             processes.MARK: self.mark,
             "DTRAIN_RUNTIME_DIR": str(home / "slots"),
             "XDG_CACHE_HOME": str(cache),

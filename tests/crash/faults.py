@@ -57,6 +57,8 @@ class Fault:
     is_final: bool = False
     # No trial ends without having been asked to, so it costs no restart.
     is_gentle: bool = False
+    # Its signal lets trials save a checkpoint first, so it costs no work either.
+    is_announced: bool = False
 
 
 def _runner_pid(scene: Scene) -> int | None:

@@ -19,8 +19,8 @@ _COMMON = (
     "SIGHUP", "SIGINT twice", "stop runner", "stop runner, kill", "stop trial",
     "stop trial, kill runner", "pause", "cancel", "kill one trial", "second resume", "readers",
 )
-# A walltime of a minute, the shortest one, of which workers use so many seconds.
-_USED = (2, 4)
+# A walltime of a minute, the shortest one, of which a job uses so many seconds, its start included.
+_USED = (5, 7)
 
 
 def _cluster(scene: Scene) -> Cluster:
@@ -143,8 +143,14 @@ def _on_slurm(configuration: Configuration) -> bool:
 
 
 _OWN = [
-    Fault("walltime", launch=short_walltime, was_made=has_preempted_a_trial, is_gentle=True),
-    Fault("preemption", strike=preempt, is_gentle=True),
+    Fault(
+        "walltime",
+        launch=short_walltime,
+        was_made=has_preempted_a_trial,
+        is_gentle=True,
+        is_announced=True,
+    ),
+    Fault("preemption", strike=preempt, is_gentle=True, is_announced=True),
     Fault("scancel", strike=cancel_job, is_gentle=True),
     Fault("scancel, kill", strike=kill_job),
     Fault("controller restarted", strike=restart_controller, is_gentle=True),

@@ -259,6 +259,12 @@ def check_restarts(now: Record, undisturbed: Record) -> list[Violation]:
     ]
 
 
+def check_announced(result: Result) -> list[Violation]:
+    """I14: a trial that was asked to pause has saved a checkpoint."""
+    lost = [line for line in result.err.splitlines() if "preempted; resumes from" in line]
+    return [Violation("I14", f"work was lost: {few(lost)}")] if lost else []
+
+
 def check_followers(runner: Runner) -> list[Violation]:
     """I5: the followers of a runner that has ended end as well; one that still waits for a runner
     ends on SIGTERM."""

@@ -235,6 +235,8 @@ class Round:
         self._end(scene.runner, _bound_of(fault, scene.configuration.on_slurm))
         if was_made and fault is not None and scene.runner.code in fault.exits:
             self._check_request(scene.runner)
+        if fault is not None and fault.is_announced:
+            scene.violations += invariants.check_announced(scene.runner.result())
         if fault is None or not fault.is_mute:
             scene.violations += invariants.check_words(scene.runner.result())
         if fault is not None and fault.was_made is not None:
