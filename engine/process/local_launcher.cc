@@ -46,8 +46,7 @@ constexpr std::uint64_t kFirstTrial = 4;
 
 constexpr Duration kSweepPause = std::chrono::milliseconds(2);
 
-// Time within which MPS ends all clients of a GPU after a fault of one of them,
-// and they exit.
+// Time within which MPS ends all clients of a GPU after a fault, and they exit.
 constexpr Duration kMpsFaultSpread = std::chrono::seconds(10);
 
 // Maximum length of the text of a GPU's fault.
@@ -200,6 +199,7 @@ ProcessLauncher::ProcessLauncher(LocalLauncherOptions options)
       forker_({.program = options_.host,
                .experiment = options_.experiment,
                .cuda = !options_.slots.gpus.empty(),
+               .warm = options_.slots.count > 0,
                .environment = options_.environment},
               options_.clock, poller_, kHost),
       next_token_(kFirstTrial),

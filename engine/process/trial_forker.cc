@@ -184,13 +184,10 @@ constexpr Duration kAnswer = std::chrono::seconds(10);
 
 }  // namespace
 
-TrialForker::TrialForker(HostOptions options, Clock clock, Poller& poller,
-                         std::uint64_t token)
-    : host_(std::move(options)),
-      clock_(std::move(clock)),
-      poller_(poller),
-      token_(token) {
-  StartHost();
+TrialForker::TrialForker(const HostOptions& options, Clock clock,
+                         Poller& poller, std::uint64_t token)
+    : host_(options), clock_(std::move(clock)), poller_(poller), token_(token) {
+  if (options.warm) StartHost();
 }
 
 void TrialForker::StartHost() {

@@ -18,6 +18,7 @@ struct HostOptions {
   std::filesystem::path program;
   std::int64_t experiment = 0;
   bool cuda = false;  // loads the CUDA libraries of LibTorch, too
+  bool warm = true;   // a TrialForker starts it before the first fork
   std::vector<std::pair<std::string, std::string>> environment;
 };
 
@@ -72,7 +73,7 @@ class HostClient {
 };
 
 /// Forks trials, one at a time, through a trial host that it restarts when that
-/// fails. The host loads its libraries from construction on. One thread.
+/// fails. A warm host loads its libraries from construction on. One thread.
 class TrialForker {
  public:
   /// Result of a fork: a process, or an error after three hosts in a row have
@@ -82,7 +83,7 @@ class TrialForker {
     std::string error;  // if there is no process
   };
 
-  TrialForker(HostOptions options, Clock clock, Poller& poller,
+  TrialForker(const HostOptions& options, Clock clock, Poller& poller,
               std::uint64_t token);
 
   /// Starts a fork with copies of the order's descriptors, which must stay open

@@ -58,6 +58,10 @@ TEST_F(WorkerCliTest, WorkersAreListed) {
   ExpectPasses("test_workers_are_listed");
 }
 
+TEST_F(WorkerCliTest, RunnerWithoutSlotsHasNoTrialHost) {
+  ExpectPasses("test_runner_without_slots_has_no_trial_host");
+}
+
 TEST_F(WorkerCliTest, IdleWorkerLeaves) {
   ExpectPasses("test_idle_worker_leaves");
 }

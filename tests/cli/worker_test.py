@@ -229,6 +229,14 @@ class WorkerTest(unittest.TestCase):
         self.assertEqual(self.run_json("workers", "1")["demand"], 1)
         self.assertTrue(3000 < row["seconds_left"] <= 3600, row)
 
+    def test_runner_without_slots_has_no_trial_host(self):
+        self.search(trials=1, length=4000, step_ms=10)
+        self.worker("first")
+        self.wait_until_trained(1, 4)
+        pid = self.runner.pid
+        children = Path("/proc/%d/task/%d/children" % (pid, pid)).read_text()
+        self.assertEqual(children, "")
+
     def test_idle_worker_leaves(self):
         self.search(local=True, trials=1, length=4000, step_ms=10)
         self.wait_until_trained(1, 4)
