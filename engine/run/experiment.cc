@@ -418,8 +418,7 @@ void Experiment::StopAll(const std::string& why) {
   queue_.Clear();
   deps_.launcher.SetDemand(0);
   for (const auto& [number, trial] : trials_.live()) {
-    trial->process->Stop(StopCause::kRunner);
-    deps_.launcher.RequestStop(trial->row.id);
+    StopProcess(*trial, StopCause::kRunner);
   }
 }
 
@@ -529,6 +528,7 @@ void Experiment::KillTrial(const RequestRow& request) {
   if (trial != nullptr) {
     if (trial->process) {
       trial->process->Cancel();
+      trials_.Refile(*trial);
       deps_.launcher.Kill(trial->row.id);
     } else {
       Cancel(*trial);

@@ -132,6 +132,7 @@ class Experiment {
   std::size_t FreeSlots() const;
   void Schedule();
   void ReleaseIdleSlots();
+  void StopProcess(TrialState& trial, StopCause cause);
   void Start(TrialState& trial);
   TrialSpec SpecOf(const TrialState& trial) const;
 

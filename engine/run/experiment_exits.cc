@@ -111,6 +111,7 @@ std::optional<std::string> LineAboutAFullDisk(
 void Experiment::Fail(TrialState& trial, StopCause cause,
                       const std::string& why) {
   if (!trial.process->Kill(cause, why)) return;
+  trials_.Refile(trial);
   deps_.launcher.Kill(trial.row.id);
 }
 

@@ -32,6 +32,7 @@ void Experiment::On(const TrialStarted& event) {
   if (trial == nullptr || !trial->process) return;
   failed_starts_ = 0;
   trial->process->SetRunning(Now());
+  trials_.Refile(*trial);
   ++trial->row.runs;
   trial->row.pid = event.pid;
   trial->row.slots = Join(event.slots, ",");

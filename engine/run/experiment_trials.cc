@@ -130,6 +130,7 @@ void Experiment::SendNext(TrialState& trial) {
     process.SetCloseSent();
     outbox_.After([&launcher, id] { launcher.Send(id, CloseTrial{}); });
   }
+  trials_.Refile(trial);
 }
 
 void Experiment::CloseFinished(TrialState& trial) {
@@ -284,21 +285,19 @@ void Experiment::Schedule() {
 
 // Stops processes without an operation, as many as there are pending trials.
 void Experiment::ReleaseIdleSlots() {
-  std::size_t wanted = queue_.size();
-  for (const auto& [number, trial] : trials_.live()) {
-    const TrialProcess& process = *trial->process;
-    // Its slot is about to be free anyway.
-    const bool ending =
-        process.stop() != StopCause::kNone || process.close_sent();
-    if (ending && wanted > 0) --wanted;
+  const std::size_t pending = queue_.size();
+  // Their slots are about to be free anyway.
+  const std::size_t ending = trials_.ending();
+  for (std::size_t i = ending; i < pending && !trials_.idle().empty(); ++i) {
+    StopProcess(*trials_.Find(*trials_.idle().begin()), StopCause::kPause);
   }
-  for (const auto& [number, trial] : trials_.live()) {
-    if (wanted == 0) return;
-    if (!trial->idle()) continue;
-    --wanted;
-    trial->process->Stop(StopCause::kPause);
-    deps_.launcher.RequestStop(trial->row.id);
-  }
+}
+
+// Asks the trial's process to save a checkpoint and end.
+void Experiment::StopProcess(TrialState& trial, StopCause cause) {
+  trial.process->Stop(cause);
+  trials_.Refile(trial);
+  deps_.launcher.RequestStop(trial.row.id);
 }
 
 void Experiment::Start(TrialState& trial) {

@@ -186,11 +186,13 @@ void TrialTable::ApplyEvent(const Event& event) {
     if (trial->has_work()) trial->operations.erase(trial->operations.begin());
     if (trial->process) trial->process->SetOperationSent(false);
     if (!std::isfinite(done->metric)) trial->bad_metric = done->metric;
+    Refile(*trial);
   } else if (const auto* early = std::get_if<ExitedEarly>(&event)) {
     if (TrialState* trial = Find(early->trial + 1)) {
       trial->exit_reported = true;
       trial->close_requested = true;
       trial->operations.clear();
+      Refile(*trial);
     }
   }
 }
@@ -206,6 +208,7 @@ TrialState* TrialTable::ApplyOperation(const Event& cause,
     const bool continues = done != nullptr && done->trial == more->trial;
     if (!trial->has_work() && !continues) trial->turn = ++turns_;
     trial->operations.push_back(more->length);
+    Refile(*trial);
     return trial;
   }
   if (const auto* close = std::get_if<Close>(&operation)) {
@@ -214,6 +217,21 @@ TrialState* TrialTable::ApplyOperation(const Event& cause,
     return trial;
   }
   return nullptr;
+}
+
+void TrialTable::Refile(const TrialState& trial) {
+  const std::int64_t number = trial.row.id.number;
+  const auto file = [number](std::set<std::int64_t>& numbers, bool there) {
+    if (there) {
+      numbers.insert(number);
+    } else {
+      numbers.erase(number);
+    }
+  };
+  const TrialProcess* process = trial.process.get();
+  file(idle_, trial.idle());
+  file(ending_, process != nullptr && (process->stop() != StopCause::kNone ||
+                                       process->close_sent()));
 }
 
 void TrialTable::Reach(TrialState& trial, double length) {
@@ -241,7 +259,9 @@ TrialProcess& TrialTable::StartProcess(TrialState& trial, std::string restored,
 
 std::unique_ptr<TrialProcess> TrialTable::EndProcess(TrialState& trial) {
   live_.erase(trial.row.id.number);
-  return std::move(trial.process);
+  std::unique_ptr<TrialProcess> process = std::move(trial.process);
+  Refile(trial);
+  return process;
 }
 
 void TrialTable::End(TrialState& trial) {

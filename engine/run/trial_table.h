@@ -288,6 +288,10 @@ class TrialTable {
   /// trial; nullptr if that has ended, and for Create and Shutdown.
   TrialState* ApplyOperation(const Event& cause, const Operation& operation);
 
+  /// Updates whether the trial is in `idle` and `ending`. Follows each change
+  /// of its process.
+  void Refile(const TrialState& trial);
+
   /// Sets that the trial has trained to `length`, in the searcher's unit. Never
   /// lowers it.
   void Reach(TrialState& trial, double length);
@@ -307,6 +311,10 @@ class TrialTable {
   const Trials& trials() const { return trials_; }
   /// Trials that have a process, by number: no more than there are slots.
   const Live& live() const { return live_; }
+  /// Numbers of the live trials that are idle.
+  const std::set<std::int64_t>& idle() const { return idle_; }
+  /// Number of live trials whose process is about to end.
+  std::size_t ending() const { return ending_.size(); }
   std::int64_t created() const { return created_; }
   std::int64_t ended() const { return ended_; }
   /// Number of ended trials that completed or were stopped by the searcher.
@@ -323,6 +331,8 @@ class TrialTable {
 
   Trials trials_;
   Live live_;
+  std::set<std::int64_t> idle_;
+  std::set<std::int64_t> ending_;
   std::vector<std::unique_ptr<TrialState>> swept_;
   std::int64_t created_ = 0;
   std::int64_t ended_ = 0;

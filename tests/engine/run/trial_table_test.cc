@@ -127,6 +127,36 @@ TEST_F(TrialTableTest, SeparatesTrialsWithAProcess) {
   EXPECT_THAT(table_.live(), IsEmpty());
 }
 
+TEST_F(TrialTableTest, ATrialWithoutAnOperationIsIdleUntilItIsStopped) {
+  table_.ApplyOperation(Started{}, ValidateAfter{.trial = 0, .length = 2});
+  TrialProcess& process = table_.StartProcess(*trial_, "", 0);
+  process.SetRunning(seconds(1));
+  table_.Refile(*trial_);
+  EXPECT_THAT(table_.idle(), IsEmpty()) << "it works";
+
+  table_.ApplyEvent(ValidationCompleted{.trial = 0, .length = 2});
+  EXPECT_THAT(table_.idle(), ElementsAre(1));
+  EXPECT_EQ(table_.ending(), 0);
+
+  process.Stop(StopCause::kPause);
+  table_.Refile(*trial_);
+  EXPECT_THAT(table_.idle(), IsEmpty());
+  EXPECT_EQ(table_.ending(), 1);
+
+  table_.EndProcess(*trial_);
+  EXPECT_EQ(table_.ending(), 0);
+}
+
+TEST_F(TrialTableTest, AnIdleTrialThatGetsAnOperationWorksAgain) {
+  table_.StartProcess(*trial_, "", 0).SetRunning(seconds(1));
+  table_.Refile(*trial_);
+  ASSERT_THAT(table_.idle(), ElementsAre(1));
+
+  table_.ApplyOperation(Started{}, ValidateAfter{.trial = 0, .length = 2});
+
+  EXPECT_THAT(table_.idle(), IsEmpty());
+}
+
 TEST_F(TrialTableTest, DoesNotFindEndedTrials) {
   table_.End(*trial_);
   EXPECT_TRUE(trial_->ended);
