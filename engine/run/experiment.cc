@@ -154,17 +154,22 @@ void Experiment::Flush() {
   const bool late = now - recorded_at_ >= kRecordPeriod;
   if (!late && (!due || *due > now)) return;
   RecordAllBatches();
-  const double progress = TotalProgress();
-  if (progress != progress_.recorded()) {
-    progress_.Set(progress);
-    outbox_.Add(
-        [id = setup_.id, progress](StoreWriter& writer) {
-          writer.SetExperimentProgress(id, progress);
-        },
-        Urgency::kBatched);
+  if (late) {
+    RecordProgress();
+    RecordTime(now);
   }
-  RecordTime(now);
   WriteRecords(/*all=*/late);
+}
+
+void Experiment::RecordProgress() {
+  const double progress = TotalProgress();
+  if (progress == progress_.recorded()) return;
+  progress_.Set(progress);
+  outbox_.Add(
+      [id = setup_.id, progress](StoreWriter& writer) {
+        writer.SetExperimentProgress(id, progress);
+      },
+      Urgency::kBatched);
 }
 
 void Experiment::RecordAllBatches() {

@@ -82,6 +82,7 @@ class Experiment {
   void WriteRecords(bool all);
   void RecordAllBatches();
   void RecordBatches(const TrialState& trial);
+  void RecordProgress();
   void RecordTime(Duration now);
   void CheckHangs();
   void CheckStall() const;
