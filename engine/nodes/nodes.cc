@@ -108,28 +108,39 @@ void Nodes::Gather(Duration patience) {
 }
 
 std::vector<NodeEvent> Nodes::Serve() {
+  const auto due = pending_.Deadline();
+  bool newcomers = due && *due <= options_.clock.monotonic();
   for (const Poller::Ready& ready : poller_.Wait(Duration(0))) {
-    if (ready.token != kPending) OnReady(static_cast<int>(ready.token), ready);
+    if (ready.token == kPending) {
+      newcomers = true;
+    } else {
+      OnReady(static_cast<int>(ready.token), ready);
+    }
   }
-  for (ProvedPeer& peer : pending_.Serve()) Receive(std::move(peer));
-  ReportRejected();
-  for (int node = 1; node <= LastNode(); ++node) {
-    With(node, [&](NodeChannel& channel) {
-      channel.OnTime(EncodeOrder(Alive{}));
-      Watch(node);
-    });
+  if (newcomers) {
+    for (ProvedPeer& peer : pending_.Serve()) Receive(std::move(peer));
+    ReportRejected();
   }
+  RunTimers();
   return std::exchange(events_, {});
 }
 
-std::optional<Duration> Nodes::Deadline() const {
-  std::optional<Duration> deadline = pending_.Deadline();
-  for (const Node& node : nodes_) {
-    if (!node.channel) continue;
-    const Duration due = node.channel->Deadline();
-    deadline = std::min(deadline.value_or(due), due);
+void Nodes::RunTimers() {
+  const Duration now = options_.clock.monotonic();
+  while (const std::optional<int> node = timers_.Pop(now)) {
+    With(*node, [&](NodeChannel& channel) {
+      channel.OnTime(EncodeOrder(Alive{}));
+      Watch(*node);
+      timers_.Set(*node, channel.Deadline());
+    });
   }
-  return deadline;
+}
+
+std::optional<Duration> Nodes::Deadline() const {
+  const std::optional<Duration> pending = pending_.Deadline();
+  const std::optional<Duration> timer = timers_.next();
+  if (pending && timer) return std::min(*pending, *timer);
+  return pending ? pending : timer;
 }
 
 std::string Nodes::Missing() const {
@@ -253,7 +264,7 @@ void Nodes::Admit(const NodeHello& hello,
   node = {.channel = std::move(channel),
           .trials = hello.trials,
           .host = hello.host};
-  poller_.Add(node.channel->fd(), static_cast<std::uint64_t>(hello.rank));
+  Connect(hello.rank);
   Notice("the process with " + name + " has connected");
   events_.push_back(NodeJoined{hello.rank});
   Send(hello.rank, NodeAccepted{});
@@ -281,7 +292,7 @@ void Nodes::Admit(const WorkerHello& hello,
                     .until = hello.until,
                     .joined = options_.clock.now()});
   const int id = LastNode();
-  poller_.Add(At(id).channel->fd(), static_cast<std::uint64_t>(id));
+  Connect(id);
   Send(id, NodeAccepted{});
   Send(id, *options_.task);
 }
@@ -403,6 +414,7 @@ void Nodes::Lose(int number, const std::string& why) {
   Node& node = At(number);
   poller_.Remove(node.channel->fd());
   node.channel.reset();
+  timers_.Set(number, std::nullopt);
   const std::string line =
       "lost " +
       (elastic() ? Described(number) : "the process with " + NameOf(number)) +
@@ -411,10 +423,20 @@ void Nodes::Lose(int number, const std::string& why) {
   events_.push_back(NodeLost{number, line});
 }
 
+// Begins to watch the channel of a node.
+void Nodes::Connect(int number) {
+  Node& node = At(number);
+  node.watched_for_writing = false;
+  poller_.Add(node.channel->fd(), static_cast<std::uint64_t>(number));
+  timers_.Set(number, node.channel->Deadline());
+}
+
 void Nodes::Watch(int number) {
-  const auto& channel = At(number).channel;
-  poller_.WantWrite(channel->fd(), static_cast<std::uint64_t>(number),
-                    channel->wants_write());
+  Node& node = At(number);
+  const bool wanted = node.channel->wants_write();
+  if (std::exchange(node.watched_for_writing, wanted) == wanted) return;
+  poller_.WantWrite(node.channel->fd(), static_cast<std::uint64_t>(number),
+                    wanted);
 }
 
 void Nodes::Send(int node, const NodeOrder& order) {

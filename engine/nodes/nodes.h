@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "engine/base/deadlines.h"
 #include "engine/nodes/distributed_env.h"
 #include "engine/nodes/node_message.h"
 #include "engine/nodes/worker_table.h"
@@ -121,6 +122,7 @@ class Nodes {
  private:
   struct Node {
     std::unique_ptr<NodeChannel> channel;  // or none
+    bool watched_for_writing = false;
     std::int64_t trials = 1;
     std::string host;
     // Only of a worker.
@@ -144,7 +146,9 @@ class Nodes {
   void ReportRejected();
   std::string Refusal(const NodeHello& hello) const;
   void OnReady(int number, const Poller::Ready& ready);
+  void RunTimers();
   void Lose(int number, const std::string& why);
+  void Connect(int number);
   void Watch(int number);
   Node& At(int number) { return nodes_[static_cast<std::size_t>(number)]; }
   const Node& At(int number) const {
@@ -164,6 +168,9 @@ class Nodes {
   std::int64_t unreported_ = 0;  // rejected connections
   Duration rejection_reported_at_{0};
   std::vector<Node> nodes_;  // by RANK or id; the first is this process
+  // When to look at a connected node next. May be too early, since a message
+  // moves the time, but never too late.
+  Deadlines<int> timers_;
   std::vector<NodeEvent> events_;
 };
 
