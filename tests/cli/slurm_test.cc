@@ -1,8 +1,11 @@
 // dtrain under a real Slurm with three nodes, all of them on this machine.
 
+#include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -13,6 +16,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/store/store.h"
 #include "tests/support/cli_runner.h"
 #include "tests/support/patience.h"
 #include "tests/support/slurm_cluster.h"
@@ -194,6 +198,63 @@ TEST_F(SlurmCliTest, ARefusalLeavesNothingBehind) {
 }
 
 #ifdef DTRAIN_HAS_TRIALS
+
+// A search of 200 trials, of 2 s or 8 s each, on three jobs of two slots. At
+// its end some slots wait for the last trials.
+constexpr char kLongSearchYaml[] =
+    "name: scale\n"
+    "entrypoint: builtin:FaultTrial\n"
+    "hyperparameters:\n"
+    "  x: {type: double, minval: 0, maxval: 1}\n"
+    "  step_ms: 200\n"
+    "searcher: {name: asha, metric: loss, max_length: {batches: 40},\n"
+    "  num_rungs: 2, divisor: 4, max_trials: 200, max_concurrent_trials: 6}\n"
+    "scheduling_unit: 10\n"
+    "reproducibility: {experiment_seed: 11}\n"
+    "resources: {executor: slurm, slots: 'cpu:2', listen: '127.0.0.1:0'}\n"
+    "slurm:\n"
+    "  time: 30\n"
+    "  max_jobs: 3\n"
+    "  gpus_per_node: 2\n"
+    "  cpus_per_task: 2\n";
+
+class SlurmScaleTest : public SlurmCliTest {
+ protected:
+  void SetUp() override {
+    if (std::getenv("DTRAIN_TEST_SCALE") == nullptr) {
+      GTEST_SKIP() << "takes two minutes (DTRAIN_TEST_SCALE=1)";
+    }
+    SlurmCliTest::SetUp();
+  }
+  // Share of the time, from the first start to the last end of a trial, that
+  // `slots` were in use.
+  double BusyShare(double slots) const {
+    double used = 0;
+    Timestamp start = Timestamp::max();
+    Timestamp end{0};
+    const StoreLayout layout(dtrain_.store());
+    for (const TrialRow& trial : Store::OpenForReading(layout).Trials(1)) {
+      used += trial.seconds;
+      start = std::min(start, trial.started.value());
+      end = std::max(end, trial.ended.value());
+    }
+    return used / slots / std::chrono::duration<double>(end - start).count();
+  }
+};
+
+TEST_F(SlurmScaleTest, KeepsTheSlotsBusyWithThreeJobs) {
+  dtrain_.Write("search.yaml", kLongSearchYaml);
+  const CliResult run = Run({"dtrain", "create", "search.yaml"});
+  ASSERT_EQ(run.code, 0) << run.err;
+
+  const double busy = BusyShare(6);
+  const std::string jobs =
+      cluster_->Run({"squeue", "--noheader", "--states=all", "--format=%i %j"});
+  std::cout << "slots in use: " << 100 * busy << " % of the time\njobs:\n"
+            << jobs;
+  EXPECT_GE(busy, 0.95);
+  EXPECT_LE(std::ranges::count(jobs, '\n'), 3);
+}
 
 // LeNet on drawn digits; a trial of one process has `slots` slots.
 std::string DigitsYaml(int slots) {
