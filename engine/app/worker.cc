@@ -172,24 +172,15 @@ void LeaveStep() {
 }
 
 // Removes the slots of a job that a runner has submitted to Slurm from this
-// machine when its worker ends. Nothing else uses them; see JobRequest.
-class SlotsOfJob {
- public:
-  explicit SlotsOfJob(const std::string& job)
-      : name_("dtrain-" + std::to_string(::geteuid()) + "-" + job + "-") {}
-  ~SlotsOfJob() {
-    const std::filesystem::path directory = SlotDirectory::Path();
-    std::error_code ignored;
-    if (directory.filename().string().starts_with(name_)) {
-      std::filesystem::remove_all(directory, ignored);
-    }
-  }
-  SlotsOfJob(const SlotsOfJob&) = delete;
-  SlotsOfJob& operator=(const SlotsOfJob&) = delete;
-
- private:
-  const std::string name_;
-};
+// machine. Nothing else uses them; see JobRequest.
+void RemoveSlotsOf(const std::string& job) {
+  const std::string name =
+      "dtrain-" + std::to_string(::geteuid()) + "-" + job + "-";
+  const std::filesystem::path directory = SlotDirectory::Path();
+  if (!directory.filename().string().starts_with(name)) return;
+  std::error_code ignored;
+  std::filesystem::remove_all(directory, ignored);
+}
 
 }  // namespace
 
@@ -209,12 +200,12 @@ int RunWorker(const WorkerRequest& request, const GlobalOptions& globals) {
           [](bool command) {
             return command ? FindCommandHost() : FindTrialHost();
           },
+      .at_end = [] { RemoveSlotsOf(VariableText("SLURM_JOB_ID")); },
       .notice = [&](const std::string& line) { Say(globals, line); }};
   if (!request.patience.empty()) {
     options.patience = ParseDuration(request.patience, "--connect-timeout");
   }
   LeaveStep();
-  const SlotsOfJob slots_of_job(VariableText("SLURM_JOB_ID"));
   return Work(std::move(options));
 }
 

@@ -1,6 +1,7 @@
 #include "engine/nodes/worker.h"
 
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -113,6 +114,14 @@ LocalLauncherOptions Prepare(RunnerLink& link, const WorkerOptions& options,
   throw;
 }
 
+// Calls a function when its scope ends.
+struct AtEnd {
+  const std::function<void()>& call;
+  ~AtEnd() {
+    if (call) call();
+  }
+};
+
 // Locks a file of this run as long as this process lives. A runner that resumes
 // the experiment waits for that, since two processes must not write into the
 // directory of one trial.
@@ -129,6 +138,7 @@ FileLock LockRun(const WorkerOptions& options, const WorkerTask& task) {
 
 int Work(WorkerOptions options) {
   const std::unique_ptr<RunnerLink> link = Join(options);
+  const AtEnd at_end{options.at_end};
   const std::optional<WorkerTask> task = AwaitTask(*link);
   if (!task) return 0;
   const FileLock lock = LockRun(options, *task);

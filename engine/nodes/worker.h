@@ -31,6 +31,9 @@ struct WorkerOptions {
   // Until a file of the runner is seen here: a network file system may show a
   // new file late.
   Duration file_patience = std::chrono::seconds(15);
+  // Called when the trials have ended, while the connection is still open: the
+  // runner cancels the job of a worker that has closed it. May be empty.
+  std::function<void()> at_end;
   // Prints a line for the user; may be empty.
   std::function<void(const std::string& line)> notice;
 };
