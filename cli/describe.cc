@@ -55,6 +55,9 @@ void PrintTrial(const TrialRow& row, const std::string& metric,
             row.latest ? named + FormatBest(row.latest, counted) : "-");
   PrintFact("checkpoint", row.latest_checkpoint);
   PrintFact("restarts", std::to_string(row.restarts));
+  if (row.preemptions > 0) {
+    PrintFact("preemptions", std::to_string(row.preemptions));
+  }
   PrintFact("created", FormatTime(row.created));
   PrintFact("started", FormatTime(row.started));
   PrintFact("ended", FormatTime(row.ended));

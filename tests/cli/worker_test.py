@@ -167,6 +167,10 @@ class WorkerTest(unittest.TestCase):
         self.worker("second")
         row = self.expect_completed(1)[0]
         self.assertEqual((row["restarts"], row["preemptions"], row["runs"]), (0, 1, 2))
+        described = subprocess.run(
+            [DTRAIN, "describe", "1.1"], capture_output=True, text=True, check=True,
+            env={**os.environ, "DTRAIN_STORE": str(self.directory / "store")})
+        self.assertRegex(described.stdout, r"\n +preemptions +1\n")
 
     def test_another_worker_continues_after_sigusr2(self):
         self.expect_that_another_continues_after(signal.SIGUSR2)
