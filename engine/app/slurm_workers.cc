@@ -296,17 +296,20 @@ std::vector<LeftJob> FindLeftJobs(const Store& store) {
 
 std::vector<std::string> CancelLeftJobs(const Store& store,
                                         std::int64_t experiment) {
+  constexpr const char* kLeftJobsAdvice =
+      "; jobs of an earlier run could not be canceled: try again when Slurm "
+      "answers";
   const Slurm slurm;
   const auto answer = JobsOf(slurm, JobOwner(store, experiment));
   if (const auto* failure = std::get_if<SlurmFailure>(&answer)) {
-    throw Error(ErrorKind::kResources, failure->text);
+    throw Error(ErrorKind::kResources, failure->text + kLeftJobsAdvice);
   }
   std::vector<std::string> ids;
   for (const SlurmJob& job : std::get<std::vector<SlurmJob>>(answer)) {
     ids.push_back(job.id);
   }
   if (const auto failure = slurm.Cancel(ids)) {
-    throw Error(ErrorKind::kResources, failure->text);
+    throw Error(ErrorKind::kResources, failure->text + kLeftJobsAdvice);
   }
   return ids;
 }

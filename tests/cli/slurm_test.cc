@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -83,10 +84,15 @@ class SlurmCliTest : public testing::Test {
     cluster_.emplace();
   }
   CliResult Run(const std::vector<std::string>& words) const {
-    return dtrain_.RunProgram(
-        words, {.environment = {{"SLURM_CONF", cluster_->configuration()},
-                                {"DTRAIN_SLURM_INTERVAL", "200ms"},
-                                {"TMPDIR", temporary_.path().string()}}});
+    return RunWith(cluster_->environment(), words);
+  }
+  CliResult RunWith(
+      const std::vector<std::pair<std::string, std::string>>& more,
+      const std::vector<std::string>& words) const {
+    std::map<std::string, std::string> environment(more.begin(), more.end());
+    environment["DTRAIN_SLURM_INTERVAL"] = "200ms";
+    environment["TMPDIR"] = temporary_.path().string();
+    return dtrain_.RunProgram(words, {.environment = std::move(environment)});
   }
   // The script that starts the workers of experiment 1.
   std::string Script() const {
@@ -187,6 +193,20 @@ TEST_F(SlurmCliTest, APendingJobIsListedWithSlurmsReason) {
   EXPECT_EQ(cluster_->Run({"squeue", "--noheader", "--states=running,pending"}),
             "");
   EXPECT_TRUE(SlotsAreRemoved());
+}
+
+TEST_F(SlurmCliTest, ResumingNeedsTheController) {
+  dtrain_.Write("search.yaml", SlurmSearchYaml(1, "max_jobs: 1"));
+  ASSERT_EQ(Run({"dtrain", "create", "search.yaml", "--paused"}).code, 0);
+  cluster_->StopController();
+  const CliResult run =
+      RunWith(cluster_->impatient_environment(), {"dtrain", "resume", "1"});
+  EXPECT_EQ(run.code, 6) << run.err;
+  EXPECT_THAT(run.err,
+              HasSubstr("jobs of an earlier run could not be canceled: "
+                        "try again when Slurm answers"));
+  const auto list = dtrain_.Run({"list", "--json"}).Json();
+  EXPECT_EQ(list.at("experiments").at(0).at("state"), "PAUSED");
 }
 
 TEST_F(SlurmCliTest, ARefusalLeavesNothingBehind) {
