@@ -327,7 +327,7 @@ def on_slurm(rng: Random) -> Configuration:
     found = make(rng)
     document = json.loads(found.yaml)
     if "step_ms" in document["hyperparameters"]:
-        document["hyperparameters"]["step_ms"] = rng.choice([15, 25])
+        document["hyperparameters"]["step_ms"] = rng.choice([15, 25, 60])
     document["hyperparameters"].pop("spawn_daemon", None)
     if make is digits:  # the slot of a worker has one thread
         document["resources"]["slots"] = f"cpu:{os.cpu_count()}"
