@@ -26,12 +26,12 @@
 #include "engine/wire/trial_spec.h"
 
 namespace dtrain {
-namespace {
 
-// Number of the trial's ranks on this machine, from `trial.rank` on.
 int RanksHere(const TrialSpec& trial) {
   return trial.address ? trial.address->ranks_here : trial.world_size;
 }
+
+namespace {
 
 // Returns the GPUs of `rank` of `ranks` on this machine: one, or all if it is
 // the only rank; none on CPU slots.

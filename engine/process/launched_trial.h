@@ -21,6 +21,9 @@ namespace dtrain {
 
 struct TrialEnd;
 
+/// Number of the trial's ranks on this machine, from `trial.rank` on.
+int RanksHere(const TrialSpec& trial);
+
 /// One trial of the local launcher with all its ranks on this machine, from the
 /// fork of the first until no process is left. Ranks end together: when one has
 /// ended, the others are killed unless they end soon. One thread.

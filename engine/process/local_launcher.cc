@@ -220,16 +220,15 @@ std::size_t ProcessLauncher::Capacity() const {
 }
 
 ProcessLauncher::Trials::iterator ProcessLauncher::Find(TrialId trial) {
-  return std::find_if(trials_.begin(), trials_.end(), [&](const auto& entry) {
-    return entry.second.trial->id() == trial;
+  return std::ranges::find(trials_, trial, [](const auto& entry) {
+    return entry.second.trial->id();
   });
 }
 
 std::deque<ProcessLauncher::Waiting>::iterator ProcessLauncher::FindWaiting(
     TrialId trial) {
-  return std::find_if(
-      waiting_.begin(), waiting_.end(),
-      [&](const Waiting& waiting) { return waiting.spec.id == trial; });
+  return std::ranges::find(waiting_, trial,
+                           [](const Waiting& it) { return it.spec.id; });
 }
 
 void ProcessLauncher::Start(const TrialSpec& spec) { StartShard(spec, {}); }
@@ -430,7 +429,7 @@ std::optional<GpuFault> ProcessLauncher::SetAsideGpus(
   }
   fault.gpus = Join(names, ", ");
   fault.reason = Truncate(fault.reason, kMaxReason);
-  fault.none_left = pool_.trials() == 0;
+  fault.none_left = !pool_.usable();
   return fault;
 }
 
@@ -486,8 +485,9 @@ void ProcessLauncher::StartWaiting() {
 
 SlotWaiter ProcessLauncher::Waiter() const {
   SlotWaiter waiter{.store = options_.layout.root().string()};
-  for (const Waiting& waiting : waiting_) {
-    waiter.trials.push_back(ToString(waiting.spec.id));
+  for (const auto& [spec, listener, messages] : waiting_) {
+    if (waiter.trials.empty() && spec.address) waiter.part = RanksHere(spec);
+    waiter.trials.push_back(ToString(spec.id));
   }
   return waiter;
 }

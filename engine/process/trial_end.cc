@@ -14,13 +14,6 @@ bool ReportsError(const RankEnd& end) {
          end.message->reason != EndReason::kStopped;
 }
 
-// True if the message only says that the connection to another rank was lost.
-// The end of that rank tells more.
-bool ReportsLostPeer(const Finished& message) {
-  return message.reason == EndReason::kError &&
-         message.message.ends_with(kConnectionLost);
-}
-
 // Returns the rank's message with the rank's number, which a message from
 // another machine contains already.
 std::optional<Finished> MessageOf(const RankEnd& end) {
@@ -51,6 +44,11 @@ std::optional<Finished> CombineMessages(const std::vector<RankEnd>& ends,
 }
 
 }  // namespace
+
+bool ReportsLostPeer(const Finished& message) {
+  return message.reason == EndReason::kError &&
+         message.message.ends_with(kConnectionLost);
+}
 
 TrialEnd CombineEnds(const std::vector<RankEnd>& ends) {
   auto failed = std::ranges::find_if(ends, [](const RankEnd& end) {

@@ -36,6 +36,10 @@ struct TrialEnd {
   std::optional<Finished> message;
 };
 
+/// True if the message only says that the connection to another rank was lost.
+/// The end of that rank tells more.
+bool ReportsLostPeer(const Finished& message);
+
 /// Combines `ends`, which are in the order in which the ranks ended. The cause
 /// is the first rank that failed by itself, or else the first that ended. The
 /// message is that of rank 0, unless that only reports the loss of a rank which

@@ -33,9 +33,15 @@ std::vector<std::string> FileNames(const SlotPlan& plan) {
   return names;
 }
 
-std::int64_t Needed(const SlotPlan& plan) {
-  if (plan.gpus.empty()) return plan.cpu_tokens_per_trial;
-  return plan.gpu_share < 1 ? QuartersOf(plan.gpu_share) : plan.slots_per_trial;
+// Number of files that a trial, or a part of `slots` slots, needs.
+std::size_t Needed(const SlotPlan& plan, std::int64_t slots) {
+  std::int64_t needed = slots;
+  if (plan.gpus.empty()) {
+    needed = plan.cpu_tokens_per_trial * slots / plan.slots_per_trial;
+  } else if (plan.gpu_share < 1) {
+    needed = QuartersOf(plan.gpu_share);
+  }
+  return static_cast<std::size_t>(std::max<std::int64_t>(needed, 1));
 }
 
 std::string SlotName(std::string file_name) {
@@ -70,9 +76,7 @@ SlotPool::SlotPool(SlotPlan plan, Clock clock)
     : plan_(std::move(plan)),
       clock_(std::move(clock)),
       shared_(std::make_unique<SharedState>(clock_)),
-      names_(FileNames(plan_)),
-      needed_(
-          static_cast<std::size_t>(std::max<std::int64_t>(Needed(plan_), 1))) {}
+      names_(FileNames(plan_)) {}
 
 SlotPool::~SlotPool() = default;
 
@@ -88,6 +92,7 @@ std::string SlotPool::Describe(const SlotWaiter& waiter) const {
 }
 
 std::optional<SlotLease> SlotPool::TryTake(const SlotWaiter& waiter) {
+  needed_ = Needed(plan_, waiter.part.value_or(plan_.slots_per_trial));
   if (!waiting_) waiting_since_ = clock_.now();
   // Watching begins before the first try, so that no freed slot is missed.
   if (shared_->queue.waiting()) StartWatching();
@@ -182,13 +187,20 @@ bool SlotPool::IsSetAside(const std::string& file) const {
 }
 
 std::int64_t SlotPool::trials() const {
-  if (set_aside_.empty()) return plan_.count;
+  const bool in_parts = plan_.part_slots > 0;
+  const std::int64_t planned = in_parts ? plan_.part_slots : plan_.count;
+  if (set_aside_.empty()) return planned;
   const auto left = static_cast<std::int64_t>(plan_.gpus.size()) -
                     static_cast<std::int64_t>(set_aside_.size());
-  const std::int64_t fitting =
-      plan_.gpu_share < 1 ? left * (kQuarters / QuartersOf(plan_.gpu_share))
-                          : left / plan_.slots_per_trial;
-  return std::min(plan_.count, fitting);
+  std::int64_t fitting = in_parts ? left : left / plan_.slots_per_trial;
+  if (plan_.gpu_share < 1) {
+    fitting = left * (kQuarters / QuartersOf(plan_.gpu_share));
+  }
+  return std::min(planned, fitting);
+}
+
+bool SlotPool::usable() const {
+  return trials() >= std::max<std::int64_t>(plan_.part_slots, 1);
 }
 
 void SlotPool::Unlock(std::span<const std::string> files) {

@@ -27,6 +27,8 @@ struct SlotLease {
 struct SlotWaiter {
   std::vector<std::string> trials;  // "EXP.N", in turn
   std::string store;
+  // Slots of the first one here, if it has others elsewhere.
+  std::optional<std::int64_t> part = std::nullopt;
 };
 
 /// Writes the holder into the files of `lease`, for `dtrain slots`.
@@ -41,8 +43,9 @@ class SlotPool {
   SlotPool(SlotPlan plan, Clock clock);
   ~SlotPool();
 
-  /// Takes all slots that one trial needs, or none: then this runner queues.
-  /// Call it again when `wake_fd` is readable or at `retry_at`.
+  /// Takes all slots that one trial needs, or those of a part of one, or none:
+  /// then this runner queues. Call it again when `wake_fd` is readable or at
+  /// `retry_at`.
   std::optional<SlotLease> TryTake(const SlotWaiter& waiter = {});
   /// Leaves the queue: no trial needs a slot.
   void StopWaiting();
@@ -51,8 +54,12 @@ class SlotPool {
   /// that have it keep it.
   void SetAside(std::int64_t gpu) { set_aside_.insert(gpu); }
   void Restore(std::int64_t gpu) { set_aside_.erase(gpu); }
-  /// Number of trials that may run at once on the slots that are not set aside.
+  /// Number of trials that may run at once on the slots that are not set aside;
+  /// with a plan of part_slots, of the smallest parts of trials.
   std::int64_t trials() const;
+  /// True if not too many GPUs are set aside for a trial, or for a part of one
+  /// that takes all part_slots.
+  bool usable() const;
 
   /// True if the last try failed.
   bool waiting() const { return waiting_; }
@@ -80,8 +87,8 @@ class SlotPool {
   SlotPlan plan_;
   Clock clock_;
   std::unique_ptr<SharedState> shared_;
-  std::vector<std::string> names_;    // files of the slots that it can use
-  std::size_t needed_ = 1;            // slots for a trial, or quarters of one
+  std::vector<std::string> names_;  // files of the slots that it can use
+  std::size_t needed_ = 1;  // slots of the present try, or quarters of one
   std::set<std::int64_t> set_aside_;  // GPUs
   bool waiting_ = false;
   Timestamp waiting_since_{0};

@@ -102,12 +102,12 @@ std::vector<Gpu> ChosenGpus(const SlotChoice& choice, std::vector<Gpu> gpus) {
   return {};
 }
 
-// Returns the slots, of `slots`, that a trial takes.
-std::int64_t SlotsOfATrial(const ResourcesConfig& resources,
-                           std::int64_t slots) {
+// Returns the slots that a trial takes. `slots` are on this machine.
+std::int64_t SlotsOfATrial(const ResourcesConfig& resources, std::int64_t slots,
+                           bool in_parts) {
   if (resources.all_slots) return slots;
   const auto wanted = static_cast<std::int64_t>(resources.slots_per_trial);
-  if (wanted <= slots) return std::max<std::int64_t>(wanted, 1);
+  if (wanted <= slots || in_parts) return std::max<std::int64_t>(wanted, 1);
   Fail("resources.slots_per_trial: a trial takes " + std::to_string(wanted) +
        " slots, and there are " + std::to_string(slots) +
        "; lower it, or set resources.slots to cpu:" + std::to_string(wanted));
@@ -129,16 +129,17 @@ SlotPlan PlanGpuShares(double share, std::vector<Gpu> gpus, std::int64_t usable,
 
 // Plans to use at most `most` of the GPUs at a time, whichever are free.
 SlotPlan PlanGpuSlots(const ResourcesConfig& resources, std::vector<Gpu> gpus,
-                      std::int64_t most, std::int64_t cpus) {
+                      std::int64_t most, std::int64_t cpus, bool in_parts) {
   const auto slots = static_cast<std::int64_t>(gpus.size());
   const std::int64_t usable = std::max<std::int64_t>(std::min(slots, most), 1);
   if (!resources.all_slots && resources.slots_per_trial < 1) {
     return PlanGpuShares(resources.slots_per_trial, std::move(gpus), usable,
                          cpus);
   }
-  const std::int64_t per_trial = SlotsOfATrial(resources, usable);
+  const std::int64_t per_trial = SlotsOfATrial(resources, usable, in_parts);
   return {.count = usable / per_trial,
           .slots_per_trial = per_trial,
+          .part_slots = usable < per_trial ? usable : 0,
           .threads = std::max<std::int64_t>(cpus / slots, 1),
           .gpus = std::move(gpus),
           .cpu_tokens_per_trial = 0,
@@ -174,12 +175,13 @@ std::int64_t UsefulCpuSlots(const ResourcesConfig& resources,
 
 // Plans CPU slots, each with its share of the cores; at most `most` are used.
 SlotPlan PlanCpuSlots(const ResourcesConfig& resources, std::int64_t slots,
-                      std::int64_t most, std::int64_t cpus) {
+                      std::int64_t most, std::int64_t cpus, bool in_parts) {
   const std::int64_t usable = std::max<std::int64_t>(std::min(slots, most), 1);
-  const std::int64_t per_trial = SlotsOfATrial(resources, usable);
+  const std::int64_t per_trial = SlotsOfATrial(resources, usable, in_parts);
   const std::int64_t share = std::max<std::int64_t>(cpus / slots, 1);
   return {.count = usable / per_trial,
           .slots_per_trial = per_trial,
+          .part_slots = usable < per_trial ? usable : 0,
           .threads = share,
           .cpu_tokens_per_trial = share * per_trial,
           .cpu_tokens = std::max(cpus, slots)};
@@ -207,7 +209,8 @@ std::int64_t QuartersOf(double gpu_share) {
 }
 
 SlotPlan PlanSlots(const ResourcesConfig& resources, std::vector<Gpu> gpus,
-                   std::int64_t cpus, std::int64_t trials_at_once) {
+                   std::int64_t cpus, std::int64_t trials_at_once,
+                   bool in_parts) {
   cpus = std::max<std::int64_t>(cpus, 1);
   std::int64_t most =
       resources.max_slots.value_or(std::numeric_limits<std::int64_t>::max());
@@ -216,7 +219,8 @@ SlotPlan PlanSlots(const ResourcesConfig& resources, std::vector<Gpu> gpus,
   }
   gpus = ChosenGpus(resources.slots, std::move(gpus));
   if (!gpus.empty()) {
-    SlotPlan plan = PlanGpuSlots(resources, std::move(gpus), most, cpus);
+    SlotPlan plan =
+        PlanGpuSlots(resources, std::move(gpus), most, cpus, in_parts);
     RequireWholeGpus(plan);
     return plan;
   }
@@ -224,19 +228,21 @@ SlotPlan PlanSlots(const ResourcesConfig& resources, std::vector<Gpu> gpus,
   if (slots == 0) {
     slots = UsefulCpuSlots(resources, std::min(cpus, most), trials_at_once);
   }
-  return PlanCpuSlots(resources, slots, most, cpus);
+  return PlanCpuSlots(resources, slots, most, cpus, in_parts);
 }
 
 std::string SlotPlan::ToString() const {
-  if (count == 0) return "the slots of workers";
-  const std::int64_t slots = count * slots_per_trial;
-  const std::string share =
-      slots_per_trial == 1
-          ? ""
-          : ", " + std::to_string(slots_per_trial) + " a trial";
+  if (slots() == 0) return "the slots of workers";
+  const std::string each = std::to_string(slots_per_trial);
+  std::string share;
+  if (part_slots > 0) {
+    share = " for parts of trials of " + each + " slots";
+  } else if (slots_per_trial > 1) {
+    share = ", " + each + " a trial";
+  }
   if (gpus.empty()) {
-    return Counted(slots, "CPU slot") + share + ", " +
-           Counted(threads, "thread") + (slots == 1 ? "" : " each");
+    return Counted(slots(), "CPU slot") + share + ", " +
+           Counted(threads, "thread") + (slots() == 1 ? "" : " each");
   }
   std::vector<std::string> names;
   for (const Gpu& gpu : gpus) {
@@ -244,7 +250,7 @@ std::string SlotPlan::ToString() const {
       names.push_back(gpu.name);
     }
   }
-  return Counted(slots, "GPU slot") + ShareText(gpu_share) + share + ": " +
+  return Counted(slots(), "GPU slot") + ShareText(gpu_share) + share + ": " +
          Join(names, ", ");
 }
 

@@ -87,6 +87,8 @@ std::int64_t QuartersOf(double gpu_share);
 struct SlotPlan {
   std::int64_t count = 1;
   std::int64_t slots_per_trial = 1;
+  // For parts of trials, on a machine that has fewer than one trial takes.
+  std::int64_t part_slots = 0;
   std::int64_t threads = 1;               // per slot; fixed
   std::vector<Gpu> gpus;                  // empty: CPU slots
   std::int64_t cpu_tokens_per_trial = 1;  // CPUs that a trial takes
@@ -94,6 +96,8 @@ struct SlotPlan {
   double gpu_share = 1;                   // of a GPU for a trial
   std::vector<std::string> warnings;      // about GPUs that cannot be used
 
+  /// Number of slots that trials and parts of trials may use at once.
+  std::int64_t slots() const { return count * slots_per_trial + part_slots; }
   /// "4 CPU slots, 2 a trial, 1 thread each", "1 GPU slot: NVIDIA H200" or
   /// "8 GPU slots of a quarter: NVIDIA H200".
   std::string ToString() const;
@@ -101,9 +105,11 @@ struct SlotPlan {
 
 /// Decides the slots by the configuration. `trials_at_once` is the searcher's
 /// number of concurrent trials (0: no limit). Throws Error(kResources) if this
-/// machine can never provide the requested slots.
+/// machine can never provide the requested slots. With `in_parts` it may have
+/// fewer than a trial takes.
 SlotPlan PlanSlots(const ResourcesConfig& resources, std::vector<Gpu> gpus,
-                   std::int64_t cpus, std::int64_t trials_at_once);
+                   std::int64_t cpus, std::int64_t trials_at_once,
+                   bool in_parts = false);
 
 /// Holder of a slot or a share of a GPU, as written into its file.
 struct SlotHolder {

@@ -131,6 +131,37 @@ TEST_F(SlotPoolTest, TakesAllGpusOfATrialOrNone) {
   EXPECT_EQ(pair->gpus[1].index, 2);
 }
 
+// The machine has three slots of two CPUs each for parts of trials of four.
+TEST_F(SlotPoolTest, TakesTheSlotsOfAPart) {
+  SlotPool pool({.count = 0,
+                 .slots_per_trial = 4,
+                 .part_slots = 3,
+                 .cpu_tokens_per_trial = 8,
+                 .cpu_tokens = 6},
+                Clock::System());
+  EXPECT_EQ(pool.trials(), 3);
+  const auto first = pool.TryTake({.part = 2});
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->slots.size(), 4);
+  EXPECT_FALSE(pool.TryTake({.part = 2}));
+  EXPECT_TRUE(pool.TryTake({.part = 1}));
+}
+
+TEST_F(SlotPoolTest, PartOfAllGpusNeedsAllOfThem) {
+  SlotPool pool({.count = 0,
+                 .slots_per_trial = 4,
+                 .part_slots = 2,
+                 .gpus = {{.index = 0}, {.index = 1}}},
+                Clock::System());
+  EXPECT_TRUE(pool.usable());
+  pool.SetAside(1);
+  EXPECT_FALSE(pool.usable());
+  EXPECT_EQ(pool.trials(), 1);
+  const auto rest = pool.TryTake({.part = 1});
+  ASSERT_TRUE(rest);
+  EXPECT_THAT(rest->slots, ElementsAre("gpu:0"));
+}
+
 TEST_F(SlotPoolTest, ServesTheLongestWaiterFirst) {
   SlotPool holder = CpuPool(2, 1);
   SlotPool wide = CpuPool(2, 2);

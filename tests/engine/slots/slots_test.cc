@@ -310,5 +310,30 @@ TEST_F(PlanSlotsTest, MigInstancesTrainOneTrialEach) {
 
 TEST(UsableCpusTest, IsAtLeastOne) { EXPECT_GE(UsableCpus(), 1); }
 
+TEST_F(PlanSlotsTest, SmallMachineOffersPartsOfTrials) {
+  const SlotPlan cpus =
+      PlanSlots(PerTrial(6, Slots(SlotChoice::Kind::kCpu, 2)), {}, 8, 0, true);
+  EXPECT_EQ(cpus.count, 0);
+  EXPECT_EQ(cpus.slots_per_trial, 6);
+  EXPECT_EQ(cpus.part_slots, 2);
+  EXPECT_EQ(cpus.slots(), 2);
+  EXPECT_EQ(cpus.ToString(),
+            "2 CPU slots for parts of trials of 6 slots, 4 threads each");
+
+  const SlotPlan gpus = PlanSlots(PerTrial(4), TwoGpus(), 8, 0, true);
+  EXPECT_EQ(gpus.count, 0);
+  EXPECT_EQ(gpus.part_slots, 2);
+  EXPECT_EQ(gpus.ToString(),
+            "2 GPU slots for parts of trials of 4 slots: NVIDIA A, NVIDIA B");
+}
+
+TEST_F(PlanSlotsTest, LargeMachineOffersWholeTrialsOnly) {
+  const SlotPlan plan =
+      PlanSlots(PerTrial(2, Slots(SlotChoice::Kind::kCpu, 5)), {}, 8, 0, true);
+  EXPECT_EQ(plan.count, 2);
+  EXPECT_EQ(plan.part_slots, 0);
+  EXPECT_EQ(plan.slots(), 4);
+}
+
 }  // namespace
 }  // namespace dtrain
