@@ -25,6 +25,7 @@
 #include "engine/os/process.h"
 #include "engine/os/socket.h"
 #include "engine/process/local_launcher.h"
+#include "engine/ranks/shared_memory.h"
 #include "engine/slots/slot_directory.h"
 
 namespace dtrain {
@@ -147,8 +148,16 @@ SlotPlan PlanFor(const SlotChoice& choice, const WorkerTask& task) {
         .kind = SlotChoice::Kind::kCpu,
         .cpu_slots = std::max<std::int64_t>(cpus / task.threads, 1)};
   }
-  SlotPlan plan =
-      PlanSlots(resources, std::move(gpus), cpus, /*trials_at_once=*/0);
+  // A program is one process, and a trial of a model has a rank on each slot.
+  const bool has_ranks = !task.command;
+  SlotPlan plan = PlanSlots(resources, std::move(gpus), cpus,
+                            /*trials_at_once=*/0, /*in_parts=*/has_ranks);
+  if (has_ranks && plan.count > 0 && plan.slots_per_trial > kMaxRanks) {
+    throw Error(ErrorKind::kResources,
+                "a trial of " + std::to_string(plan.slots_per_trial) +
+                    " ranks can have " + std::to_string(kMaxRanks) +
+                    " of them on a machine; offer fewer slots (--slots)");
+  }
   if (plan.gpus.empty()) plan.threads = task.threads;
   return plan;
 }

@@ -97,13 +97,13 @@ struct WorkerHello {
     field("until", m.until);
   }
 };
-/// A worker can run trials of the task.
+/// A worker can run trials of the task, or parts of them.
 struct WorkerReady {
   static constexpr std::string_view kType = "ready";
-  std::int64_t trials = 1;  // that it can run at one time
-  bool gpus = false;        // its slots are GPUs
+  std::int64_t slots = 1;  // that it offers
+  bool gpus = false;       // its slots are GPUs
   static void Fields(auto& field, auto& m) {
-    field("trials", m.trials, 1);
+    field("slots", m.slots, 1);
     field("gpus", m.gpus);
   }
 };
@@ -125,10 +125,14 @@ struct ShardStarted {
   static constexpr std::string_view kType = "started";
   TrialId trial;
   std::vector<std::string> slots;  // "gpu:0", "cpu:1"
+  // Where rank 0, which is among them, listens for ranks of other machines; 0
+  // if there are none.
+  int port = 0;
 
   static void Fields(auto& field, auto& m) {
     field("trial", m.trial);
     field("slots", m.slots);
+    field("port", m.port, 0, 65535);
   }
 };
 /// Rank 0 of a trial has sent a message, other than its Finished.

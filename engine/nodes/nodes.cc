@@ -84,6 +84,15 @@ UniqueFd ListenForWorkers(const HostPort& place) {
   return listener;
 }
 
+std::string AddressOfFirst(const std::vector<ConnectionEnds>& workers) {
+  const auto is_elsewhere = [](const ConnectionEnds& ends) {
+    return !ends.peer.empty() && !IsLoopbackAddress(ends.peer);
+  };
+  if (is_elsewhere(workers.front())) return workers.front().peer;
+  const auto other = std::ranges::find_if(workers, is_elsewhere);
+  return other == workers.end() ? "127.0.0.1" : other->mine;
+}
+
 Nodes::~Nodes() = default;
 
 void Nodes::Gather(Duration patience) {
@@ -284,9 +293,10 @@ void Nodes::Admit(const WorkerHello& hello,
     channel->Write(EncodeOrder(NodeRefused{why}));
     return;
   }
+  const ConnectionEnds ends = EndsOf(channel->fd());
   nodes_.push_back({.channel = std::move(channel),
-                    .trials = 0,
                     .host = hello.host,
+                    .ends = ends,
                     .name = hello.name,
                     .job = hello.job,
                     .until = hello.until,
@@ -318,14 +328,29 @@ void Nodes::OnWorkerReady(int number, NodeChannel& channel,
                             "worker'");
   }
   options_.task->gpus = gpus;
-  node.trials = ready.trials;
+  node.slots = ready.slots;
   node.gpus = ready.gpus;
   node.state = WorkerState::kReady;
+  const auto each =
+      std::max(static_cast<std::int64_t>(options_.task->slots_per_trial),
+               std::int64_t{1});
+  const std::int64_t trials = ready.slots / each;
   Notice(Described(number) + " has joined" +
          (node.job.empty() ? "" : " with job " + EscapeForTerminal(node.job)) +
-         ", for " + std::to_string(ready.trials) +
-         (ready.trials == 1 ? " trial" : " trials") + " at a time");
+         (trials == 0
+              ? ", with " + std::to_string(ready.slots) + " of the " +
+                    std::to_string(each) + " slots of a trial"
+              : ", for " + std::to_string(trials) +
+                    (trials == 1 ? " trial" : " trials") + " at a time"));
   events_.push_back(NodeJoined{number});
+}
+
+void Nodes::OfferSlots(std::int64_t slots, bool gpus) {
+  Node& node = At(0);
+  if (node.state == WorkerState::kJoining) node.joined = options_.clock.now();
+  node.state = WorkerState::kReady;
+  node.slots = slots;
+  node.gpus = gpus;
 }
 
 // Called inside With, so it must not lose the node itself.
@@ -349,16 +374,17 @@ void Nodes::OnReport(int number, NodeChannel& channel, NodeReport report) {
 
 std::vector<WorkerRow> Nodes::Workers() const {
   std::vector<WorkerRow> rows;
-  for (int id = 1; id <= LastNode(); ++id) {
+  for (int id = 0; id <= LastNode(); ++id) {
     const Node& node = At(id);
-    if (!node.channel || node.dismissed) continue;
+    const bool present = id == 0 ? node.slots > 0 : node.channel != nullptr;
+    if (!present || node.dismissed) continue;
     rows.push_back({.id = id,
                     .name = node.name,
                     .host = node.host,
                     .job = node.job,
                     .state = node.state,
                     .gpus = node.gpus,
-                    .slots = node.trials,
+                    .slots = node.slots,
                     .joined = node.joined,
                     .until = node.until});
   }
@@ -367,9 +393,16 @@ std::vector<WorkerRow> Nodes::Workers() const {
 
 std::int64_t Nodes::Capacity(int node) const {
   const Node& it = At(node);
-  const bool takes =
-      it.channel && !it.dismissed && it.state == WorkerState::kReady;
-  return takes ? it.trials : 0;
+  const bool takes = (it.channel || node == 0) && !it.dismissed &&
+                     it.state == WorkerState::kReady;
+  return takes ? it.slots : 0;
+}
+
+std::string Nodes::AddressFor(const std::vector<ShardPlace>& places) const {
+  if (!elastic()) return options_.env.runner.host;
+  std::vector<ConnectionEnds> ends;
+  for (const ShardPlace& place : places) ends.push_back(At(place.node).ends);
+  return AddressOfFirst(ends);
 }
 
 bool Nodes::draining(int node) const {

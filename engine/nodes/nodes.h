@@ -11,9 +11,11 @@
 #include "engine/base/deadlines.h"
 #include "engine/nodes/distributed_env.h"
 #include "engine/nodes/node_message.h"
+#include "engine/nodes/placement.h"
 #include "engine/nodes/worker_table.h"
 #include "engine/os/poller.h"
 #include "engine/os/process.h"
+#include "engine/os/socket.h"
 #include "engine/ranks/peer_proof.h"
 
 namespace dtrain {
@@ -37,6 +39,13 @@ using NodeEvent = std::variant<NodeJoined, NodeLost, NodeSaid>;
 /// Listens for workers at an address of this machine; without a host, at all of
 /// them. Throws Error(kResources) that names resources.listen.
 UniqueFd ListenForWorkers(const HostPort& place);
+
+/// Returns the address of the machine of the first of some workers, as the
+/// others reach it, from their connections to this process: the address from
+/// which it has connected. If that is on this machine, the one at which another
+/// worker has reached this machine. The ends are empty for this process itself.
+/// REQUIRES: `workers` is not empty.
+std::string AddressOfFirst(const std::vector<ConnectionEnds>& workers);
 
 /// The runner's connections to the processes on other machines that run its
 /// trials: to the followers of a fixed set, or to workers, which come and go.
@@ -88,10 +97,16 @@ class Nodes {
   bool elastic() const { return options_.task.has_value(); }
   /// Port that it listens on.
   int port() const { return port_; }
+  /// Sets the number of slots of this machine, which is a worker without a
+  /// connection; with 0 it is none.
+  void OfferSlots(std::int64_t slots, bool gpus);
   /// Workers that are connected, without slots in use, by id.
   std::vector<WorkerRow> Workers() const;
-  /// Number of trials that a worker can run at one time; 0 if it takes no more.
+  /// Number of slots that a worker offers; 0 if it takes no more trials.
   std::int64_t Capacity(int node) const;
+  /// Address of the machine of the first of these shards, as the others reach
+  /// it.
+  std::string AddressFor(const std::vector<ShardPlace>& places) const;
   /// True if the worker has said that it drains.
   bool draining(int node) const;
   /// Sends a worker without trials away.
@@ -102,6 +117,8 @@ class Nodes {
   std::vector<int> SlotOrder() const;
   /// "RANK=1 on HOST" or "worker NAME", for messages.
   std::string Described(int node) const;
+  /// Name of its machine.
+  const std::string& HostOf(int node) const { return At(node).host; }
   /// Name of the worker, or of the machine.
   const std::string& MachineOf(int node) const {
     return At(node).name.empty() ? At(node).host : At(node).name;
@@ -123,9 +140,11 @@ class Nodes {
   struct Node {
     std::unique_ptr<NodeChannel> channel;  // or none
     bool watched_for_writing = false;
-    std::int64_t trials = 1;
+    std::int64_t trials = 1;  // of a follower
     std::string host;
     // Only of a worker.
+    std::int64_t slots = 0;
+    ConnectionEnds ends;
     std::string name;
     std::string job;
     std::optional<Timestamp> until;

@@ -7,15 +7,16 @@
 // trials hold slots that the other one waits for. The ranks then find each
 // other by the address in their specification (rank_connections.h).
 //
-// With workers each trial has one shard, on the machine with the fewest free
-// slots that has room, so that other workers become idle and can be let go.
-// Then rank 0 is there, and its messages come over the connection, in order.
+// With workers, of which this machine may be one, placement.h chooses machines.
+// Rank 0 is on the first of them in the same order: once it has its slots, its
+// worker reports the port at which it waits for the others.
 #include "engine/nodes/nodes_launcher.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <list>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -70,30 +71,39 @@ class NodesLauncher final : public Launcher {
   Running* Find(TrialId trial);
   // The trial, if it has a shard on the node.
   Running* FindOn(int node, TrialId trial);
-  std::int64_t UsedOn(int node) const;
-  // The machines that take trials of one shard, this one first.
+  // Slots of trials, by node; none for a node without.
+  std::map<int, std::int64_t> Used() const;
+  // Workers and their slots, this machine first.
   std::vector<NodeSlots> Machines() const;
-  // Places for the shards of the next trial; none if it must wait.
-  std::optional<std::vector<ShardPlace>> Place() const;
+  // Tells Nodes the slots of this machine, which faults of GPUs may change.
+  void OfferSlots();
+  // Places for the shards of the first waiting trial; none if it must wait.
+  std::vector<ShardPlace> Place() const;
   std::list<Waiting>::iterator FindWaiting(TrialId trial);
   // Ends a trial that has not started; false if there is none.
   bool EndWaiting(TrialId trial, bool killed);
   void BeginWaiting();
   struct Prepared;
   // None if it fails, which ends the trial.
-  std::optional<Prepared> Prepare(const TrialSpec& spec);
+  std::optional<Prepared> Prepare(const TrialSpec& spec,
+                                  const std::vector<ShardPlace>& places);
   void Begin(Waiting waiting, std::vector<ShardPlace> places);
   void BeginNext(Running& running);
   void NotStarted(TrialId trial, const std::string& why);
   void SendOrder(const Running& running, const NodeOrder& order);
+  void StopShards(const Running& running);
   void KillShards(const Running& running);
+  // Stops the trials that have other shards than the one on this worker.
+  void Preempt(int node);
 
   void Step(Duration timeout);
   std::optional<Duration> Deadline() const;
   void On(const LaunchEvent& event);
   void On(const NodeEvent& event);
   void OnReport(int node, const NodeReport& report);
-  void OnShardStarted(int node, const ShardStarted& started);
+  // `port` is that of a remote rank 0 of several machines.
+  void OnStarted(int node, TrialStarted started, int port = 0);
+  void OnEnded(int node, const ShardEnded& ended);
   void EndWaitForNodes();
   void DismissDrained();
   WorkerTable Table();
@@ -104,9 +114,9 @@ class NodesLauncher final : public Launcher {
   StoreLayout layout_;
   Clock clock_;
   std::int64_t experiment_;
-  const SlotPlan plan_;  // of this machine
-  const Timestamp since_;
-  std::size_t demand_ = 0;  // trials
+  const SlotPlan plan_;      // of this machine
+  const std::int64_t each_;  // slots of a trial
+  std::size_t demand_ = 0;   // trials
   WorkerUpdates updates_;
   std::list<Waiting> waiting_;
   std::list<Running> running_;
@@ -122,9 +132,10 @@ NodesLauncher::NodesLauncher(Nodes& nodes, LocalLauncherOptions options,
       clock_(options.clock),
       experiment_(options.experiment),
       plan_(options.slots),
-      since_(clock_.now()),
+      each_(plan_.slots_per_trial),
       updates_(std::move(hooks), clock_),
       local_(MakeLocalLauncher(LocalOptions(std::move(options)))) {
+  OfferSlots();
   if (!nodes_.elastic()) nodes_.SendAll(ExperimentStarted{experiment_});
 }
 
@@ -143,7 +154,7 @@ std::size_t NodesLauncher::FreeSlots() const {
     return count > less ? count - less : 0;
   };
   if (nodes_.elastic()) {
-    const std::int64_t room = RoomForTrials(Machines(), /*slots_per_trial=*/1);
+    const std::int64_t room = RoomForTrials(Machines(), each_);
     return minus(static_cast<std::size_t>(room), waiting_.size());
   }
   const std::size_t used = waiting_.size() + running_.size();
@@ -156,58 +167,60 @@ std::size_t NodesLauncher::Capacity() const {
     return std::min(local_->Capacity(),
                     static_cast<std::size_t>(nodes_.trials()));
   }
-  std::int64_t trials = 0;
-  for (const NodeSlots& machine : Machines()) trials += machine.all;
-  return static_cast<std::size_t>(trials);
+  std::vector<NodeSlots> machines = Machines();
+  for (NodeSlots& machine : machines) machine.free = machine.all;
+  return static_cast<std::size_t>(RoomForTrials(machines, each_));
 }
 
-std::int64_t NodesLauncher::UsedOn(int node) const {
-  return std::ranges::count_if(running_, [node](const Running& running) {
-    return running.trial.ShardOn(node).has_value();
-  });
+std::map<int, std::int64_t> NodesLauncher::Used() const {
+  std::map<int, std::int64_t> used;
+  for (const auto& [trial, listener] : running_) {
+    for (const auto& [node, slots] : trial.Held()) used[node] += slots;
+  }
+  return used;
 }
 
 std::vector<NodeSlots> NodesLauncher::Machines() const {
   std::vector<NodeSlots> machines;
-  if (plan_.count > 0) {
-    machines.push_back(
-        {.node = 0,
-         .all = static_cast<std::int64_t>(local_->Capacity()),
-         .free = static_cast<std::int64_t>(local_->FreeSlots())});
-  }
+  std::map<int, std::int64_t> used = Used();
   for (const WorkerRow& worker : nodes_.Workers()) {
     const std::int64_t all = nodes_.Capacity(worker.id);
-    const std::int64_t free = all - UsedOn(worker.id);
-    machines.push_back({.node = worker.id,
-                        .all = all,
-                        .free = std::max<std::int64_t>(free, 0)});
+    const std::int64_t taken = std::min(used[worker.id], all);
+    machines.push_back({.node = worker.id, .all = all, .free = all - taken});
   }
   return machines;
 }
 
-std::optional<std::vector<ShardPlace>> NodesLauncher::Place() const {
-  if (nodes_.elastic()) {
-    const std::optional<ShardPlace> place =
-        PlaceTrial(Machines(), /*slots_per_trial=*/1);
-    return place ? std::optional(std::vector{*place}) : std::nullopt;
-  }
+void NodesLauncher::OfferSlots() {
+  const auto trials = static_cast<std::int64_t>(local_->Capacity());
+  nodes_.OfferSlots(plan_.part_slots + std::min(plan_.count, trials) * each_,
+                    !plan_.gpus.empty());
+}
+
+std::vector<ShardPlace> NodesLauncher::Place() const {
   // One trial takes its slots at a time: two that each have one slot of a
   // machine would wait for each other forever.
-  const auto starting = [](const Running& it) { return it.trial.starting(); };
-  if (!nodes_.complete() || std::ranges::any_of(running_, starting)) {
-    return std::nullopt;
+  const bool one_starts = std::ranges::any_of(running_, [](const Running& it) {
+    return !it.trial.is_single() && it.trial.starting();
+  });
+  if (nodes_.elastic()) {
+    std::vector<ShardPlace> places = PlaceTrial(Machines(), each_);
+    if (places.size() > 1 && one_starts) return {};
+    std::ranges::stable_sort(places, {}, [this](const ShardPlace& place) {
+      return nodes_.HostOf(place.node);
+    });
+    return places;
   }
-  std::vector<ShardPlace> all;
-  for (int node = 0; node < nodes_.env().world_size; ++node) {
-    all.push_back({.node = node, .slots = plan_.slots_per_trial});
-  }
+  if (!nodes_.complete() || one_starts) return {};
+  std::vector<ShardPlace> all(static_cast<std::size_t>(nodes_.env().world_size),
+                              {.slots = waiting_.front().spec.world_size});
+  for (int node = 0; ShardPlace & place : all) place.node = node++;
   return all;
 }
 
 NodesLauncher::Running* NodesLauncher::Find(TrialId trial) {
-  const auto found = std::ranges::find_if(
-      running_,
-      [&](const Running& running) { return running.trial.id() == trial; });
+  const auto id_of = [](const Running& it) { return it.trial.id(); };
+  const auto found = std::ranges::find(running_, trial, id_of);
   return found == running_.end() ? nullptr : &*found;
 }
 
@@ -219,9 +232,8 @@ NodesLauncher::Running* NodesLauncher::FindOn(int node, TrialId trial) {
 
 std::list<NodesLauncher::Waiting>::iterator NodesLauncher::FindWaiting(
     TrialId trial) {
-  return std::ranges::find_if(waiting_, [&](const Waiting& waiting) {
-    return waiting.spec.id == trial;
-  });
+  const auto id_of = [](const Waiting& it) { return it.spec.id; };
+  return std::ranges::find(waiting_, trial, id_of);
 }
 
 void NodesLauncher::Start(const TrialSpec& spec) {
@@ -232,29 +244,33 @@ void NodesLauncher::Start(const TrialSpec& spec) {
 
 void NodesLauncher::BeginWaiting() {
   while (!waiting_.empty()) {
-    std::optional<std::vector<ShardPlace>> places = Place();
-    if (!places) return;
+    std::vector<ShardPlace> places = Place();
+    if (places.empty()) return;
     Waiting first = std::move(waiting_.front());
     waiting_.pop_front();
-    Begin(std::move(first), *std::move(places));
+    Begin(std::move(first), std::move(places));
   }
 }
 
 // Resources of this machine that a trial needs before any shard starts.
 struct NodesLauncher::Prepared {
-  UniqueFd listener;
+  RankAddress address;
+  UniqueFd listener;  // if rank 0 is here, and not alone
   TrialOutput output;
 };
 
 std::optional<NodesLauncher::Prepared> NodesLauncher::Prepare(
-    const TrialSpec& spec) {
+    const TrialSpec& spec, const std::vector<ShardPlace>& places) {
   try {
+    RankAddress address{.host = nodes_.AddressFor(places),
+                        .token = RandomUuid()};
     UniqueFd listener;
-    if (!nodes_.elastic()) {
-      listener = ListenAt({.host = nodes_.env().runner.host},
+    if (places.size() > 1 && places.front().node == 0) {
+      listener = ListenAt({.host = address.host},
                           {.only_here = nodes_.env().all_here});
+      address.port = PortOf(listener.get());
     }
-    return Prepared{std::move(listener),
+    return Prepared{std::move(address), std::move(listener),
                     OpenTrialOutput(spec, layout_, clock_)};
   } catch (const Error& error) {
     NotStarted(spec.id, error.what());
@@ -263,22 +279,17 @@ std::optional<NodesLauncher::Prepared> NodesLauncher::Prepare(
 }
 
 void NodesLauncher::Begin(Waiting waiting, std::vector<ShardPlace> places) {
-  std::optional<Prepared> prepared = Prepare(waiting.spec);
+  std::optional<Prepared> prepared = Prepare(waiting.spec, places);
   if (!prepared) return;
-  std::vector<int> order = {0};
-  if (places.size() > 1) order = nodes_.SlotOrder();
+  std::vector<int> order(places.size());
+  std::iota(order.begin(), order.end(), 0);
+  if (!nodes_.elastic()) order = nodes_.SlotOrder();
   Running& running = running_.emplace_back(
       Running{.trial = SharedTrial(std::move(waiting.spec), std::move(places),
                                    order, std::move(prepared->output), clock_),
               .listener = std::move(prepared->listener)});
-  if (running.listener) {
-    running.trial.SetAddress({.host = nodes_.env().runner.host,
-                              .port = PortOf(running.listener.get()),
-                              .token = RandomUuid()});
-  }
-  for (const RunnerMessage& message : waiting.messages) {
-    running.trial.Hold(message);
-  }
+  running.trial.SetAddress(std::move(prepared->address));
+  running.trial.Hold(std::move(waiting.messages));
   BeginNext(running);
 }
 
@@ -316,7 +327,7 @@ void NodesLauncher::Send(TrialId trial, const RunnerMessage& message) {
   Running* running = Find(trial);
   if (running == nullptr) return;
   if (running->trial.is_queued(0)) {
-    running->trial.Hold(message);
+    running->trial.Hold({message});
   } else if (const int node = running->trial.NodeOf(0); node == 0) {
     local_->Send(trial, message);
   } else {
@@ -329,6 +340,11 @@ void NodesLauncher::SendOrder(const Running& running, const NodeOrder& order) {
   for (const ShardPlace& place : running.trial.places()) {
     if (place.node != 0) nodes_.Send(place.node, order);
   }
+}
+
+void NodesLauncher::StopShards(const Running& running) {
+  local_->RequestStop(running.trial.id());
+  SendOrder(running, StopShard{running.trial.id()});
 }
 
 void NodesLauncher::KillShards(const Running& running) {
@@ -348,8 +364,7 @@ void NodesLauncher::RequestStop(TrialId trial) {
   Running* running = Find(trial);
   if (EndWaiting(trial, /*killed=*/false) || running == nullptr) return;
   running->trial.OnStopRequested();
-  local_->RequestStop(trial);
-  SendOrder(*running, StopShard{trial});
+  StopShards(*running);
 }
 
 void NodesLauncher::Kill(TrialId trial) {
@@ -357,6 +372,19 @@ void NodesLauncher::Kill(TrialId trial) {
   if (EndWaiting(trial, /*killed=*/true) || running == nullptr) return;
   running->trial.OnKillRequested();
   KillShards(*running);
+}
+
+// Ranks save a checkpoint when rank 0 is asked to stop, once all have started.
+void NodesLauncher::Preempt(int node) {
+  for (Running& running : running_) {
+    if (running.trial.is_single() || !running.trial.ShardOn(node)) continue;
+    running.trial.OnPreempted();
+    if (running.trial.starting()) {
+      KillShards(running);
+    } else {
+      StopShards(running);
+    }
+  }
 }
 
 void NodesLauncher::Abort() {
@@ -367,8 +395,7 @@ void NodesLauncher::Abort() {
     Step(std::chrono::milliseconds(100));
   }
   local_->Abort();
-  for (Running& running : running_) {
-    SharedTrial& trial = running.trial;
+  for (auto& [trial, listener] : running_) {
     for (const ShardPlace& place : trial.places()) {
       if (place.node == 0) continue;
       trial.OnLost(*trial.ShardOn(place.node),
@@ -418,30 +445,24 @@ void NodesLauncher::On(const LaunchEvent& event) {
   } else if (const auto* restored = std::get_if<GpuRestored>(&event)) {
     events_.push_back(*restored);
   } else if (const auto* started = std::get_if<TrialStarted>(&event)) {
-    if (Running* running = FindOn(0, started->trial)) {
-      running->trial.OnFirstStarted(*started, events_);
-      BeginNext(*running);
-    }
+    OnStarted(0, *started);
   } else if (const auto* said = std::get_if<MessageReceived>(&event)) {
     Running* running = FindOn(0, said->trial);
     if (running == nullptr) return;
     if (const auto* finished = std::get_if<Finished>(&said->message)) {
-      running->trial.OnFinished(0, *finished);
+      running->trial.OnFinished(*running->trial.ShardOn(0), *finished);
     } else {
       running->trial.OnMessage(said->message, events_);
     }
   } else if (const auto* exited = std::get_if<TrialExited>(&event)) {
-    if (Running* running = FindOn(0, exited->trial)) {
-      running->trial.OnEnded(0, {.exited = *exited});
-    }
+    OnEnded(0, {.exited = *exited});
   }
 }
 
 void NodesLauncher::On(const NodeEvent& event) {
   if (const auto* joined = std::get_if<NodeJoined>(&event)) {
-    if (!nodes_.elastic()) {
-      nodes_.Send(joined->node, ExperimentStarted{experiment_});
-    }
+    if (nodes_.elastic()) return;
+    nodes_.Send(joined->node, ExperimentStarted{experiment_});
   } else if (const auto* lost = std::get_if<NodeLost>(&event)) {
     for (Running& running : running_) {
       if (const auto shard = running.trial.ShardOn(lost->node)) {
@@ -460,7 +481,12 @@ void NodesLauncher::OnReport(int node, const NodeReport& report) {
       events_.push_back(Interrupted{.signal = interrupted->signal});
     }
   } else if (const auto* started = std::get_if<ShardStarted>(&report)) {
-    OnShardStarted(node, *started);
+    // The process of a remote rank 0 has no pid here.
+    TrialStarted remote{.trial = started->trial};
+    for (const std::string& slot : started->slots) {
+      remote.slots.push_back(nodes_.MachineOf(node) + "/" + slot);
+    }
+    OnStarted(node, std::move(remote), started->port);
   } else if (const auto* said = std::get_if<ShardSaid>(&report)) {
     Running* running = FindOn(node, said->trial);
     if (running == nullptr || running->trial.NodeOf(0) != node) return;
@@ -469,56 +495,44 @@ void NodesLauncher::OnReport(int node, const NodeReport& report) {
     Running* running = FindOn(node, printed->trial);
     if (running != nullptr) running->trial.OnPrinted(printed->record);
   } else if (const auto* ended = std::get_if<ShardEnded>(&report)) {
-    Running* running = FindOn(node, ended->exited.trial);
-    if (running == nullptr) return;
-    running->trial.OnEnded(*running->trial.ShardOn(node), *ended);
+    OnEnded(node, *ended);
+  } else if (std::holds_alternative<WorkerDraining>(report)) {
+    Preempt(node);
   }
 }
 
-// The process of a remote rank 0 has no pid here.
-void NodesLauncher::OnShardStarted(int node, const ShardStarted& started) {
+void NodesLauncher::OnStarted(int node, TrialStarted started, int port) {
   Running* running = FindOn(node, started.trial);
   if (running == nullptr) return;
-  const int shard = *running->trial.ShardOn(node);
-  if (shard == 0) {
-    TrialStarted first{.trial = started.trial};
-    for (const std::string& slot : started.slots) {
-      first.slots.push_back(nodes_.MachineOf(node) + "/" + slot);
-    }
-    running->trial.OnFirstStarted(std::move(first), events_);
-  } else {
-    running->trial.OnStarted(shard, events_);
-  }
+  if (port > 0) running->trial.SetPort(port);
+  running->trial.OnStarted(*running->trial.ShardOn(node), std::move(started),
+                           events_);
   BeginNext(*running);
+}
+
+void NodesLauncher::OnEnded(int node, const ShardEnded& ended) {
+  Running* running = FindOn(node, ended.exited.trial);
+  if (running == nullptr) return;
+  running->trial.OnEnded(*running->trial.ShardOn(node), ended);
 }
 
 // A worker that drains keeps its connection until its last trial has ended.
 void NodesLauncher::DismissDrained() {
-  if (!nodes_.elastic()) return;
   for (const WorkerRow& worker : nodes_.Workers()) {
-    if (nodes_.draining(worker.id) && UsedOn(worker.id) == 0) {
+    if (nodes_.draining(worker.id) && !Used().contains(worker.id)) {
       nodes_.Dismiss(worker.id);
     }
   }
 }
 
 WorkerTable NodesLauncher::Table() {
-  const std::int64_t each = plan_.slots_per_trial;
-  WorkerTable table{.demand = static_cast<std::int64_t>(demand_) * each,
-                    .slots_per_trial = each};
-  table.workers = nodes_.Workers();
-  if (plan_.count > 0) {
-    table.workers.insert(
-        table.workers.begin(),
-        {.host = nodes_.MachineOf(0),
-         .state = WorkerState::kReady,
-         .gpus = !plan_.gpus.empty(),
-         .slots = static_cast<std::int64_t>(local_->Capacity()),
-         .joined = since_});
-  }
-  for (WorkerRow& row : table.workers) row.slots *= each;
-  for (const Running& running : running_) {
-    table.AddTrial(running.trial.NodeOf(0), ToString(running.trial.id()));
+  WorkerTable table{.workers = nodes_.Workers(),
+                    .demand = static_cast<std::int64_t>(demand_) * each_,
+                    .slots_per_trial = each_};
+  for (const auto& [trial, listener] : running_) {
+    for (const auto& [node, slots] : trial.Held()) {
+      table.AddTrial(node, ToString(trial.id()), slots);
+    }
   }
   return table;
 }
@@ -526,7 +540,7 @@ WorkerTable NodesLauncher::Table() {
 // Lets a worker go: at once if it has no trial, otherwise it drains.
 void NodesLauncher::Drain(int node) {
   if (node <= 0 || nodes_.Capacity(node) == 0) return;
-  if (UsedOn(node) == 0) return nodes_.Dismiss(node);
+  if (!Used().contains(node)) return nodes_.Dismiss(node);
   nodes_.Send(node, DrainNode{});
 }
 
@@ -535,7 +549,7 @@ void NodesLauncher::RunTimers() {
     SharedTrial& trial = running.trial;
     trial.OnTime();
     if (const std::optional<int> shard = trial.PopLongWait()) {
-      const int node = running.trial.NodeOf(*shard);
+      const int node = trial.NodeOf(*shard);
       // LongWait reports waits for slots of this machine.
       if (node != 0 || !nodes_.elastic()) {
         nodes_.Notice("trial " + ToString(trial.id()) +
@@ -553,12 +567,13 @@ void NodesLauncher::RunTimers() {
   DismissDrained();
   BeginWaiting();
   if (!nodes_.elastic()) return EndWaitForNodes();
+  OfferSlots();
   if (!updates_.due()) return;
   for (const int node : updates_.Apply(Table())) Drain(node);
   if (auto failure = updates_.Failure()) events_.push_back(*failure);
 }
 
-// Workers come and go; a follower that does not come back is an error.
+// A follower that does not come back is an error.
 void NodesLauncher::EndWaitForNodes() {
   const Duration now = clock_.monotonic();
   if (nodes_.complete()) {

@@ -19,9 +19,9 @@ class Nodes;
 /// started again. The `world_size` of a started specification counts this
 /// machine's ranks only.
 ///
-/// With workers a trial is on one machine, this one or a worker. FreeSlots
-/// grows and shrinks as workers come and go; this machine has none if
-/// `options.slots.count` is 0.
+/// With workers a trial is on one machine, this one or a worker, or on several
+/// that are each too small for it, see placement.h. FreeSlots grows and shrinks
+/// as workers come and go; this machine has none if `options.slots` has none.
 ///
 /// The loss of a machine is a failure of its ranks. REQUIRES: `nodes` outlives
 /// the launcher.

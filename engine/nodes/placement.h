@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -23,15 +22,18 @@ struct ShardPlace {
   friend bool operator==(const ShardPlace&, const ShardPlace&) = default;
 };
 
-/// Returns the number of further trials that there is room for now.
-/// REQUIRES: slots_per_trial >= 1.
+/// Returns the number of further trials that there is room for now. A machine
+/// with the slots of a whole trial takes whole trials only; smaller ones take
+/// trials together. REQUIRES: slots_per_trial >= 1.
 std::int64_t RoomForTrials(std::span<const NodeSlots> nodes,
                            std::int64_t slots_per_trial);
 
-/// Chooses the machine of the next trial: the runner's if it has room,
-/// otherwise the one with the fewest free slots that has room, so that other
-/// machines become idle and can be let go. None if RoomForTrials is 0.
-std::optional<ShardPlace> PlaceTrial(std::span<const NodeSlots> nodes,
-                                     std::int64_t slots_per_trial);
+/// Chooses the machines of the next trial; none if RoomForTrials is 0. A whole
+/// trial goes to the runner's machine if that has room, otherwise to the one
+/// with the fewest free slots that has room, so that other machines become idle
+/// and can be let go. Otherwise the trial is divided between as few machines as
+/// possible.
+std::vector<ShardPlace> PlaceTrial(std::span<const NodeSlots> nodes,
+                                   std::int64_t slots_per_trial);
 
 }  // namespace dtrain

@@ -7,6 +7,7 @@
 
 #include "engine/base/text.h"
 #include "engine/os/signals.h"
+#include "engine/os/socket.h"
 
 namespace dtrain {
 namespace {
@@ -71,7 +72,7 @@ std::string ObjectionTo(const TrialSpec& spec,
                         const std::vector<std::filesystem::path>& roots,
                         bool whole) {
   const bool is_shard = spec.address && spec.command.empty();
-  const bool expected = whole ? !spec.address : is_shard;
+  const bool expected = is_shard || (whole && !spec.address);
   if (spec.task != Task::kTrain || !spec.images.empty() || !expected) {
     return "the runner ordered something other than training on several "
            "machines";
@@ -312,8 +313,18 @@ void RemoteTrials::Start(TrialSpec spec) {
   if (is_worker() && gpu_threads_ > 0) {
     spec.threads = static_cast<int>(gpu_threads_);
   }
+  UniqueFd listener;
+  if (spec.address && spec.rank == 0) {
+    try {
+      listener = ListenAt({.host = spec.address->host});
+    } catch (const Error& error) {
+      return NotStarted(spec, name_ + error.what());
+    }
+    spec.address->port = PortOf(listener.get());
+    ports_[spec.id] = spec.address->port;
+  }
   trials_.insert(spec.id);
-  launcher_->StartShard(spec, {});
+  launcher_->StartShard(spec, std::move(listener));
 }
 
 void RemoteTrials::NotStarted(const TrialSpec& spec, const std::string& why) {
@@ -329,7 +340,9 @@ void RemoteTrials::On(const LaunchEvent& event) {
     notice_(line);
   }
   if (const auto* started = std::get_if<TrialStarted>(&event)) {
-    Send(ShardStarted{started->trial, started->slots});
+    const auto port = ports_.extract(started->trial);
+    Send(
+        ShardStarted{started->trial, started->slots, port ? port.mapped() : 0});
   } else if (const auto* said = std::get_if<MessageReceived>(&event)) {
     const auto* finished = std::get_if<Finished>(&said->message);
     if (finished != nullptr) {
@@ -344,6 +357,7 @@ void RemoteTrials::On(const LaunchEvent& event) {
 
 void RemoteTrials::OnExited(const TrialExited& exited) {
   trials_.erase(exited.trial);
+  ports_.erase(exited.trial);
   if (trials_.empty()) idle_since_ = clock_.monotonic();
   ShardEnded ended{.exited = exited};
   if (auto finished = finished_.extract(exited.trial)) {

@@ -19,7 +19,7 @@ namespace dtrain {
 /// empty. It accepts only training, and only a library, trial directory,
 /// checkpoint and initial weights below `roots`, with symbolic links resolved.
 /// A follower takes shards of trials of models; a worker (`whole`) takes whole
-/// trials, which may be programs.
+/// trials, which may be programs, too.
 std::string ObjectionTo(const TrialSpec& spec,
                         const std::vector<std::filesystem::path>& roots,
                         bool whole = false);
@@ -100,6 +100,7 @@ class RemoteTrials {
   const std::function<void(const std::string& line)> notice_;
   std::set<TrialId> trials_;  // that have not ended
   std::map<TrialId, Finished> finished_;
+  std::map<TrialId, int> ports_;  // where a rank 0 listens; until it starts
   Duration idle_since_;
   bool draining_ = false;
   std::optional<Error> lost_;  // the runner

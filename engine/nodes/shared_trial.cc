@@ -33,6 +33,14 @@ std::optional<int> SharedTrial::ShardOn(int node) const {
   return static_cast<int>(found - places_.begin());
 }
 
+std::vector<ShardPlace> SharedTrial::Held() const {
+  std::vector<ShardPlace> held;
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    if (!shards_[i].ended) held.push_back(places_[i]);
+  }
+  return held;
+}
+
 int SharedTrial::FirstRankOf(int shard) const {
   std::int64_t rank = 0;
   for (int i = 0; i < shard; ++i) {
@@ -70,6 +78,11 @@ void SharedTrial::OnKillRequested() {
   EndQueued(/*killed=*/true);
 }
 
+void SharedTrial::OnPreempted() {
+  preempted_ = true;
+  EndQueued(/*killed=*/true);
+}
+
 void SharedTrial::EndQueued(bool killed) {
   long_wait_at_.reset();
   for (const int shard : std::exchange(queue_, {})) {
@@ -88,16 +101,11 @@ TrialSpec SharedTrial::ShardSpec(int shard) const {
   return spec;
 }
 
-void SharedTrial::OnFirstStarted(TrialStarted started,
-                                 std::deque<LaunchEvent>& events) {
-  first_ = std::move(started);
-  OnStarted(0, events);
-}
-
-void SharedTrial::OnStarted(int shard, std::deque<LaunchEvent>& events) {
-  At(shard).started = true;
+void SharedTrial::OnStarted(int shard, TrialStarted started,
+                            std::deque<LaunchEvent>& events) {
+  At(shard).started = std::move(started);
   if (shard == last_started_) long_wait_at_.reset();
-  if (std::ranges::all_of(shards_, &Shard::started)) Release(events);
+  if (std::ranges::all_of(shards_, &Shard::has_started)) Release(events);
 }
 
 void SharedTrial::OnMessage(TrialMessage message,
@@ -111,7 +119,14 @@ void SharedTrial::OnMessage(TrialMessage message,
 
 void SharedTrial::Release(std::deque<LaunchEvent>& events) {
   if (std::exchange(released_, true)) return;
-  events.push_back(*first_);
+  TrialStarted all = *At(0).started;
+  all.slots.clear();
+  for (const Shard& shard : shards_) {
+    if (!shard.started) continue;
+    const std::vector<std::string>& slots = shard.started->slots;
+    all.slots.insert(all.slots.end(), slots.begin(), slots.end());
+  }
+  events.push_back(std::move(all));
   for (TrialMessage& message : std::exchange(held_messages_, {})) {
     events.push_back(MessageReceived{id(), std::move(message)});
   }
@@ -215,17 +230,23 @@ void SharedTrial::EmitEnd(std::deque<LaunchEvent>& events) {
   const TrialExited& first = At(0).ended->exited;
   TrialExited exited = At(culprit).ended->exited;
   if (!is_single()) exited.rank = end.rank.rank;
-  exited.preempted = std::ranges::any_of(shards_, [](const Shard& shard) {
-    return shard.ended->exited.preempted;
-  });
+  exited.preempted =
+      preempted_ || std::ranges::any_of(shards_, [](const Shard& shard) {
+        return shard.ended->exited.preempted;
+      });
   exited.seconds = first.seconds;
   exited.killed_by_us =
       kill_requested_ || (stop_requested_ && first.killed_by_us);
   exited.not_started = NotStarted();
   exited.gpu_fault = GpuFaults();
   if (exited.not_started.empty()) {
-    if (first_) Release(events);
-    if (end.message) events.push_back(MessageReceived{id(), *end.message});
+    if (At(0).started) Release(events);
+    // Ranks miss those of a machine that was taken away too early.
+    const bool misses_preempted =
+        exited.preempted && end.message && ReportsLostPeer(*end.message);
+    if (end.message && !misses_preempted) {
+      events.push_back(MessageReceived{id(), *end.message});
+    }
   }
   events.push_back(std::move(exited));
 }

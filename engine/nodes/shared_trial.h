@@ -37,8 +37,11 @@ class SharedTrial {
   }
   /// The shard that is on the node, if there is one.
   std::optional<int> ShardOn(int node) const;
+  /// Places of the shards that have not ended.
+  std::vector<ShardPlace> Held() const;
   /// Sets where rank 0 listens for the others.
   void SetAddress(RankAddress address) { address_ = std::move(address); }
+  void SetPort(int port) { address_.port = port; }
   /// Returns the specification of a shard. A single one has no address, since
   /// its ranks communicate within their machine.
   TrialSpec ShardSpec(int shard) const;
@@ -47,8 +50,10 @@ class SharedTrial {
   [[nodiscard]] std::optional<int> PopNext();
   /// True if the shard is still to be started.
   bool is_queued(int shard) const;
-  /// Keeps a message to rank 0 until its shard starts. REQUIRES: is_queued(0).
-  void Hold(const RunnerMessage& message) { held_orders_.push_back(message); }
+  /// Keeps messages to rank 0 until its shard starts. REQUIRES: is_queued(0).
+  void Hold(std::vector<RunnerMessage> messages) {
+    held_orders_.insert(held_orders_.end(), messages.begin(), messages.end());
+  }
   /// Returns the kept messages, once.
   std::vector<RunnerMessage> TakeHeld() {
     return std::exchange(held_orders_, {});
@@ -59,10 +64,13 @@ class SharedTrial {
   /// Record who asked for the end. Shards that are queued end at once.
   void OnStopRequested();
   void OnKillRequested();
+  /// Records that one of its machines is taken away.
+  void OnPreempted();
 
-  /// Record the start of the first shard, or of another one.
-  void OnFirstStarted(TrialStarted started, std::deque<LaunchEvent>& events);
-  void OnStarted(int shard, std::deque<LaunchEvent>& events);
+  /// Records the start of a shard. TrialStarted is emitted with the last one,
+  /// with the slots of all and the process of rank 0.
+  void OnStarted(int shard, TrialStarted started,
+                 std::deque<LaunchEvent>& events);
   /// Emits a message of the first shard; holds it until all shards have
   /// started.
   void OnMessage(TrialMessage message, std::deque<LaunchEvent>& events);
@@ -91,10 +99,12 @@ class SharedTrial {
 
  private:
   struct Shard {
-    bool started = false;
+    std::optional<TrialStarted> started;
     std::optional<Finished> finished;
     std::optional<ShardEnded> ended;
     bool late_message = false;  // sent after another shard had failed
+
+    bool has_started() const { return started.has_value(); }
   };
 
   Shard& At(int shard) { return shards_[static_cast<std::size_t>(shard)]; }
@@ -115,18 +125,17 @@ class SharedTrial {
   RankAddress address_;
   std::vector<Shard> shards_;
   std::deque<int> queue_;
-  std::vector<RunnerMessage> held_orders_;  // for rank 0
-  int last_started_ = 0;                    // the shard that started last
-  std::optional<Duration> long_wait_at_;    // when its wait is reported
-  // Emitted once all shards have started, with the messages up to then.
-  std::optional<TrialStarted> first_;
-  std::vector<TrialMessage> held_messages_;
+  std::vector<RunnerMessage> held_orders_;   // for rank 0
+  int last_started_ = 0;                     // the shard that started last
+  std::optional<Duration> long_wait_at_;     // when its wait is reported
+  std::vector<TrialMessage> held_messages_;  // until all have started
   bool released_ = false;
   std::vector<int> order_;  // shards in the order in which they ended
   std::optional<Duration> kill_at_;
   bool kill_sent_ = false;
   bool stop_requested_ = false;
   bool kill_requested_ = false;
+  bool preempted_ = false;
 };
 
 }  // namespace dtrain

@@ -150,7 +150,7 @@ int Work(WorkerOptions options) {
                    " on " + launcher.slots.ToString());
   }
   link->Joined();
-  link->Send(WorkerReady{launcher.slots.count, !launcher.slots.gpus.empty()});
+  link->Send(WorkerReady{launcher.slots.slots(), !launcher.slots.gpus.empty()});
   return RemoteTrials(*link, {.roots = std::move(options.roots),
                               .launcher = std::move(launcher),
                               .drain = options.limits,

@@ -284,6 +284,41 @@ int PortOf(int socket) {
                    : reinterpret_cast<sockaddr_in&>(address).sin_port);
 }
 
+namespace {
+
+// Returns the text of an address. An IPv4 address that is mapped to IPv6 is the
+// IPv4 address.
+std::string TextOf(const sockaddr_storage& address, socklen_t size) {
+  std::array<char, NI_MAXHOST> host{};
+  if (::getnameinfo(reinterpret_cast<const sockaddr*>(&address), size,
+                    host.data(), host.size(), nullptr, 0,
+                    NI_NUMERICHOST) != 0) {
+    return "";
+  }
+  const std::string text = host.data();
+  constexpr std::string_view kMapped = "::ffff:";
+  const bool is_mapped =
+      text.starts_with(kMapped) && text.find('.') != text.npos;
+  return is_mapped ? text.substr(kMapped.size()) : text;
+}
+
+}  // namespace
+
+ConnectionEnds EndsOf(int socket) {
+  const auto text_of = [socket](auto* ask) {
+    sockaddr_storage address{};
+    socklen_t size = sizeof address;
+    const bool is_known =
+        ask(socket, reinterpret_cast<sockaddr*>(&address), &size) == 0;
+    return is_known ? TextOf(address, size) : "";
+  };
+  return {.mine = text_of(::getsockname), .peer = text_of(::getpeername)};
+}
+
+bool IsLoopbackAddress(const std::string& address) {
+  return address.starts_with("127.") || address == "::1";
+}
+
 UniqueFd AcceptFrom(int listener) {
   UniqueFd socket(
       ::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));

@@ -44,6 +44,16 @@ UniqueFd ListenAt(const HostPort& place, const ListenOptions& options = {});
 /// Returns the port that a socket listens on.
 int PortOf(int socket);
 
+/// IP addresses of the two ends of a connection, "10.0.0.7"; empty if unknown.
+struct ConnectionEnds {
+  std::string mine;
+  std::string peer;
+};
+ConnectionEnds EndsOf(int socket);
+
+/// True for an address that is reached from its own machine only.
+bool IsLoopbackAddress(const std::string& address);
+
 /// Accepts a connection; holds none, with errno set, if there is none or it
 /// fails.
 UniqueFd AcceptFrom(int listener);

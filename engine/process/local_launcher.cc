@@ -199,7 +199,7 @@ ProcessLauncher::ProcessLauncher(LocalLauncherOptions options)
       forker_({.program = options_.host,
                .experiment = options_.experiment,
                .cuda = !options_.slots.gpus.empty(),
-               .warm = options_.slots.count > 0,
+               .warm = options_.slots.slots() > 0,
                .environment = options_.environment},
               options_.clock, poller_, kHost),
       next_token_(kFirstTrial),

@@ -8,6 +8,7 @@
 #include "engine/base/error.h"
 #include "engine/os/process.h"
 #include "engine/process/mps.h"
+#include "engine/ranks/rank_connections.h"
 #include "engine/ranks/shared_memory.h"
 #include "engine/run/experiment.h"
 #include "engine/run/runner_lock.h"
@@ -40,12 +41,20 @@ bool MayUseGpus(const ExperimentConfig& config) {
   return kind != SlotChoice::Kind::kNone && kind != SlotChoice::Kind::kCpu;
 }
 
-void RequireRanks(std::int64_t ranks) {
-  if (ranks <= kMaxRanks) return;
+// True if a trial may be divided between several workers.
+bool DividesTrials(const ExperimentConfig& config) {
+  return config.resources.listen && !IsCommand(config);
+}
+
+void RequireRanks(const ExperimentConfig& config, const SlotPlan& plan) {
+  const bool divided = DividesTrials(config) && plan.count == 0;
+  const int most = divided ? kMaxNetworkRanks : kMaxRanks;
+  const std::int64_t ranks = RanksOf(config, plan);
+  if (ranks <= most) return;
   throw Error(ErrorKind::kResources,
               "resources.slots_per_trial: a trial of " + std::to_string(ranks) +
                   " slots would have a rank on each, and it can have " +
-                  std::to_string(kMaxRanks) + "; lower it");
+                  std::to_string(most) + "; lower it");
 }
 
 // Throws if the experiment was recorded with a context that is now missing.
@@ -198,7 +207,11 @@ SlotPlan PlanWithoutSlots(const ResourcesConfig& resources) {
 }  // namespace
 
 SlotPlan PlanExperimentSlots(const ExperimentConfig& config) {
-  if (!config.resources.local) return PlanWithoutSlots(config.resources);
+  if (!config.resources.local) {
+    SlotPlan none = PlanWithoutSlots(config.resources);
+    RequireRanks(config, none);
+    return none;
+  }
   GpuSearch search;
   if (MayUseGpus(config)) search = FindGpus(kGpuSearchLimit);
   if (!search.problem.empty()) {
@@ -207,10 +220,11 @@ SlotPlan PlanExperimentSlots(const ExperimentConfig& config) {
   }
   SlotPlan plan =
       PlanSlots(config.resources, std::move(search.gpus), UsableCpus(),
-                TrialsAtOnce(config.searcher, config.hyperparameters));
+                TrialsAtOnce(config.searcher, config.hyperparameters),
+                DividesTrials(config));
   plan.warnings = std::move(search.warnings);
   RequireShareable(plan, config);
-  RequireRanks(RanksOf(config, plan));
+  RequireRanks(config, plan);
   // The precision of a command is its own choice.
   if (plan.gpus.empty() && !IsCommand(config)) {
     RequireCpuPrecision(config.training);

@@ -147,14 +147,14 @@ inline constexpr const char* kGpuNamesVariable = "DTRAIN_GPU_NAMES";
 /// How the ranks of a trial on several machines find each other.
 struct RankAddress {
   std::string host;  // of rank 0
-  int port = 0;
+  int port = 0;      // in the order to start rank 0, 0: any
   // Their secret. Between machines, a random text that the secret is made from.
   std::string token;
   int ranks_here = 1;  // on this machine, from the specification's rank on
 
   static void Fields(auto& field, auto& m) {
     field("host", m.host);
-    field("port", m.port, 1, 65535);
+    field("port", m.port, 0, 65535);
     field("token", m.token);
     field("ranks_here", m.ranks_here, 1);
   }

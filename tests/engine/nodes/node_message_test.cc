@@ -127,6 +127,8 @@ TEST(NodeMessageTest, SpecificationRoundTripsWithItsAddress) {
 TEST(NodeMessageTest, SmallMessagesRoundTrip) {
   EXPECT_NO_THROW(Again(Alive{}));
   EXPECT_EQ(Again(ShardStarted{kTrial}).trial, kTrial);
+  EXPECT_EQ(Again(ShardStarted{.trial = kTrial, .port = 4000}).port, 4000);
+  EXPECT_EQ(Again(WorkerReady{.slots = 3}).slots, 3);
   EXPECT_NO_THROW(AgainAsOrder(Alive{}));
   EXPECT_EQ(AgainAsOrder(NodeRefused{"too late"}).reason, "too late");
   EXPECT_NO_THROW(AgainAsOrder(NodeAccepted{}));

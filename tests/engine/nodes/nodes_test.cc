@@ -324,5 +324,17 @@ TEST_F(NodesTest, ForwardsMessagesOfAFollower) {
   EXPECT_EQ(std::get<NodeInterrupted>(said.report).signal, 15);
 }
 
+// The first has no connection if it is on the runner's machine.
+TEST(AddressOfFirstTest, IsThatOfItsConnection) {
+  const ConnectionEnds runner;
+  const ConnectionEnds local{.mine = "127.0.0.1", .peer = "127.0.0.1"};
+  const ConnectionEnds other{.mine = "10.0.0.1", .peer = "10.0.0.7"};
+
+  EXPECT_EQ(AddressOfFirst({other, local}), "10.0.0.7");
+  EXPECT_EQ(AddressOfFirst({local, other}), "10.0.0.1");
+  EXPECT_EQ(AddressOfFirst({runner, local, other}), "10.0.0.1");
+  EXPECT_EQ(AddressOfFirst({local, runner}), "127.0.0.1");
+}
+
 }  // namespace
 }  // namespace dtrain

@@ -8,27 +8,69 @@
 namespace dtrain {
 namespace {
 
+using testing::ElementsAre;
+using testing::IsEmpty;
+
 using Machines = std::vector<NodeSlots>;
+using Place = ShardPlace;
 
 TEST(PlacementTest, CountsWholeTrials) {
   EXPECT_EQ(RoomForTrials(Machines{}, 2), 0);
   EXPECT_EQ(RoomForTrials(Machines{{1, 8, 5}, {2, 8, 1}, {3, 2, 2}}, 2), 3);
 }
 
+TEST(PlacementTest, CountsTrialsThatSmallMachinesTakeTogether) {
+  EXPECT_EQ(RoomForTrials(Machines{{1, 3, 3}, {2, 3, 2}}, 4), 1);
+  EXPECT_EQ(RoomForTrials(Machines{{1, 2, 2}, {2, 1, 1}}, 4), 0);
+  EXPECT_EQ(RoomForTrials(Machines{{1, 3, 3}, {2, 3, 3}, {3, 2, 2}}, 4), 2);
+}
+
 TEST(PlacementTest, PrefersTheRunnersMachine) {
-  EXPECT_EQ(PlaceTrial(Machines{{0, 4, 4}, {1, 4, 2}}, 2), (ShardPlace{0, 2}));
-  EXPECT_EQ(PlaceTrial(Machines{{0, 4, 1}, {1, 4, 2}}, 2), (ShardPlace{1, 2}));
+  EXPECT_THAT(PlaceTrial(Machines{{0, 4, 4}, {1, 4, 2}}, 2),
+              ElementsAre(Place{0, 2}));
+  EXPECT_THAT(PlaceTrial(Machines{{0, 4, 1}, {1, 4, 2}}, 2),
+              ElementsAre(Place{1, 2}));
 }
 
 TEST(PlacementTest, FillsTheBusiestMachineThatHasRoom) {
-  EXPECT_EQ(PlaceTrial(Machines{{1, 8, 8}, {2, 8, 3}, {3, 8, 1}}, 2),
-            (ShardPlace{2, 2}));
-  EXPECT_EQ(PlaceTrial(Machines{{1, 8, 8}, {2, 8, 8}}, 2), (ShardPlace{1, 2}));
+  EXPECT_THAT(PlaceTrial(Machines{{1, 8, 8}, {2, 8, 3}, {3, 8, 1}}, 2),
+              ElementsAre(Place{2, 2}));
+  EXPECT_THAT(PlaceTrial(Machines{{1, 8, 8}, {2, 8, 8}}, 2),
+              ElementsAre(Place{1, 2}));
 }
 
 TEST(PlacementTest, WaitsWithoutRoom) {
-  EXPECT_EQ(PlaceTrial(Machines{}, 1), std::nullopt);
-  EXPECT_EQ(PlaceTrial(Machines{{0, 4, 1}, {1, 4, 1}}, 2), std::nullopt);
+  EXPECT_THAT(PlaceTrial(Machines{}, 1), IsEmpty());
+  EXPECT_THAT(PlaceTrial(Machines{{0, 4, 1}, {1, 4, 1}}, 2), IsEmpty());
+  EXPECT_THAT(PlaceTrial(Machines{{1, 2, 2}, {2, 1, 1}}, 4), IsEmpty());
+}
+
+TEST(PlacementTest, DoesNotDivideATrialThatFitsOnOneMachine) {
+  EXPECT_THAT(PlaceTrial(Machines{{1, 3, 3}, {2, 1, 1}, {3, 4, 4}}, 4),
+              ElementsAre(Place{3, 4}));
+}
+
+// Rests of large machines would spread a trial over many of them.
+TEST(PlacementTest, MachineOfWholeTrialsTakesNoParts) {
+  EXPECT_THAT(PlaceTrial(Machines{{1, 5, 1}, {2, 5, 1}, {3, 2, 2}}, 4),
+              IsEmpty());
+  EXPECT_EQ(RoomForTrials(Machines{{1, 5, 1}, {2, 5, 1}, {3, 2, 2}}, 4), 0);
+}
+
+TEST(PlacementTest, DividesATrialBetweenAsFewMachinesAsPossible) {
+  EXPECT_THAT(
+      PlaceTrial(Machines{{1, 1, 1}, {2, 3, 3}, {3, 1, 1}, {4, 2, 2}}, 5),
+      ElementsAre(Place{2, 3}, Place{4, 2}));
+}
+
+TEST(PlacementTest, TakesTheRestFromTheSmallestMachineThatHasIt) {
+  EXPECT_THAT(PlaceTrial(Machines{{1, 3, 3}, {2, 3, 3}, {3, 1, 1}}, 4),
+              ElementsAre(Place{1, 3}, Place{3, 1}));
+}
+
+TEST(PlacementTest, DividesAfterOtherTrialsHaveTakenSlots) {
+  EXPECT_THAT(PlaceTrial(Machines{{0, 3, 0}, {1, 3, 2}, {2, 3, 3}}, 4),
+              ElementsAre(Place{2, 3}, Place{1, 1}));
 }
 
 }  // namespace

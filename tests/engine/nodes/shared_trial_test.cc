@@ -94,18 +94,18 @@ TEST_F(SharedTrialTest, FinalMessageMayPrecedeTheEndOfItsShard) {
 
 TEST_F(SharedTrialTest, KeepsMessagesToRank0UntilItStarts) {
   trial_ = Trial();
-  trial_.Hold(Acknowledge{7});
+  trial_.Hold({Acknowledge{7}});
 
   EXPECT_THAT(trial_.TakeHeld(), SizeIs(1));
   EXPECT_THAT(trial_.TakeHeld(), IsEmpty());
 }
 
 TEST_F(SharedTrialTest, StartsWithTheLastShardAndKeepsEarlierMessages) {
-  trial_.OnFirstStarted({.trial = kShared, .pid = 5}, events_);
+  trial_.OnStarted(0, {.trial = kShared, .pid = 5}, events_);
   trial_.OnMessage(Ready{}, events_);
   EXPECT_THAT(events_, IsEmpty());
 
-  trial_.OnStarted(1, events_);
+  trial_.OnStarted(1, {.trial = kShared}, events_);
 
   ASSERT_THAT(events_, SizeIs(2));
   EXPECT_EQ(std::get<TrialStarted>(events_[0]).pid, 5);
@@ -121,12 +121,12 @@ TEST_F(SharedTrialTest, ShardsStartInTurnAndSlowOnesAreNamed) {
   now_ = seconds(10);
   EXPECT_EQ(trial_.PopLongWait(), 1);
   EXPECT_EQ(trial_.PopLongWait(), std::nullopt) << "once";
-  trial_.OnStarted(1, events_);
+  trial_.OnStarted(1, {.trial = kShared}, events_);
 
   EXPECT_EQ(trial_.PopNext(), 0);
   EXPECT_FALSE(trial_.is_queued(0));
   EXPECT_EQ(trial_.Deadline(), seconds(20));
-  trial_.OnFirstStarted({.trial = kShared, .pid = 5}, events_);
+  trial_.OnStarted(0, {.trial = kShared, .pid = 5}, events_);
   EXPECT_FALSE(trial_.Deadline());
   EXPECT_EQ(trial_.PopNext(), std::nullopt);
 }
@@ -215,6 +215,62 @@ TEST_F(SharedTrialTest, LostMachineIsAFailure) {
   // Counts as a crash: repeating it does not make the trial give up.
   EXPECT_EQ(FinalMessage(), "");
   EXPECT_THAT(log_, SizeIs(1));
+}
+
+TEST_F(SharedTrialTest, EndOfAMachineThatIsTakenAwayIsNoFailureOfOthers) {
+  trial_.OnPreempted();
+  trial_.OnEnded(1, {.exited = Killed(2)});
+  trial_.OnEnded(0, {.exited = ExitOf(0, 1),
+                     .finished = Error("rank 2: its connection was lost")});
+
+  EXPECT_TRUE(End().preempted);
+  EXPECT_EQ(FinalMessage(), "");
+}
+
+TEST_F(SharedTrialTest, ErrorOfAPreemptedTrialIsReported) {
+  trial_.OnPreempted();
+  trial_.OnEnded(0, {.exited = ExitOf(0, 1), .finished = Error("no luck")});
+  trial_.OnEnded(1, {.exited = Killed(2)});
+
+  EXPECT_TRUE(End().preempted);
+  EXPECT_EQ(FinalMessage(), "no luck");
+}
+
+TEST_F(SharedTrialTest, UnstartedShardsDoNotStartAfterAPreemption) {
+  trial_ = Trial();
+  EXPECT_EQ(trial_.PopNext(), 1);
+  trial_.OnPreempted();
+
+  EXPECT_EQ(trial_.PopNext(), std::nullopt);
+  EXPECT_THAT(trial_.Held(), ElementsAre(ShardPlace{.node = 7, .slots = 2}))
+      << "until it has ended";
+  trial_.OnEnded(1, {.exited = Killed(2)});
+  EXPECT_TRUE(End().preempted);
+}
+
+TEST_F(SharedTrialTest, SlotsOfAllShardsAreReported) {
+  trial_.OnStarted(1, {.trial = kShared, .pid = 6, .slots = {"b/cpu:1"}},
+                   events_);
+  trial_.OnStarted(0, {.trial = kShared, .pid = 5, .slots = {"cpu:0"}},
+                   events_);
+
+  const auto& started = std::get<TrialStarted>(events_.front());
+  EXPECT_EQ(started.pid, 5);
+  EXPECT_THAT(started.slots, ElementsAre("cpu:0", "b/cpu:1"));
+}
+
+TEST_F(SharedTrialTest, ShardsMayDifferInSize) {
+  const SharedTrial trial(TrialSpec{.id = kShared, .world_size = 6},
+                          {{.node = 3, .slots = 3},
+                           {.node = 1, .slots = 1},
+                           {.node = 2, .slots = 2}},
+                          {0, 1, 2},
+                          TrialOutput([](const LogRecord&) {}, clock_), clock_);
+
+  EXPECT_EQ(trial.ShardSpec(1).rank, 3);
+  EXPECT_EQ(trial.ShardSpec(2).rank, 4);
+  EXPECT_EQ(trial.ShardSpec(2).world_size, 6);
+  EXPECT_EQ(trial.ShardSpec(0).address->ranks_here, 3);
 }
 
 TEST_F(SharedTrialTest, ShardThatCannotStartIsNotTheTrialsFault) {

@@ -11,6 +11,7 @@
 #include "engine/nodes/nodes.h"
 #include "engine/nodes/nodes_launcher.h"
 #include "engine/os/socket.h"
+#include "engine/slots/slots.h"
 #include "tests/engine/nodes/started_follower.h"
 #include "tests/engine/process/launcher_fixture.h"
 
@@ -51,17 +52,19 @@ class WorkerTest : public LauncherFixture {
         std::make_unique<StartedFollower>(std::move(options), output));
     return *workers_.back();
   }
-  void Listen(WorkerTask task = {}) {
+  // With the slots of the runner's own machine.
+  void Listen(WorkerTask task = {}, SlotPlan here = {.count = 0}) {
     task.experiment = Experiment();
     nodes_.emplace(Nodes::Options{.env = {.runner = {"127.0.0.1", port_}},
                                   .identity = {.version = kWorkerVersion},
                                   .secret = SecretFile(Options().layout),
                                   .task = std::move(task),
+                                  .host = host_,
                                   .notice = [this](const std::string& line) {
                                     notices_ += line + "\n";
                                   }});
     LocalLauncherOptions options = Options();
-    options.slots.count = 0;
+    options.slots = std::move(here);
     launcher_ = MakeNodesLauncher(
         *nodes_, std::move(options),
         {.changed = [this](const WorkerTable& table) { table_ = table; }});
@@ -80,6 +83,7 @@ class WorkerTest : public LauncherFixture {
 
   const int port_ = PortOf(ListenAt({.host = "127.0.0.1"}).get());
   std::vector<std::unique_ptr<StartedFollower>> workers_;
+  std::string host_ = "runner";
   std::string notices_;
   WorkerTable table_;
   std::optional<Nodes> nodes_;
@@ -177,6 +181,175 @@ TEST_F(WorkerTest, FillsTheBusiestWorkerThatHasRoom) {
   };
   EXPECT_TRUE(Reaches(is_packed));
   EXPECT_EQ(table_.workers[0].job, "77");
+}
+
+// A plan of `part` slots for parts of trials of two, of as many on the machine,
+// which all processes of a test share.
+SlotPlan PartOfTwo(std::int64_t part, std::int64_t on_machine = 4) {
+  return {.count = 0,
+          .slots_per_trial = 2,
+          .part_slots = part,
+          .cpu_tokens_per_trial = 2,
+          .cpu_tokens = on_machine};
+}
+
+// Trials take two slots, and the workers "a" and "b" have one each.
+class DividedTrialTest : public WorkerTest {
+ protected:
+  void StartTwo(std::int64_t on_machine = 4) {
+    for (const char* const name : {"b", "a"}) {
+      WorkerOptions options = WorkerAt(name);
+      options.plan = [on_machine](const WorkerTask&) {
+        return PartOfTwo(1, on_machine);
+      };
+      Start(std::move(options));
+    }
+  }
+  void ListenForParts(std::int64_t part_here = 0) {
+    Listen({.slots_per_trial = 2}, PartOfTwo(part_here));
+  }
+  // True if a process of a trial has the machine's first slot.
+  static bool HasARank() {
+    const std::vector<SlotUse> uses = SlotsInUse({}, /*cpus=*/1);
+    return !uses.front().free() && uses.front().holders.front().pid != 0;
+  }
+  StartedFollower& WorkerB() { return *workers_.front(); }
+  StartedFollower& WorkerA() { return *workers_.back(); }
+};
+
+TEST_F(DividedTrialTest, RanksOfBothWorkersConnect) {
+  StartTwo();
+  ListenForParts();
+  ASSERT_TRUE(HasSlots(1)) << WorkerA().Said();
+  EXPECT_EQ(launcher_->Capacity(), 1);
+  launcher_->Start(TwoRanks("meet"));
+  EXPECT_EQ(launcher_->FreeSlots(), 0);
+
+  const auto started = Await<TrialStarted>(*launcher_);
+  const auto exited = Await<TrialExited>(*launcher_);
+
+  EXPECT_THAT(started.slots,
+              ElementsAre(HasSubstr("a/cpu:"), HasSubstr("b/cpu:")))
+      << "in the order of the names of machines";
+  EXPECT_EQ(started.pid, 0);
+  EXPECT_EQ(exited.exit_code, 0);
+  EXPECT_THAT(Log(exited.trial),
+              AllOf(HasSubstr("met 0 of 2"), HasSubstr("met 1 of 2")));
+  ASSERT_TRUE(HasSlots(1));
+  EXPECT_THAT(notices_, HasSubstr("with 1 of the 2 slots of a trial"));
+}
+
+// "host-a" comes before "z", so rank 0 is remote.
+TEST_F(DividedTrialTest, RunnersMachineTakesAPart) {
+  WorkerOptions options = WorkerAt("a");
+  options.plan = [](const WorkerTask&) { return PartOfTwo(1); };
+  Start(std::move(options));
+  host_ = "z";
+  ListenForParts(/*part_here=*/1);
+  ASSERT_TRUE(HasSlots(1)) << WorkerA().Said();
+  launcher_->Start(TwoRanks("meet"));
+
+  EXPECT_THAT(Await<TrialStarted>(*launcher_).slots,
+              ElementsAre(HasSubstr("a/cpu:"), HasSubstr("cpu:")));
+  EXPECT_EQ(Await<TrialExited>(*launcher_).exit_code, 0);
+  EXPECT_THAT(Log(TwoRanks("meet").id),
+              AllOf(HasSubstr("met 0 of 2"), HasSubstr("met 1 of 2")));
+}
+
+TEST_F(DividedTrialTest, Rank0MayBeOnTheRunnersMachine) {
+  WorkerOptions options = WorkerAt("a");
+  options.plan = [](const WorkerTask&) { return PartOfTwo(1); };
+  Start(std::move(options));
+  host_ = "a";
+  ListenForParts(/*part_here=*/1);
+  ASSERT_TRUE(HasSlots(1)) << WorkerA().Said();
+  launcher_->Start(TwoRanks("meet"));
+
+  const auto started = Await<TrialStarted>(*launcher_);
+  EXPECT_GT(started.pid, 0);
+  EXPECT_THAT(started.slots,
+              ElementsAre(HasSubstr("cpu:"), HasSubstr("a/cpu:")));
+  EXPECT_EQ(Await<TrialExited>(*launcher_).exit_code, 0);
+}
+
+TEST_F(DividedTrialTest, IsListedOnBothWorkers) {
+  StartTwo();
+  ListenForParts();
+  ASSERT_TRUE(HasSlots(1)) << WorkerA().Said();
+  launcher_->SetDemand(3);
+  launcher_->Start(TwoRanks("hang"));
+
+  EXPECT_TRUE(Reaches([&] {
+    return table_.workers.size() == 2 && table_.workers[0].used == 1 &&
+           table_.workers[1].used == 1;
+  }));
+  EXPECT_THAT(table_.workers[0].trials, SizeIs(1));
+  EXPECT_EQ(table_.workers[0].trials, table_.workers[1].trials);
+  EXPECT_EQ(table_.workers[0].slots, 1);
+  EXPECT_TRUE(Reaches([&] { return table_.demand == 6; }));
+}
+
+TEST_F(DividedTrialTest, LossOfAWorkerIsACrash) {
+  StartTwo();
+  ListenForParts();
+  ASSERT_TRUE(HasSlots(1)) << WorkerA().Said();
+  launcher_->Start(TwoRanks("hang"));
+  Await<TrialStarted>(*launcher_);
+
+  WorkerB().Signal(SIGKILL);
+
+  const auto exited = Await<TrialExited>(*launcher_);
+  EXPECT_EQ(exited.exit_code, 1);
+  EXPECT_EQ(exited.rank, 1);
+  EXPECT_FALSE(exited.preempted);
+  EXPECT_THAT(exited.last_lines,
+              ElementsAre(HasSubstr("lost worker b on host-b")));
+  EXPECT_EQ(launcher_->FreeSlots(), 0);
+}
+
+TEST_F(DividedTrialTest, DrainOfAWorkerStopsAllRanks) {
+  StartTwo();
+  ListenForParts();
+  ASSERT_TRUE(HasSlots(1)) << WorkerA().Said();
+  launcher_->Start(TwoRanks("echo"));
+  Await<TrialStarted>(*launcher_);
+
+  WorkerB().Signal(SIGUSR2);
+
+  EXPECT_EQ(AwaitMessage<Finished>(*launcher_).reason, EndReason::kStopped);
+  const auto exited = Await<TrialExited>(*launcher_);
+  EXPECT_TRUE(exited.preempted);
+  EXPECT_FALSE(exited.killed_by_us);
+  EXPECT_EQ(WorkerB().Wait(), 0) << WorkerB().Said();
+  EXPECT_TRUE(Reaches([&] { return table_.workers.size() == 1; }));
+}
+
+// There is one slot on the machine: rank 0 has it, and rank 1 waits for it.
+TEST_F(DividedTrialTest, DrainBeforeAllHaveStartedIsNoFailure) {
+  StartTwo(/*on_machine=*/1);
+  ListenForParts();
+  ASSERT_TRUE(HasSlots(1)) << WorkerA().Said();
+  launcher_->Start(TwoRanks("hang"));
+  ASSERT_TRUE(Reaches(HasARank));
+
+  WorkerB().Signal(SIGUSR2);
+
+  const auto exited = Await<TrialExited>(*launcher_);
+  EXPECT_TRUE(exited.preempted);
+  EXPECT_EQ(exited.not_started, "");
+  EXPECT_FALSE(exited.killed_by_us);
+}
+
+TEST_F(DividedTrialTest, StopBeforeAllHaveStarted) {
+  StartTwo(/*on_machine=*/1);
+  ListenForParts();
+  ASSERT_TRUE(HasSlots(1)) << WorkerA().Said();
+  launcher_->Start(TwoRanks("echo"));
+  ASSERT_TRUE(Reaches(HasARank));
+
+  launcher_->RequestStop(TwoRanks("echo").id);
+
+  EXPECT_FALSE(Await<TrialExited>(*launcher_).preempted);
 }
 
 TEST_F(WorkerTest, AnotherVersionIsRefused) {

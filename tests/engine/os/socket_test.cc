@@ -38,6 +38,28 @@ TEST(TcpTest, AcceptsConnections) {
   EXPECT_EQ(std::string(text), "hi");
 }
 
+TEST(TcpTest, EndsHaveAddresses) {
+  const UniqueFd listener = ListenAt({.host = "::"});
+  const UniqueFd guest = ConnectTo(
+      {.host = "127.0.0.1", .port = PortOf(listener.get())}, seconds(5));
+  pollfd entry{.fd = listener.get(), .events = POLLIN, .revents = 0};
+  ASSERT_EQ(::poll(&entry, 1, 5000), 1);
+  const UniqueFd host = AcceptFrom(listener.get());
+  ASSERT_TRUE(host);
+
+  // Not "::ffff:127.0.0.1".
+  EXPECT_EQ(EndsOf(host.get()).mine, "127.0.0.1");
+  EXPECT_EQ(EndsOf(host.get()).peer, "127.0.0.1");
+  EXPECT_EQ(EndsOf(listener.get()).peer, "");
+}
+
+TEST(TcpTest, LoopbackAddressesAreKnown) {
+  EXPECT_TRUE(IsLoopbackAddress("127.0.1.1"));
+  EXPECT_TRUE(IsLoopbackAddress("::1"));
+  EXPECT_FALSE(IsLoopbackAddress("10.0.0.1"));
+  EXPECT_FALSE(IsLoopbackAddress("fd00::1"));
+}
+
 TEST(TcpTest, AcceptDoesNotBlock) {
   EXPECT_FALSE(AcceptFrom(ListenAt({.host = "127.0.0.1"}).get()));
 }

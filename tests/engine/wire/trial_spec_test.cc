@@ -192,7 +192,7 @@ TEST(TrialSpecTest, AnAddressRoundTripsAndIsChecked) {
   EXPECT_EQ(address->port, 29400);
   EXPECT_EQ(address->token, "t");
   EXPECT_EQ(address->ranks_here, 4);
-  json["address"]["port"] = 0;
+  json["address"]["port"] = 65536;
   EXPECT_THROW(Read(json), Error);
   json["address"] = "node1:29400";
   EXPECT_THROW(Read(json), Error);
