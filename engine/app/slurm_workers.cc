@@ -53,7 +53,8 @@ std::string SlotsOf(const ExperimentConfig& config) {
 }
 
 // Returns the slots of a job as the runner counts them: those that whole trials
-// fill. Used before workers have said how many they have.
+// fill, or all on nodes that are smaller than a trial. Used before workers have
+// said how many they have.
 std::int64_t SlotsPerJob(const ExperimentConfig& config) {
   const std::string slots = SlotsOf(config);
   const std::size_t colon = slots.find(':');
@@ -64,9 +65,10 @@ std::int64_t SlotsPerJob(const ExperimentConfig& config) {
   const double per_trial = config.resources.slots_per_trial;
   const auto trials =
       static_cast<std::int64_t>(static_cast<double>(count) / per_trial);
+  if (trials == 0) return count * config.slurm.nodes;
   const auto each =
       std::max<std::int64_t>(static_cast<std::int64_t>(per_trial), 1);
-  return std::max<std::int64_t>(trials, 1) * each * config.slurm.nodes;
+  return trials * each * config.slurm.nodes;
 }
 
 // Workers of jobs that are submitted as there is work.

@@ -159,7 +159,8 @@ void CheckWorkers(const Node& root, const Json& resources, Findings& findings) {
               : "false leaves no machine to run trials; set resources.listen");
 }
 
-void CheckResources(const Node& root, Json& resources, Findings& findings) {
+void CheckResources(const Node& root, Json& effective, Findings& findings) {
+  Json& resources = effective["resources"];
   SettleNoSlots(root, resources, findings);
   CheckWorkers(root, resources, findings);
   const Json& per_trial = resources.at("slots_per_trial");
@@ -177,8 +178,11 @@ void CheckResources(const Node& root, Json& resources, Findings& findings) {
                    "is less than slots_per_trial (" + per_trial.dump() +
                        "), so no trial could run; raise it");
   }
+  // A trial of a model may have slots on several workers.
+  const bool one_machine = resources.at("listen").is_null() ||
+                           IsCommandEntrypoint(effective.at("entrypoint"));
   const auto gpus = GpusAskedFor(slots);
-  if (gpus && *gpus < per_trial.get<std::int64_t>()) {
+  if (one_machine && gpus && *gpus < per_trial.get<std::int64_t>()) {
     findings.Error(MarkOf(root, "resources.slots"), "resources.slots",
                    "are fewer than slots_per_trial (" + per_trial.dump() +
                        "), so no trial could run; name more");
@@ -566,7 +570,7 @@ void CheckConfig(const Node& root, const ReadOptions& options,
   CheckTrialSeed(root, searcher, findings);
   SettleStoragePath(root, options, effective[kStorage], findings);
   SettleExecutor(root, effective["resources"]);
-  CheckResources(root, effective["resources"], findings);
+  CheckResources(root, effective, findings);
   if (!options.stored) RefuseMisplacedSlurm(root, findings);
   CheckSlurm(root, effective, findings);
   CheckOptimizations(root, effective.at("optimizations"), findings);

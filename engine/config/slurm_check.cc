@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "engine/config/entrypoint.h"
 #include "engine/config/slurm_config.h"
 
 namespace dtrain {
@@ -9,19 +10,35 @@ namespace {
 
 using Json = nlohmann::json;
 
-// A trial of several slots takes them on one worker.
+// A command takes its slots on one node, and a model may take them on all nodes
+// of all jobs.
 void CheckSlots(const Node& root, const Json& effective, Findings& findings) {
-  const Json& per_trial = effective.at("resources").at("slots_per_trial");
+  const Json& resources = effective.at("resources");
+  const Json& slurm = effective.at("slurm");
+  const Json& per_trial = resources.at("slots_per_trial");
   if (!per_trial.is_number_integer()) return;
-  for (const auto* name : {"gpus_per_node", "cpus_per_task"}) {
-    const Json& slots = effective.at("slurm").at(name);
-    if (slots.is_null() || slots >= per_trial) continue;
-    const std::string key = std::string("slurm.") + name;
-    findings.Error(MarkOf(root, key), key,
-                   "is less than slots_per_trial (" + per_trial.dump() +
-                       "), so no trial could run; raise it");
-    return;
-  }
+  const Json& choice = resources.at("slots");
+  const bool on_gpus = !slurm.at("gpus_per_node").is_null() && choice == "auto";
+  if (choice != "auto" && choice != "none" && choice != "cpu") return;
+  const std::string key = on_gpus ? "gpus_per_node" : "cpus_per_task";
+  if (slurm.at(key).is_null()) return;
+  const auto slots = slurm.at(key).get<std::int64_t>();
+  const auto nodes = slurm.at("nodes").get<std::int64_t>();
+  const auto jobs = slurm.at("max_jobs").get<std::int64_t>();
+  const bool one_node = IsCommandEntrypoint(effective.at("entrypoint"));
+  if (slots * (one_node ? 1 : nodes * jobs) >= per_trial) return;
+  const std::string all = "slurm." + key;
+  findings.Error(
+      MarkOf(root, all), all,
+      one_node
+          ? "is less than slots_per_trial (" + per_trial.dump() +
+                "), so no trial could run; raise it"
+          : "gives all jobs together " + std::to_string(slots * nodes * jobs) +
+                " slots (max_jobs × nodes × " + key + " = " +
+                std::to_string(jobs) + " × " + std::to_string(nodes) + " × " +
+                std::to_string(slots) + "), fewer than slots_per_trial (" +
+                per_trial.dump() +
+                "), so no trial could run; raise one of them");
 }
 
 void CheckGrace(const Node& root, const Json& slurm, Findings& findings) {

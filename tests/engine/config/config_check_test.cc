@@ -44,6 +44,16 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"FewerGpusThanSlots",
                   kValid + "resources: {slots_per_trial: 2, slots: [0]}\n", 3,
                   40, "resources.slots", "no trial could run"},
+        BadConfig{"FewerGpusOfAllJobsThanSlots",
+                  kValid + "resources: {executor: slurm, slots_per_trial: 24}\n"
+                           "slurm: {gpus_per_node: 4, nodes: 2, max_jobs: 2}\n",
+                  4, 24, "slurm.gpus_per_node",
+                  "16 slots (max_jobs × nodes × gpus_per_node = 2 × 2 × 4)"},
+        BadConfig{"FewerCpusOfAllJobsThanSlots",
+                  kValid + "resources: {executor: slurm, slots_per_trial: 9}\n"
+                           "slurm: {cpus_per_task: 1}\n",
+                  4, 24, "slurm.cpus_per_task",
+                  "8 slots (max_jobs × nodes × cpus_per_task = 8 × 1 × 1)"},
         BadConfig{"NormAndValue",
                   kValid + "optimizations:\n"
                            "  clip_gradients: {norm: 1, value: 1}\n",
@@ -75,6 +85,35 @@ TEST_F(ConfigCheckTest, TakesAShareOfAGpu) {
                              "resources: {slots_per_trial: 0.25, max_slots: 1, "
                              "slots: [0]}\n";
   EXPECT_TRUE(ReadConfig(shares, {}).diagnostics.empty());
+}
+
+TEST_F(ConfigCheckTest, ModelMayTakeSlotsOnSeveralWorkers) {
+  const std::string trial = "resources: {slots_per_trial: 4, ";
+  EXPECT_THAT(FindingsOf(kValid + trial + "slots: gpu:2, listen: 0}\n",
+                         Severity::kError),
+              testing::IsEmpty());
+  const std::string jobs =
+      kValid + trial +
+      "executor: slurm}\nslurm: {gpus_per_node: 2, max_jobs: 2}\n";
+  EXPECT_THAT(FindingsOf(jobs, Severity::kError), testing::IsEmpty());
+}
+
+TEST_F(ConfigCheckTest, CommandTakesItsSlotsOnOneNode) {
+  const std::string command =
+      "entrypoint: ['true']\n"
+      "searcher: {name: single, metric: loss}\n"
+      "resources: {slots_per_trial: 4, executor: slurm}\n";
+  const Diagnostics errors = FindingsOf(
+      command + "slurm: {gpus_per_node: 2, nodes: 8}\n", Severity::kError);
+  ASSERT_EQ(errors.size(), 1u);
+  EXPECT_EQ(errors[0].key, "slurm.gpus_per_node");
+  EXPECT_THAT(errors[0].message,
+              testing::HasSubstr("less than slots_per_trial (4)"));
+  // The CPUs of a task that has GPUs are no slots.
+  EXPECT_THAT(
+      FindingsOf(command + "slurm: {gpus_per_node: 4, cpus_per_task: 1}\n",
+                 Severity::kError),
+      testing::IsEmpty());
 }
 
 TEST_F(ConfigCheckTest, RefusesSharesOfACpuSlot) {
