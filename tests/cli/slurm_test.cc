@@ -276,26 +276,45 @@ TEST_F(SlurmScaleTest, KeepsTheSlotsBusyWithThreeJobs) {
   EXPECT_LE(std::ranges::count(jobs, '\n'), 3);
 }
 
-// LeNet on drawn digits; a trial of one process has `slots` slots.
-std::string DigitsYaml(int slots) {
+// LeNet on drawn digits.
+std::string DigitsYaml(const std::string& resources) {
   return "entrypoint: digits:LeNetTrial\n"
          "hyperparameters: {global_batch_size: 20, lr: 0.1}\n"
          "searcher: {name: single, metric: val_loss, max_length: {batches: "
          "5}}\n"
          "reproducibility: {experiment_seed: 3}\n"
-         "resources: {slots: cpu:2, slots_per_trial: " +
-         std::to_string(slots) + "}\n";
+         "resources: {" +
+         resources + "}\n";
 }
 
 TEST_F(SlurmCliTest, TasksOnTwoNodesTrainOneModelWithoutAnyVariable) {
-  dtrain_.Write("one.yaml", DigitsYaml(2));
-  dtrain_.Write("two.yaml", DigitsYaml(1));
+  dtrain_.Write("one.yaml", DigitsYaml("slots: cpu:2, slots_per_trial: 2"));
+  dtrain_.Write("two.yaml", DigitsYaml("slots: cpu:2, slots_per_trial: 1"));
   const CliResult alone = dtrain_.Run({"create", "one.yaml"});
   ASSERT_EQ(alone.code, 0) << alone.err;
 
   const CliResult run = Run({"srun", "--nodes=2", "--ntasks-per-node=1",
                              "dtrain", "create", "two.yaml"});
   ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(MetricsOf(dtrain_, "2.1").count({"training", 5, "loss"}), 1);
+  EXPECT_EQ(MetricsOf(dtrain_, "1.1"), MetricsOf(dtrain_, "2.1"));
+}
+
+TEST_F(SlurmCliTest, TrialIsDividedBetweenTheNodesOfTwoJobs) {
+  // With as many slots as CPUs, each has one thread, as a worker's has.
+  const unsigned cpus = std::max(std::thread::hardware_concurrency(), 2U);
+  dtrain_.Write("one.yaml", DigitsYaml("slots_per_trial: 2, slots: cpu:" +
+                                       std::to_string(cpus)));
+  dtrain_.Write("jobs.yaml",
+                DigitsYaml("slots_per_trial: 2, slots: cpu:1, executor: slurm, "
+                           "listen: '127.0.0.1:0'") +
+                    "slurm: {time: 5, grace: 10, max_jobs: 2}\n");
+  const CliResult alone = dtrain_.Run({"create", "one.yaml"});
+  ASSERT_EQ(alone.code, 0) << alone.err;
+
+  const CliResult run = Run({"dtrain", "create", "jobs.yaml"});
+  ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("with 1 of the 2 slots of a trial"));
   EXPECT_EQ(MetricsOf(dtrain_, "2.1").count({"training", 5, "loss"}), 1);
   EXPECT_EQ(MetricsOf(dtrain_, "1.1"), MetricsOf(dtrain_, "2.1"));
 }

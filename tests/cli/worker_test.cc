@@ -13,11 +13,12 @@ namespace {
 class WorkerCliTest : public testing::Test {
  protected:
   // Runs the test of that name in worker_test.py.
-  void ExpectPasses(const std::string& test) const {
+  void ExpectPasses(const std::string& test,
+                    const std::string& suite = "WorkerTest") const {
     const CliRunner runner;
     const CliResult result = runner.RunProgram(
         {"python3", DTRAIN_SOURCE_DIR "/tests/cli/worker_test.py",
-         DTRAIN_BINARY, "WorkerTest." + test});
+         DTRAIN_BINARY, suite + "." + test});
     EXPECT_EQ(result.code, 0) << result.out << result.err;
   }
 };
@@ -100,6 +101,49 @@ TEST_F(WorkerCliTest, AddressThatCannotBeUsedCreatesNothing) {
 
 TEST_F(WorkerCliTest, GivesUpWithoutARunner) {
   ExpectPasses("test_gives_up_without_a_runner");
+}
+
+class DividedTrialCliTest : public WorkerCliTest {
+ protected:
+  void ExpectPasses(const std::string& test) const {
+    WorkerCliTest::ExpectPasses(test, "DividedTrialTest");
+  }
+};
+
+TEST_F(DividedTrialCliTest, TrialOnThreeWorkersHasTheResultOfOneMachine) {
+  ExpectPasses("test_trial_on_three_workers_has_the_result_of_one_machine");
+}
+
+TEST_F(DividedTrialCliTest, TrialOnTheRunnerAndAWorkerIsListedOnBoth) {
+  ExpectPasses("test_trial_on_the_runner_and_a_worker_is_listed_on_both");
+}
+
+TEST_F(DividedTrialCliTest, TrialWaitsUntilThereAreEnoughSlots) {
+  ExpectPasses("test_trial_waits_until_there_are_enough_slots");
+}
+
+TEST_F(DividedTrialCliTest, ItContinuesAfterTheDrainOfTheWorkerOfRank0) {
+  ExpectPasses("test_it_continues_after_the_drain_of_the_worker_of_rank_0");
+}
+
+TEST_F(DividedTrialCliTest, ItContinuesAfterTheDrainOfAnotherWorker) {
+  ExpectPasses("test_it_continues_after_the_drain_of_another_worker");
+}
+
+TEST_F(DividedTrialCliTest, KilledWorkerCostsOneRestart) {
+  ExpectPasses("test_killed_worker_costs_one_restart");
+}
+
+TEST_F(DividedTrialCliTest, WorkersSaveACheckpointWhenTheRunnerIsKilled) {
+  ExpectPasses("test_workers_save_a_checkpoint_when_the_runner_is_killed");
+}
+
+TEST_F(DividedTrialCliTest, PauseSavesACheckpointAndDismissesTheWorkers) {
+  ExpectPasses("test_pause_saves_a_checkpoint_and_dismisses_the_workers");
+}
+
+TEST_F(DividedTrialCliTest, ProgramIsNotDivided) {
+  ExpectPasses("test_program_is_not_divided");
 }
 
 }  // namespace

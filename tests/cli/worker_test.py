@@ -36,7 +36,34 @@ resources: {slots: cpu:1, listen: "127.0.0.1:0", local: %(local)s}
 """
 
 
-class WorkerTest(unittest.TestCase):
+# LeNet on drawn digits, with a rank on each of three slots of one thread.
+MODEL = """\
+name: model
+entrypoint: digits:LeNetTrial
+hyperparameters: {global_batch_size: 30, lr: 0.1}
+searcher: {name: single, metric: val_loss, max_length: %(length)d}
+scheduling_unit: 5
+min_checkpoint_period: 20
+max_restarts: 1
+reproducibility: {experiment_seed: 3}
+resources: {slots: %(slots)s, slots_per_trial: 3%(more)s}
+"""
+
+# The same, with a known time of each step.
+SLOW = """\
+name: slow
+entrypoint: builtin:FaultTrial
+hyperparameters: {x: 0.5, step_ms: 10}
+searcher: {name: single, metric: loss, max_length: %(length)d}
+scheduling_unit: 4
+min_checkpoint_period: 20
+max_restarts: 1
+reproducibility: {experiment_seed: 3}
+resources: {slots: %(slots)s, slots_per_trial: 3%(more)s}
+"""
+
+
+class Workers(unittest.TestCase):
     def setUp(self):
         # Trials of a killed process may write for a moment.
         temporary = tempfile.TemporaryDirectory(prefix="dtrain-worker-",
@@ -93,6 +120,9 @@ class WorkerTest(unittest.TestCase):
     def search(self, local=False, trials=6, length=40, step_ms=5, **more):
         yaml = SEARCH % {"local": str(local).lower(), "trials": trials, "length": length,
                          "step_ms": step_ms}
+        return self.create(yaml, **more)
+
+    def create(self, yaml, **more):
         (self.directory / "search.yaml").write_text(yaml)
         self.runner = self.start("runner", "create", "search.yaml", **more)
         match = self.wait_for("the runner to listen", lambda: re.search(
@@ -121,6 +151,8 @@ class WorkerTest(unittest.TestCase):
         self.assertEqual([row["state"] for row in rows], ["COMPLETED"] * trials)
         return rows
 
+
+class WorkerTest(Workers):
     def test_search_on_two_workers_has_the_result_of_one_machine(self):
         self.search()
         workers = [self.worker("a"), self.worker("b")]
@@ -349,6 +381,132 @@ class WorkerTest(unittest.TestCase):
                              "1s", DTRAIN_SECRET_FILE=str(self.directory / "key"))
         self.assertEqual(process.wait(PATIENCE), 1)
         self.assertIn("no runner answered within 1.0s", self.log("alone"))
+
+
+
+class DividedTrialTest(Workers):
+    """Trials with more slots than any worker has."""
+
+    def train(self, yaml=MODEL, local=False, **values):
+        self.create(yaml % {
+            **values, "slots": "cpu:1" if local else "auto",
+            "more": ', listen: "127.0.0.1:0", local: ' + str(local).lower()})
+
+    def train_slowly(self, length=400, local=False):
+        self.train(SLOW, length=length, local=local)
+
+    def two_workers(self):
+        two = self.worker("two", "--slots", "cpu:2")
+        return two, self.worker("one")
+
+    def test_trial_on_three_workers_has_the_result_of_one_machine(self):
+        self.train(length=20)
+        workers = [self.worker(name) for name in ("a", "b", "c")]
+        self.expect_completed(1)
+        for worker in workers:
+            self.assertEqual(worker.wait(PATIENCE), 0)
+        # As many slots as CPUs, so that each has one thread.
+        slots = "cpu:%d" % max(3, os.cpu_count())
+        (self.directory / "local.yaml").write_text(
+            MODEL % {"length": 20, "slots": slots, "more": ""})
+        self.assertEqual(self.start("local", "create", "local.yaml").wait(PATIENCE), 0,
+                         self.log("local"))
+        ours, theirs = (self.run_json("metrics", trial)["metrics"] for trial in ("1.1", "2.1"))
+        for row in ours + theirs:
+            del row["trial"], row["time"]
+        self.assertGreater(len(ours), 4)
+        self.assertEqual(ours, theirs)
+
+    def test_trial_on_the_runner_and_a_worker_is_listed_on_both(self):
+        self.train_slowly(length=4000, local=True)
+        self.worker("two", "--slots", "cpu:2")
+        self.wait_until_trained(1, 5)
+        table = self.run_json("workers", "1")
+        self.assertEqual([(row["name"], row["used"], row["trials"]) for row in table["workers"]],
+                         [(None, 1, ["1.1"]), ("two", 2, ["1.1"])])
+        self.assertEqual(table["demand"], 3)
+
+    def test_trial_waits_until_there_are_enough_slots(self):
+        self.train(length=20)
+        self.worker("first")
+        self.wait_until_joined("first")
+        self.assertIn("first on", self.log("runner"))
+        self.assertIn("has joined, with 1 of the 3 slots of a trial", self.log("runner"))
+        self.worker("second", "--slots", "cpu:2")
+        self.expect_completed(1)
+
+    def expect_that_it_continues_after_the_drain_of(self, name):
+        self.train_slowly()
+        drained = dict(zip(("two", "one"), self.two_workers()))[name]
+        self.wait_until_trained(1, 25)
+        drained.send_signal(signal.SIGUSR2)
+        self.assertEqual(drained.wait(PATIENCE), 0, self.log(name))
+        row = self.wait_for("the record of the preemption", lambda: next(
+            (row for row in self.trials() if row["preemptions"] > 0), None))
+        self.assertEqual((row["state"], row["restarts"]), ("PENDING", 0))
+        self.assertIn("preempted", row["reason"])
+        self.assertNotIn("again", row["reason"], "a checkpoint was saved")
+        self.worker("next", "--slots", "cpu:2")
+        row = self.expect_completed(1)[0]
+        self.assertEqual((row["restarts"], row["preemptions"], row["runs"]), (0, 1, 2))
+
+    def test_it_continues_after_the_drain_of_the_worker_of_rank_0(self):
+        self.expect_that_it_continues_after_the_drain_of("two")
+
+    def test_it_continues_after_the_drain_of_another_worker(self):
+        self.expect_that_it_continues_after_the_drain_of("one")
+
+    def test_killed_worker_costs_one_restart(self):
+        self.train_slowly()
+        _, one = self.two_workers()
+        self.wait_until_trained(1, 25)
+        one.kill()
+        one.wait()
+        row = self.wait_for("the record of the loss", lambda: next(
+            (row for row in self.trials() if row["restarts"] > 0), None))
+        self.assertIn("lost worker one", row["reason"])
+        self.worker("next")
+        row = self.expect_completed(1)[0]
+        self.assertEqual((row["restarts"], row["preemptions"]), (1, 0))
+
+    def test_workers_save_a_checkpoint_when_the_runner_is_killed(self):
+        self.train_slowly()
+        workers = self.two_workers()
+        self.wait_until_trained(1, 25)
+        self.runner.kill()
+        self.runner.wait()
+        for worker in workers:
+            self.assertEqual(worker.wait(PATIENCE), 1)
+        self.assertIn("saving checkpoints", self.log("two") + self.log("one"))
+        self.runner = self.start("resumed", "resume", "1")
+        self.address = self.wait_for("the resumed runner", lambda: re.search(
+            r"--connect (\S+)", self.log("resumed"))).group(1)
+        self.worker("next", "--slots", "cpu:2")
+        self.worker("last")
+        self.assertEqual(self.runner.wait(PATIENCE), 0, self.log("resumed"))
+        self.assertNotIn("from the beginning", self.log("resumed"))
+        self.assertEqual(self.trials()[0]["restarts"], 0)
+
+    def test_pause_saves_a_checkpoint_and_dismisses_the_workers(self):
+        self.train_slowly(length=4000)
+        workers = self.two_workers()
+        self.wait_until_trained(1, 25)
+        self.assertEqual(self.start("pause", "pause", "1").wait(PATIENCE), 0, self.log("pause"))
+        self.runner.wait(PATIENCE)
+        for worker in workers:
+            self.assertEqual(worker.wait(PATIENCE), 0)
+        row = self.trials()[0]
+        self.assertEqual((row["state"], row["restarts"]), ("PAUSED", 0))
+        self.assertGreaterEqual(row["batches"], 25)
+
+    def test_program_is_not_divided(self):
+        yaml = SEARCH % {"local": "false", "trials": 1, "length": 4, "step_ms": 0}
+        yaml = yaml.replace("builtin:FaultTrial", "['true']").replace(
+            "slots: cpu:1", "slots: auto, slots_per_trial: 2")
+        self.create(yaml)
+        worker = self.worker("small")
+        self.assertEqual(worker.wait(PATIENCE), 6, self.log("small"))
+        self.assertIn("a trial takes 2 slots, and there are 1", self.log("small"))
 
 
 if __name__ == "__main__":
