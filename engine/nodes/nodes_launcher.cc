@@ -17,6 +17,7 @@
 #include <deque>
 #include <list>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -95,7 +96,6 @@ class NodesLauncher final : public Launcher {
   void KillShards(const Running& running);
   // Stops the trials that have other shards than the one on this worker.
   void Preempt(int node);
-
   void Step(Duration timeout);
   std::optional<Duration> Deadline() const;
   void On(const LaunchEvent& event);

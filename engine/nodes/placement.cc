@@ -1,6 +1,8 @@
 #include "engine/nodes/placement.h"
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 namespace dtrain {
 namespace {
