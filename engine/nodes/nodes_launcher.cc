@@ -19,15 +19,18 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
+#include "engine/base/deadlines.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/base/uuid.h"
 #include "engine/nodes/nodes.h"
 #include "engine/nodes/placement.h"
 #include "engine/nodes/shared_trial.h"
+#include "engine/nodes/worker_pool.h"
 #include "engine/os/socket.h"
 #include "engine/process/local_launcher.h"
 
@@ -72,14 +75,12 @@ class NodesLauncher final : public Launcher {
   Running* Find(TrialId trial);
   // The trial, if it has a shard on the node.
   Running* FindOn(int node, TrialId trial);
-  // Slots of trials, by node; none for a node without.
-  std::map<int, std::int64_t> Used() const;
-  // Workers and their slots, this machine first.
-  std::vector<NodeSlots> Machines() const;
   // Tells Nodes the slots of this machine, which faults of GPUs may change.
   void OfferSlots();
   // Places for the shards of the first waiting trial; none if it must wait.
-  std::vector<ShardPlace> Place() const;
+  std::vector<ShardPlace> Place();
+  // True if a trial of several shards does not have all of its slots yet.
+  bool OneStarts() const;
   std::list<Waiting>::iterator FindWaiting(TrialId trial);
   // Ends a trial that has not started; false if there is none.
   bool EndWaiting(TrialId trial, bool killed);
@@ -104,11 +105,10 @@ class NodesLauncher final : public Launcher {
   // `port` is that of a remote rank 0 of several machines.
   void OnStarted(int node, TrialStarted started, int port = 0);
   void OnEnded(int node, const ShardEnded& ended);
+  void OnLost(const NodeLost& lost);
   void EndWaitForNodes();
-  void DismissDrained();
-  WorkerTable Table();
-  void Drain(int node);
   void RunTimers();
+  void RunTimersOf(TrialId id);
 
   Nodes& nodes_;
   StoreLayout layout_;
@@ -117,9 +117,12 @@ class NodesLauncher final : public Launcher {
   const SlotPlan plan_;      // of this machine
   const std::int64_t each_;  // slots of a trial
   std::size_t demand_ = 0;   // trials
-  WorkerUpdates updates_;
+  WorkerPool workers_;
   std::list<Waiting> waiting_;
-  std::list<Running> running_;
+  std::map<TrialId, Running> running_;
+  // Trials whose timers may have changed, and the timers of the others.
+  std::set<TrialId> changed_;
+  Deadlines<TrialId> timers_;
   std::deque<LaunchEvent> events_;
   bool interrupted_ = false;
   std::unique_ptr<LocalLauncher> local_;
@@ -133,7 +136,7 @@ NodesLauncher::NodesLauncher(Nodes& nodes, LocalLauncherOptions options,
       experiment_(options.experiment),
       plan_(options.slots),
       each_(plan_.slots_per_trial),
-      updates_(std::move(hooks), clock_),
+      workers_(nodes, std::move(hooks), each_, clock_),
       local_(MakeLocalLauncher(LocalOptions(std::move(options)))) {
   OfferSlots();
   if (!nodes_.elastic()) nodes_.SendAll(ExperimentStarted{experiment_});
@@ -145,6 +148,7 @@ LocalLauncherOptions NodesLauncher::LocalOptions(LocalLauncherOptions options) {
   options.wake = nodes_.fd();
   options.log = [this](TrialId id, const LogRecord& record) {
     if (Running* running = Find(id)) running->trial.OnPrinted(record);
+    changed_.insert(id);
   };
   return options;
 }
@@ -154,8 +158,8 @@ std::size_t NodesLauncher::FreeSlots() const {
     return count > less ? count - less : 0;
   };
   if (nodes_.elastic()) {
-    const std::int64_t room = RoomForTrials(Machines(), each_);
-    return minus(static_cast<std::size_t>(room), waiting_.size());
+    return minus(static_cast<std::size_t>(workers_.slots().Room()),
+                 waiting_.size());
   }
   const std::size_t used = waiting_.size() + running_.size();
   return std::min(minus(local_->FreeSlots(), waiting_.size()),
@@ -167,51 +171,32 @@ std::size_t NodesLauncher::Capacity() const {
     return std::min(local_->Capacity(),
                     static_cast<std::size_t>(nodes_.trials()));
   }
-  std::vector<NodeSlots> machines = Machines();
-  for (NodeSlots& machine : machines) machine.free = machine.all;
-  return static_cast<std::size_t>(RoomForTrials(machines, each_));
-}
-
-std::map<int, std::int64_t> NodesLauncher::Used() const {
-  std::map<int, std::int64_t> used;
-  for (const auto& [trial, listener] : running_) {
-    for (const auto& [node, slots] : trial.Held()) used[node] += slots;
-  }
-  return used;
-}
-
-std::vector<NodeSlots> NodesLauncher::Machines() const {
-  std::vector<NodeSlots> machines;
-  std::map<int, std::int64_t> used = Used();
-  for (const WorkerRow& worker : nodes_.Workers()) {
-    const std::int64_t all = nodes_.Capacity(worker.id);
-    const std::int64_t taken = std::min(used[worker.id], all);
-    machines.push_back({.node = worker.id, .all = all, .free = all - taken});
-  }
-  return machines;
+  return static_cast<std::size_t>(workers_.slots().Capacity());
 }
 
 void NodesLauncher::OfferSlots() {
   const auto trials = static_cast<std::int64_t>(local_->Capacity());
   nodes_.OfferSlots(plan_.part_slots + std::min(plan_.count, trials) * each_,
                     !plan_.gpus.empty());
+  workers_.Update(0);
 }
 
-std::vector<ShardPlace> NodesLauncher::Place() const {
-  // One trial takes its slots at a time: two that each have one slot of a
-  // machine would wait for each other forever.
-  const bool one_starts = std::ranges::any_of(running_, [](const Running& it) {
-    return !it.trial.is_single() && it.trial.starting();
+// One trial takes its slots at a time: two that each have one slot of a machine
+// would wait for each other forever.
+bool NodesLauncher::OneStarts() const {
+  return std::ranges::any_of(running_, [](const auto& entry) {
+    const SharedTrial& trial = entry.second.trial;
+    return !trial.is_single() && trial.starting();
   });
+}
+
+std::vector<ShardPlace> NodesLauncher::Place() {
   if (nodes_.elastic()) {
-    std::vector<ShardPlace> places = PlaceTrial(Machines(), each_);
-    if (places.size() > 1 && one_starts) return {};
-    std::ranges::stable_sort(places, {}, [this](const ShardPlace& place) {
-      return nodes_.HostOf(place.node);
-    });
+    std::vector<ShardPlace> places = workers_.Place();
+    if (places.size() > 1 && OneStarts()) return {};
     return places;
   }
-  if (!nodes_.complete() || one_starts) return {};
+  if (!nodes_.complete() || OneStarts()) return {};
   std::vector<ShardPlace> all(static_cast<std::size_t>(nodes_.env().world_size),
                               {.slots = waiting_.front().spec.world_size});
   for (int node = 0; ShardPlace & place : all) place.node = node++;
@@ -219,9 +204,8 @@ std::vector<ShardPlace> NodesLauncher::Place() const {
 }
 
 NodesLauncher::Running* NodesLauncher::Find(TrialId trial) {
-  const auto id_of = [](const Running& it) { return it.trial.id(); };
-  const auto found = std::ranges::find(running_, trial, id_of);
-  return found == running_.end() ? nullptr : &*found;
+  const auto found = running_.find(trial);
+  return found == running_.end() ? nullptr : &found->second;
 }
 
 NodesLauncher::Running* NodesLauncher::FindOn(int node, TrialId trial) {
@@ -284,10 +268,15 @@ void NodesLauncher::Begin(Waiting waiting, std::vector<ShardPlace> places) {
   std::vector<int> order(places.size());
   std::iota(order.begin(), order.end(), 0);
   if (!nodes_.elastic()) order = nodes_.SlotOrder();
-  Running& running = running_.emplace_back(
-      Running{.trial = SharedTrial(std::move(waiting.spec), std::move(places),
-                                   order, std::move(prepared->output), clock_),
-              .listener = std::move(prepared->listener)});
+  const TrialId id = waiting.spec.id;
+  workers_.Take(id, places);
+  SharedTrial trial(std::move(waiting.spec), std::move(places), order,
+                    std::move(prepared->output), clock_);
+  Running& running =
+      running_
+          .emplace(id, Running{.trial = std::move(trial),
+                               .listener = std::move(prepared->listener)})
+          .first->second;
   running.trial.SetAddress(std::move(prepared->address));
   running.trial.Hold(std::move(waiting.messages));
   BeginNext(running);
@@ -295,6 +284,7 @@ void NodesLauncher::Begin(Waiting waiting, std::vector<ShardPlace> places) {
 
 // A trial that holds slots never waits for a machine earlier in the order.
 void NodesLauncher::BeginNext(Running& running) {
+  changed_.insert(running.trial.id());
   const std::optional<int> shard = running.trial.PopNext();
   if (!shard) return;
   const int node = running.trial.NodeOf(*shard);
@@ -364,6 +354,7 @@ void NodesLauncher::RequestStop(TrialId trial) {
   Running* running = Find(trial);
   if (EndWaiting(trial, /*killed=*/false) || running == nullptr) return;
   running->trial.OnStopRequested();
+  changed_.insert(trial);
   StopShards(*running);
 }
 
@@ -371,14 +362,16 @@ void NodesLauncher::Kill(TrialId trial) {
   Running* running = Find(trial);
   if (EndWaiting(trial, /*killed=*/true) || running == nullptr) return;
   running->trial.OnKillRequested();
+  changed_.insert(trial);
   KillShards(*running);
 }
 
 // Ranks save a checkpoint when rank 0 is asked to stop, once all have started.
 void NodesLauncher::Preempt(int node) {
-  for (Running& running : running_) {
+  for (auto& [id, running] : running_) {
     if (running.trial.is_single() || !running.trial.ShardOn(node)) continue;
     running.trial.OnPreempted();
+    changed_.insert(id);
     if (running.trial.starting()) {
       KillShards(running);
     } else {
@@ -389,13 +382,15 @@ void NodesLauncher::Preempt(int node) {
 
 void NodesLauncher::Abort() {
   while (!waiting_.empty()) Kill(waiting_.front().spec.id);
-  for (Running& running : running_) Kill(running.trial.id());
+  for (const auto& [id, running] : running_) Kill(id);
   const Duration end = clock_.monotonic() + kAbortPatience;
   while (!running_.empty() && clock_.monotonic() < end) {
     Step(std::chrono::milliseconds(100));
   }
   local_->Abort();
-  for (auto& [trial, listener] : running_) {
+  for (auto& [id, running] : running_) {
+    SharedTrial& trial = running.trial;
+    changed_.insert(id);
     for (const ShardPlace& place : trial.places()) {
       if (place.node == 0) continue;
       trial.OnLost(*trial.ShardOn(place.node),
@@ -434,7 +429,8 @@ std::optional<Duration> NodesLauncher::Deadline() const {
   if (!nodes_.elastic()) {
     for (const Waiting& waiting : waiting_) add(waiting.until);
   }
-  for (const Running& running : running_) add(running.trial.Deadline());
+  add(timers_.next());
+  if (!changed_.empty()) add(clock_.monotonic());
   return deadline;
 }
 
@@ -461,16 +457,22 @@ void NodesLauncher::On(const LaunchEvent& event) {
 
 void NodesLauncher::On(const NodeEvent& event) {
   if (const auto* joined = std::get_if<NodeJoined>(&event)) {
-    if (nodes_.elastic()) return;
+    if (nodes_.elastic()) return workers_.Update(joined->node);
     nodes_.Send(joined->node, ExperimentStarted{experiment_});
   } else if (const auto* lost = std::get_if<NodeLost>(&event)) {
-    for (Running& running : running_) {
-      if (const auto shard = running.trial.ShardOn(lost->node)) {
-        running.trial.OnLost(*shard, lost->why);
-      }
-    }
+    OnLost(*lost);
   } else if (const auto* said = std::get_if<NodeSaid>(&event)) {
     OnReport(said->node, said->report);
+  }
+}
+
+void NodesLauncher::OnLost(const NodeLost& lost) {
+  workers_.Update(lost.node);
+  for (auto& [id, running] : running_) {
+    const auto shard = running.trial.ShardOn(lost.node);
+    if (!shard) continue;
+    running.trial.OnLost(*shard, lost.why);
+    changed_.insert(id);
   }
 }
 
@@ -493,10 +495,13 @@ void NodesLauncher::OnReport(int node, const NodeReport& report) {
     running->trial.OnMessage(DecodeTrialMessage(said->line), events_);
   } else if (const auto* printed = std::get_if<ShardPrinted>(&report)) {
     Running* running = FindOn(node, printed->trial);
-    if (running != nullptr) running->trial.OnPrinted(printed->record);
+    if (running == nullptr) return;
+    running->trial.OnPrinted(printed->record);
+    changed_.insert(printed->trial);
   } else if (const auto* ended = std::get_if<ShardEnded>(&report)) {
     OnEnded(node, *ended);
   } else if (std::holds_alternative<WorkerDraining>(report)) {
+    workers_.Update(node);
     Preempt(node);
   }
 }
@@ -514,63 +519,40 @@ void NodesLauncher::OnEnded(int node, const ShardEnded& ended) {
   Running* running = FindOn(node, ended.exited.trial);
   if (running == nullptr) return;
   running->trial.OnEnded(*running->trial.ShardOn(node), ended);
-}
-
-// A worker that drains keeps its connection until its last trial has ended.
-void NodesLauncher::DismissDrained() {
-  for (const WorkerRow& worker : nodes_.Workers()) {
-    if (nodes_.draining(worker.id) && !Used().contains(worker.id)) {
-      nodes_.Dismiss(worker.id);
-    }
-  }
-}
-
-WorkerTable NodesLauncher::Table() {
-  WorkerTable table{.workers = nodes_.Workers(),
-                    .demand = static_cast<std::int64_t>(demand_) * each_,
-                    .slots_per_trial = each_};
-  for (const auto& [trial, listener] : running_) {
-    for (const auto& [node, slots] : trial.Held()) {
-      table.AddTrial(node, ToString(trial.id()), slots);
-    }
-  }
-  return table;
-}
-
-// Lets a worker go: at once if it has no trial, otherwise it drains.
-void NodesLauncher::Drain(int node) {
-  if (node <= 0 || nodes_.Capacity(node) == 0) return;
-  if (!Used().contains(node)) return nodes_.Dismiss(node);
-  nodes_.Send(node, DrainNode{});
+  changed_.insert(ended.exited.trial);
 }
 
 void NodesLauncher::RunTimers() {
-  for (Running& running : running_) {
-    SharedTrial& trial = running.trial;
-    trial.OnTime();
-    if (const std::optional<int> shard = trial.PopLongWait()) {
-      const int node = trial.NodeOf(*shard);
-      // LongWait reports waits for slots of this machine.
-      if (node != 0 || !nodes_.elastic()) {
-        nodes_.Notice("trial " + ToString(trial.id()) +
-                      " waits for free slots of " + nodes_.Described(node) +
-                      "; run 'dtrain slots' there to see who holds them");
-      }
-    }
-    if (trial.PopKillDue()) KillShards(running);
-  }
-  running_.remove_if([this](Running& running) {
-    if (!running.trial.ended()) return false;
-    running.trial.EmitEnd(events_);
-    return true;
-  });
-  DismissDrained();
+  for (const TrialId id : std::exchange(changed_, {})) RunTimersOf(id);
+  const Duration now = clock_.monotonic();
+  while (const auto id = timers_.Pop(now)) RunTimersOf(*id);
   BeginWaiting();
   if (!nodes_.elastic()) return EndWaitForNodes();
   OfferSlots();
-  if (!updates_.due()) return;
-  for (const int node : updates_.Apply(Table())) Drain(node);
-  if (auto failure = updates_.Failure()) events_.push_back(*failure);
+  auto failure = workers_.RunTimers(demand_);
+  if (failure) events_.push_back(*std::move(failure));
+}
+
+void NodesLauncher::RunTimersOf(TrialId id) {
+  Running* running = Find(id);
+  if (running == nullptr) return;
+  SharedTrial& trial = running->trial;
+  trial.OnTime();
+  if (const std::optional<int> shard = trial.PopLongWait()) {
+    const int node = trial.NodeOf(*shard);
+    // LongWait reports waits for slots of this machine.
+    if (node != 0 || !nodes_.elastic()) {
+      nodes_.Notice("trial " + ToString(id) + " waits for free slots of " +
+                    nodes_.Described(node) +
+                    "; run 'dtrain slots' there to see who holds them");
+    }
+  }
+  if (trial.PopKillDue()) KillShards(*running);
+  workers_.FreeEnded(trial);
+  timers_.Set(id, trial.ended() ? std::nullopt : trial.Deadline());
+  if (!trial.ended()) return;
+  trial.EmitEnd(events_);
+  running_.erase(id);
 }
 
 // A follower that does not come back is an error.

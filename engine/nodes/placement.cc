@@ -5,57 +5,96 @@
 #include <utility>
 
 namespace dtrain {
-namespace {
+
+std::int64_t MachineSlots::Machine::free() const {
+  return std::max<std::int64_t>(all - used, 0);
+}
+
+// Adds the machine to the sums and sets, or removes it with −1.
+void MachineSlots::Count(int node, const Machine& machine, int sign) {
+  const auto file = [sign](auto& set, const auto& key) {
+    if (sign > 0) {
+      set.insert(key);
+    } else {
+      set.erase(key);
+    }
+  };
+  if (machine.all >= each_) {
+    capacity_ += sign * (machine.all / each_);
+    room_ += sign * (machine.free() / each_);
+    if (machine.free() >= each_)
+      file(by_free_, std::pair(machine.free(), node));
+  } else if (machine.all > 0) {
+    small_all_ += sign * machine.all;
+    small_free_ += sign * machine.free();
+    file(small_, node);
+  }
+}
+
+template <typename Change>
+void MachineSlots::Update(int node, const Change& change) {
+  const auto entry = machines_.try_emplace(node).first;
+  Machine& machine = entry->second;
+  Count(node, machine, -1);
+  change(machine);
+  Count(node, machine, +1);
+  if (machine.all == 0 && machine.trials.empty()) machines_.erase(entry);
+}
+
+void MachineSlots::Offer(int node, std::int64_t slots) {
+  Update(node, [slots](Machine& machine) { machine.all = slots; });
+}
+
+void MachineSlots::Take(TrialId trial, const ShardPlace& place) {
+  Update(place.node, [&](Machine& machine) {
+    machine.used += place.slots;
+    machine.trials[trial] += place.slots;
+  });
+}
+
+void MachineSlots::Release(TrialId trial, int node) {
+  Update(node, [&](Machine& machine) {
+    const auto found = machine.trials.find(trial);
+    if (found == machine.trials.end()) return;
+    machine.used -= found->second;
+    machine.trials.erase(found);
+  });
+}
+
+const std::map<TrialId, std::int64_t>& MachineSlots::On(int node) const {
+  static const std::map<TrialId, std::int64_t> kNone;
+  const auto found = machines_.find(node);
+  return found == machines_.end() ? kNone : found->second.trials;
+}
+
+std::vector<ShardPlace> MachineSlots::Place() const {
+  const auto here = machines_.find(0);
+  if (here != machines_.end() && here->second.free() >= each_) {
+    return {{0, each_}};
+  }
+  if (!by_free_.empty()) return {{by_free_.begin()->second, each_}};
+  if (small_free_ < each_) return {};
+  return Divide();
+}
 
 // Divides a trial between machines that are too small for a whole one: it takes
 // all free slots of the largest, and the rest from the smallest that has them.
-std::vector<ShardPlace> Divide(std::vector<NodeSlots> nodes,
-                               std::int64_t slots) {
-  std::ranges::stable_sort(nodes, std::ranges::greater(), &NodeSlots::free);
+std::vector<ShardPlace> MachineSlots::Divide() const {
+  std::vector<ShardPlace> free;
+  for (const int node : small_) {
+    free.push_back({node, machines_.at(node).free()});
+  }
+  std::ranges::stable_sort(free, std::ranges::greater(), &ShardPlace::slots);
   std::vector<ShardPlace> places;
-  for (auto node = nodes.begin(); slots > 0; ++node) {
-    if (node->free >= slots) {
-      while (node + 1 != nodes.end() && (node + 1)->free >= slots) ++node;
+  std::int64_t left = each_;
+  for (auto place = free.begin(); left > 0; ++place) {
+    if (place->slots >= left) {
+      while (place + 1 != free.end() && (place + 1)->slots >= left) ++place;
     }
-    places.push_back({node->node, std::min(node->free, slots)});
-    slots -= places.back().slots;
+    places.push_back({place->node, std::min(place->slots, left)});
+    left -= places.back().slots;
   }
   return places;
-}
-
-}  // namespace
-
-std::int64_t RoomForTrials(std::span<const NodeSlots> nodes,
-                           std::int64_t slots_per_trial) {
-  std::int64_t trials = 0;
-  std::int64_t small = 0;
-  for (const NodeSlots& node : nodes) {
-    if (node.all < slots_per_trial) {
-      small += node.free;
-    } else {
-      trials += node.free / slots_per_trial;
-    }
-  }
-  return trials + small / slots_per_trial;
-}
-
-std::vector<ShardPlace> PlaceTrial(std::span<const NodeSlots> nodes,
-                                   std::int64_t slots_per_trial) {
-  const NodeSlots* chosen = nullptr;
-  std::vector<NodeSlots> small;
-  std::int64_t of_small = 0;
-  for (const NodeSlots& node : nodes) {
-    if (node.all < slots_per_trial) {
-      small.push_back(node);
-      of_small += node.free;
-    }
-    if (node.free < slots_per_trial) continue;
-    if (node.node == 0) return {{node.node, slots_per_trial}};
-    if (chosen == nullptr || node.free < chosen->free) chosen = &node;
-  }
-  if (chosen != nullptr) return {{chosen->node, slots_per_trial}};
-  if (of_small < slots_per_trial) return {};
-  return Divide(std::move(small), slots_per_trial);
 }
 
 }  // namespace dtrain

@@ -33,14 +33,6 @@ std::optional<int> SharedTrial::ShardOn(int node) const {
   return static_cast<int>(found - places_.begin());
 }
 
-std::vector<ShardPlace> SharedTrial::Held() const {
-  std::vector<ShardPlace> held;
-  for (std::size_t i = 0; i < places_.size(); ++i) {
-    if (!shards_[i].ended) held.push_back(places_[i]);
-  }
-  return held;
-}
-
 int SharedTrial::FirstRankOf(int shard) const {
   std::int64_t rank = 0;
   for (int i = 0; i < shard; ++i) {

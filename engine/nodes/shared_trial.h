@@ -37,8 +37,6 @@ class SharedTrial {
   }
   /// The shard that is on the node, if there is one.
   std::optional<int> ShardOn(int node) const;
-  /// Places of the shards that have not ended.
-  std::vector<ShardPlace> Held() const;
   /// Sets where rank 0 listens for the others.
   void SetAddress(RankAddress address) { address_ = std::move(address); }
   void SetPort(int port) { address_.port = port; }

@@ -35,13 +35,6 @@ std::string_view StateName(WorkerState state) {
   return kWorkerStates[static_cast<std::size_t>(state)];
 }
 
-void WorkerTable::AddTrial(int worker, std::string trial, std::int64_t slots) {
-  const auto row = std::ranges::find(workers, worker, &WorkerRow::id);
-  if (row == workers.end()) return;
-  row->trials.push_back(std::move(trial));
-  row->used += slots;
-}
-
 std::string JobRow::StateText() const {
   if (!pending) return "starting";
   return reason.empty() ? "pending" : "pending (" + reason + ")";

@@ -89,8 +89,6 @@ struct WorkerTable {
   std::int64_t demand = 0;
   std::int64_t slots_per_trial = 1;
 
-  /// Adds a trial that runs, or is starting, on slots of the worker.
-  void AddTrial(int worker, std::string trial, std::int64_t slots);
   /// Returns the jobs without a worker.
   std::vector<JobRow> JobsWithoutWorkers() const;
   /// "3 ready, 1 draining, 2 jobs pending (Resources)", or "none yet".

@@ -10,9 +10,36 @@ namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::Pair;
+using testing::SizeIs;
 
-using Machines = std::vector<NodeSlots>;
 using Place = ShardPlace;
+
+// Slots of a machine of which some are free, and a trial has the others.
+struct GivenSlots {
+  int node = 0;
+  std::int64_t all = 0;
+  std::int64_t free = 0;
+};
+using Machines = std::vector<GivenSlots>;
+
+MachineSlots SlotsOf(const Machines& machines, std::int64_t each) {
+  MachineSlots slots(each);
+  for (const GivenSlots& it : machines) {
+    slots.Offer(it.node, it.all);
+    slots.Take({1, 1}, {it.node, it.all - it.free});
+  }
+  return slots;
+}
+
+std::int64_t RoomForTrials(const Machines& machines, std::int64_t each) {
+  return SlotsOf(machines, each).Room();
+}
+
+std::vector<ShardPlace> PlaceTrial(const Machines& machines,
+                                   std::int64_t each) {
+  return SlotsOf(machines, each).Place();
+}
 
 TEST(PlacementTest, CountsWholeTrials) {
   EXPECT_EQ(RoomForTrials(Machines{}, 2), 0);
@@ -71,6 +98,54 @@ TEST(PlacementTest, TakesTheRestFromTheSmallestMachineThatHasIt) {
 TEST(PlacementTest, DividesAfterOtherTrialsHaveTakenSlots) {
   EXPECT_THAT(PlaceTrial(Machines{{0, 3, 0}, {1, 3, 2}, {2, 3, 3}}, 4),
               ElementsAre(Place{2, 3}, Place{1, 1}));
+}
+
+TEST(MachineSlotsTest, AnEndedTrialFreesItsSlots) {
+  MachineSlots slots(/*slots_per_trial=*/2);
+  slots.Offer(1, 4);
+  slots.Take({1, 7}, {1, 2});
+  slots.Take({1, 8}, {1, 2});
+  EXPECT_EQ(slots.Room(), 0);
+  EXPECT_EQ(slots.Capacity(), 2);
+  EXPECT_THAT(slots.On(1), SizeIs(2));
+
+  slots.Release({1, 7}, 1);
+  slots.Release({1, 7}, 1);  // without effect
+
+  EXPECT_EQ(slots.Room(), 1);
+  EXPECT_THAT(slots.On(1), ElementsAre(Pair(TrialId{1, 8}, 2)));
+  EXPECT_THAT(slots.Place(), ElementsAre(Place{1, 2}));
+}
+
+TEST(MachineSlotsTest, AMachineThatTakesNoMoreKeepsItsTrials) {
+  MachineSlots slots(/*slots_per_trial=*/1);
+  slots.Offer(1, 2);
+  slots.Take({1, 7}, {1, 1});
+
+  slots.Offer(1, 0);
+
+  EXPECT_EQ(slots.Capacity(), 0);
+  EXPECT_EQ(slots.Room(), 0);
+  EXPECT_THAT(slots.Place(), IsEmpty());
+  EXPECT_THAT(slots.On(1), SizeIs(1));
+  slots.Release({1, 7}, 1);
+  EXPECT_THAT(slots.On(1), IsEmpty());
+  EXPECT_EQ(slots.Room(), 0);
+}
+
+TEST(MachineSlotsTest, AMachineWithFewerSlotsThanInUseHasNoRoom) {
+  MachineSlots slots(/*slots_per_trial=*/1);
+  slots.Offer(0, 2);
+  slots.Take({1, 7}, {0, 1});
+  slots.Take({1, 8}, {0, 1});
+
+  slots.Offer(0, 1);
+
+  EXPECT_EQ(slots.Room(), 0);
+  slots.Release({1, 7}, 0);
+  EXPECT_EQ(slots.Room(), 0);
+  slots.Release({1, 8}, 0);
+  EXPECT_EQ(slots.Room(), 1);
 }
 
 }  // namespace
