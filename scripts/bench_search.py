@@ -253,6 +253,44 @@ def search_store_ways(bench):
     return {way: Figure.of(values) for way, values in taken.items()}
 
 
+def search_at_scale(bench, slots):
+    """Runs a search on simulated workers in dtrain-bench and returns its figures."""
+    with tempfile.TemporaryDirectory(prefix="dtrain-bench-") as directory:
+        store = os.path.join(directory, "store")
+        watched([bench.engine, "scale", store, "--slots", str(slots)], directory)
+        with open(os.path.join(directory, "out")) as f:
+            found = json.load(f)
+    waits = found["start_after_free_slot_ms"]
+    return (
+        Figure.of([waits["p99"]],
+                  remark=f"half of them {waits['p50']:.2g}, the slowest {waits['max']:.3g}"),
+        Figure.of([found["cpu_ms_per_trial"]],
+                  remark=f"{found['reports'] / found['trials']:.0f} reports a trial, "
+                         f"{found['events_per_cpu_second']:,.0f} events/s"),
+        Figure.of([found["peak_mb"]]))
+
+
+def scale(bench):
+    figures = {}
+    for slots in SCALES:
+        try:
+            found = search_at_scale(bench, slots)
+        except Failed as failure:
+            found = 3 * (Figure.none(str(failure)),)
+        names = (f"start {slots}", f"cpu {slots}", f"memory {slots}")
+        figures |= dict(zip(names, found, strict=True))
+    return figures
+
+
+def scale_rows(slots):
+    what = f"10,000 trials of ASHA on {slots:,} slots of simulated workers"
+    return (
+        Row(f"{what}: a free slot until the next start, 99 %", "ms", 20, figure=f"start {slots}"),
+        Row(f"{what}: the runner's processor time of a trial", "ms", figure=f"cpu {slots}"),
+        Row(f"{what}: memory, at most", "MB", 100, figure=f"memory {slots}"))
+
+
+SCALES = (10, 100, 1000)
 TRIVIAL = "ASHA of trivial trials, 2 CPU slots, a process a trial: a trial"
 MEASUREMENTS = (
     Measurement("search", 1, search, (
@@ -269,4 +307,5 @@ MEASUREMENTS = (
         Row("the same, FULL where a checkpoint or an end is recorded, as dtrain runs", "ms",
             figure="full_where_durable"),
         Row("the same, FULL for every transaction", "ms", figure="full_always"))),
+    Measurement("scale", 6, scale, tuple(row for slots in SCALES for row in scale_rows(slots))),
 )

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "engine/run/runner.h"
 #include "tests/bench/compute_bench.h"
 #include "tests/bench/learning_curves.h"
+#include "tests/bench/scale_bench.h"
 #include "tests/bench/search_bench.h"
 #include "tests/support/fake_launcher.h"
 
@@ -277,6 +279,27 @@ json AllReduce(const std::vector<std::string>& words) {
   return AllReduceTime(static_cast<int>(ranks), bytes);
 }
 
+// Runs `scale DIRECTORY [OPTION...]`; returns null if `words` is different.
+json Scale(const std::vector<std::string>& words) {
+  if (words.size() < 2) return nullptr;
+  ScaleOptions options{.directory = std::filesystem::absolute(words[1])};
+  std::map<std::string, std::int64_t*> numbers = {
+      {"--slots", &options.slots},
+      {"--trials", &options.trials},
+      {"--seconds", &options.seconds}};
+  for (std::size_t i = 2; i < words.size(); ++i) {
+    if (words[i] == "--cpu-time") {
+      options.cpu_time = true;
+      continue;
+    }
+    const auto number = numbers.find(words[i]);
+    if (number == numbers.end() || ++i == words.size()) return nullptr;
+    *number->second = std::atoll(words[i].c_str());
+    if (*number->second < 1 || *number->second > 1'000'000) return nullptr;
+  }
+  return SearchAtScale(options);
+}
+
 // Applies an option of simulate-search; false if it is invalid.
 bool SetSimulation(const std::string& name, const std::string& value,
                    SearchSimulations& options) {
@@ -328,6 +351,7 @@ json Measure(const std::vector<std::string>& words) {
   if (!words.empty() && words[0] == "simulate-search") {
     return SimulateSearch(words);
   }
+  if (!words.empty() && words[0] == "scale") return Scale(words);
   if (!words.empty() && words[0] == "all-reduce") return AllReduce(words);
   if (words == std::vector<std::string>{"conv"}) return ConvTimes();
   if (words.size() == 2 && words[0] == "images") return ImageTimes(words[1]);
@@ -367,6 +391,9 @@ int Main(const std::vector<std::string>& words) {
                    "[--seeds N] [--workers N]\n"
                    "                    [--budget N] [--reference FILE] "
                    "[--trajectories]\n"
+                   "       dtrain-bench scale EMPTY_DIRECTORY "
+                   "[--slots N] [--trials N]\n"
+                   "                    [--seconds N] [--cpu-time]\n"
                    "       dtrain-bench serve-task TASK [REFERENCE_FILE]\n";
       return 2;
     }

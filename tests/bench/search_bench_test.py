@@ -332,5 +332,30 @@ class RefusalTest(SearchBenchTest):
                      "{name: random}", "--reference", self.path("mixed.json"))
 
 
+class ScaleTest(unittest.TestCase):
+    def test_a_search_on_simulated_workers_ends(self) -> None:
+        with tempfile.TemporaryDirectory() as directory:
+            done = run("scale", os.path.join(directory, "store"), "--slots", "10", "--trials", "40",
+                       "--seconds", "1", "--cpu-time")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        result = json.loads(done.stdout)
+        self.assertEqual(result["trials"], 40)
+        self.assertGreater(result["reports"], 40)  # each trial reports, some at several rungs
+        self.assertGreater(result["messages"], 3 * 40)
+        # All starts but the first ten follow a free slot; those after the last trial do not count.
+        waits = result["start_after_free_slot_ms"]
+        self.assertGreaterEqual(waits["count"], 25)
+        self.assertTrue(0 < waits["p50"] <= waits["p99"] <= waits["max"], waits)
+        self.assertGreater(result["peak_mb"], 5)
+
+    def test_options_are_checked(self) -> None:
+        for words in (("scale",), ("scale", "d", "--slots"), ("scale", "d", "--slots", "0"),
+                      ("scale", "d", "--slots", "many"), ("scale", "d", "--slow", "1")):
+            with self.subTest(words):
+                done = run(*words)
+                self.assertEqual(done.returncode, 2)
+                self.assertIn("usage:", done.stderr)
+
+
 if __name__ == "__main__":
     unittest.main()
