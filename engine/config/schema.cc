@@ -75,7 +75,8 @@ constexpr KeySpec kIgnoredKeys[] = {
     {.path = "resources.resource_pool",
      .doc = "there are no pools; use resources.slots"},
     {.path = "resources.shm_size", .doc = "containers are not used"},
-    {.path = "resources.slurm", .doc = "the section is `slurm`"},
+    {.path = "resources.slurm",
+     .doc = "may only be empty; the section is `slurm`"},
     {.path = "resources.weight",
      .doc = "the trial that has waited longest gets the next slot"},
 };

@@ -364,7 +364,9 @@ TEST_F(YamlPageTest, IgnoredKeysGiveOneNoteEachAndNothingElse) {
   Settings settings = ProgramSettings();
   std::vector<std::string> notes;
   for (const KeyRow& row : KeyRows()) {
-    if (row.status == "ignored") settings.emplace_back(row.key, "{a: [1, b]}");
+    if (row.status != "ignored") continue;
+    const bool only_empty = row.key == "resources.slurm";
+    settings.emplace_back(row.key, only_empty ? "{}" : "{a: [1, b]}");
   }
   const PageYaml yaml(settings);
   for (const KeyRow& row : KeyRows()) {
