@@ -3,7 +3,6 @@
 
 #include <filesystem>
 
-#include "engine/base/text.h"
 #include "tests/cli/yaml_page.h"
 
 namespace dtrain {
@@ -177,8 +176,8 @@ std::vector<Proof> SlurmProofs() {
        .program = kPlain,
        .look = [](const PageRun& run) -> json {
          const json jobs = PlannedJobs(run);
-         return Split(jobs.at("script").get<std::string>(), '\n').at(2) ==
-                "module load cuda";
+         return jobs.at("script").get<std::string>().find(
+                    "\nmodule load cuda\n") != std::string::npos;
        },
        .without = false,
        .with = true,
