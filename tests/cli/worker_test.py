@@ -136,6 +136,17 @@ class Workers(unittest.TestCase):
         return self.start(name, "worker", "--connect", self.address, "--experiment", "1", "--name",
                           name, *words, **variables)
 
+    def expect_that_the_loss_costs_a_restart(self, name, worker):
+        """Kills the worker, and starts another one for its trial."""
+        worker.kill()
+        worker.wait()
+        row = self.wait_for("the record of the loss", lambda: next(
+            (row for row in self.trials() if row["restarts"] > 0), None))
+        self.assertIn("lost worker " + name, row["reason"])
+        self.worker("next")
+        row = self.expect_completed(1)[0]
+        self.assertEqual((row["restarts"], row["preemptions"]), (1, 0))
+
     def wait_until_joined(self, name):
         self.wait_for(name + " to join", lambda: "worker " + name in self.log("runner")
                       and "has joined" in self.log("runner"))
@@ -284,14 +295,7 @@ class WorkerTest(Workers):
         self.search(trials=1, length=400, step_ms=10)
         first = self.worker("first")
         self.wait_until_trained(1, 40)
-        first.kill()
-        first.wait()
-        row = self.wait_for("the record of the loss", lambda: next(
-            (row for row in self.trials() if row["restarts"] > 0), None))
-        self.assertIn("lost worker first", row["reason"])
-        self.worker("second")
-        row = self.expect_completed(1)[0]
-        self.assertEqual((row["restarts"], row["preemptions"]), (1, 0))
+        self.expect_that_the_loss_costs_a_restart("first", first)
 
     def test_worker_saves_a_checkpoint_when_the_runner_is_killed(self):
         self.search(trials=1, length=400, step_ms=20)
@@ -460,14 +464,7 @@ class DividedTrialTest(Workers):
         self.train_slowly()
         _, one = self.two_workers()
         self.wait_until_trained(1, 25)
-        one.kill()
-        one.wait()
-        row = self.wait_for("the record of the loss", lambda: next(
-            (row for row in self.trials() if row["restarts"] > 0), None))
-        self.assertIn("lost worker one", row["reason"])
-        self.worker("next")
-        row = self.expect_completed(1)[0]
-        self.assertEqual((row["restarts"], row["preemptions"]), (1, 0))
+        self.expect_that_the_loss_costs_a_restart("one", one)
 
     def test_workers_save_a_checkpoint_when_the_runner_is_killed(self):
         self.train_slowly()

@@ -159,12 +159,17 @@ def stop_runner_then_kill(scene: Scene) -> bool:
     return _signal_runner(scene, signal.SIGKILL)
 
 
+def stop_for_a_while(scene: Scene, process: int | None, longest: float) -> bool:
+    """Stops a process, if there is one, and continues it after at most `longest` seconds."""
+    if process is None or not processes.signal(process, signal.SIGSTOP):
+        return False
+    time.sleep(scene.rng.uniform(0.1, longest))
+    return processes.signal(process, signal.SIGCONT)
+
+
 def stop_trial(scene: Scene) -> bool:
     trial = _some_trial(scene)
-    if trial is None or not processes.signal(trial, signal.SIGSTOP):
-        return False
-    time.sleep(scene.rng.uniform(0.1, 1))
-    return processes.signal(trial, signal.SIGCONT)
+    return stop_for_a_while(scene, trial, longest=1)
 
 
 def stop_trial_then_kill_runner(scene: Scene) -> bool:

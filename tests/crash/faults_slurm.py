@@ -8,7 +8,7 @@ from dataclasses import replace
 import processes
 import record
 from configurations import Configuration
-from faults import KILLED, PROCESS_FAULTS, Fault
+from faults import KILLED, PROCESS_FAULTS, Fault, stop_for_a_while
 from faults_beside import BESIDE_FAULTS
 from scene import Launch, Scene
 from slurm import Cluster
@@ -91,11 +91,7 @@ def kill_worker(scene: Scene) -> bool:
 
 
 def stop_worker(scene: Scene) -> bool:
-    worker = _some_worker(scene)
-    if worker is None or not processes.signal(worker, signal.SIGSTOP):
-        return False
-    time.sleep(scene.rng.uniform(0.1, 2))
-    return processes.signal(worker, signal.SIGCONT)
+    return stop_for_a_while(scene, _some_worker(scene), longest=2)
 
 
 def hang_worker(scene: Scene) -> bool:
