@@ -10,8 +10,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-// A command takes its slots on one node, and a model may take them on all nodes
-// of all jobs.
+// A command takes its slots on one node. A model may take them on the nodes of
+// several jobs.
 void CheckSlots(const Node& root, const Json& effective, Findings& findings) {
   const Json& resources = effective.at("resources");
   const Json& slurm = effective.at("slurm");

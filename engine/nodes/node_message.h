@@ -125,8 +125,8 @@ struct ShardStarted {
   static constexpr std::string_view kType = "started";
   TrialId trial;
   std::vector<std::string> slots;  // "gpu:0", "cpu:1"
-  // Where rank 0, which is among them, listens for ranks of other machines; 0
-  // if there are none.
+  // Port at which rank 0 waits for ranks of other machines; 0 if rank 0 is not
+  // here, or if all ranks are.
   int port = 0;
 
   static void Fields(auto& field, auto& m) {

@@ -14,9 +14,9 @@
 
 namespace dtrain {
 
-/// The workers of an elastic experiment as places for its trials: keeps count
-/// of their slots, lets those go that have drained or are not needed, and
-/// passes their table on. For followers the calls have no effect. One thread.
+/// The workers of an elastic experiment as places for its trials: counts their
+/// slots, dismisses workers that have drained or are not needed, and passes
+/// their table on. For followers the calls have no effect. One thread.
 class WorkerPool {
  public:
   /// REQUIRES: `nodes` outlives this.

@@ -301,8 +301,9 @@ json Serve(Packet packet, const TrialHostHooks& hooks,
   }
 }
 
-// Those of the terminal, and SIGUSR2, by which Slurm announces the end of a job
-// to all its processes. Trials inherit that: the worker asks them to stop.
+// Ignores signals of the terminal, and SIGUSR2, by which Slurm announces the
+// end of a job to all its processes. Trials ignore them too: the worker asks
+// them to stop.
 void IgnoreSignals() {
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGTERM, SIG_IGN);

@@ -76,7 +76,7 @@ class SlurmJobs {
   std::condition_variable changed_;
   // Guarded by the mutex.
   bool stop_ = false;
-  bool idle_ = false;  // there is no job, so there is nothing to wait for
+  bool idle_ = false;  // no job is pending or running
   bool wake_ = false;  // the next turn is due
   std::int64_t demand_ = 0;
   std::vector<JobWorkers> workers_;
