@@ -9,6 +9,7 @@
 #include "engine/run/runner_lock.h"
 #include "engine/store/layout.h"
 #include "tests/support/fault_run.h"
+#include "tests/support/patience.h"
 
 namespace dtrain {
 namespace {
@@ -129,7 +130,7 @@ TEST_F(SignalsTest, SecondCtrlCKillsAtOnce) {
               "$p; wait $p");
 
   EXPECT_EQ(result.code, 130);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, Seconds(20));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, Patient(Seconds(20)));
   EXPECT_THAT(Processes(), IsEmpty());
   EXPECT_EQ(State(), "PAUSED");
   ExpectResumes();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <ctime>
 #include <thread>
@@ -24,10 +25,18 @@ inline double Slowness() {
   return std::max(2.0, 2 * share) * (kSanitized ? 10 : 1);
 }
 
-/// Extends a limit on wall time that is meant for an idle machine.
+/// Extends a limit on wall time that is meant for an idle machine. The average
+/// load lags behind, and a disk may stall everything for seconds: hence the
+/// constant part.
 inline std::chrono::nanoseconds Patient(std::chrono::nanoseconds limit) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(limit *
-                                                              Slowness());
+                                                              Slowness()) +
+         std::chrono::seconds(3);
+}
+inline double PatientSeconds(double limit) {
+  const std::chrono::duration<double> patient =
+      Patient(std::chrono::nanoseconds(static_cast<std::int64_t>(limit * 1e9)));
+  return patient.count();
 }
 
 /// Returns the CPU time that this process has used. Other processes do not

@@ -1,5 +1,6 @@
 #include "engine/checkpoint/safetensors.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <random>
@@ -10,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
+#include "tests/support/patience.h"
 
 namespace dtrain {
 namespace {
@@ -79,17 +81,23 @@ TEST(SafetensorsTest, MetadataMayHaveTheKeysOfATensor) {
             "valid");
 }
 
-// Returns the time to read a header that begins with `header`, an open object
-// with at least one key, and describes many empty tensors.
+// Returns the CPU time, the shortest of three, to read a header that begins
+// with `header`, an open object with at least one key, and describes many empty
+// tensors.
 double SecondsToRead(std::string header, int tensors) {
   for (int i = 0; i < tensors; ++i) {
     header += ",\"" + std::to_string(i) +
               R"(":{"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
   }
-  const auto begin = std::chrono::steady_clock::now();
-  EXPECT_EQ(Fault(File(header + "}", "")), "valid");
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
-      .count();
+  const std::string file = File(header + "}", "");
+  std::chrono::duration<double> shortest = std::chrono::hours(1);
+  for (int i = 0; i < 3; ++i) {
+    const auto begin = CpuTime();
+    EXPECT_EQ(Fault(file), "valid");
+    shortest =
+        std::min<std::chrono::duration<double>>(shortest, CpuTime() - begin);
+  }
+  return shortest.count();
 }
 
 // Clearing the set of keys for each object must not cost as much as the largest
@@ -103,7 +111,7 @@ TEST(SafetensorsTest, TakesNoLongerForTheTensorsBelowMuchMetadata) {
     return SecondsToRead(header + "}", tensors);
   };
   EXPECT_LT(seconds(100'000, 10'000),
-            5 * (seconds(100'000, 0) + seconds(0, 10'000)));
+            10 * (seconds(100'000, 0) + seconds(0, 10'000)));
 }
 
 // A quarter of a million keys: the time must not be quadratic.

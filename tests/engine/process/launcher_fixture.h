@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/process/local_launcher.h"
+#include "tests/support/patience.h"
 #include "tests/support/temporary_directory.h"
 
 namespace dtrain {
@@ -41,7 +42,7 @@ class LauncherFixture : public ::testing::Test {
   /// Fails the test if it does not come.
   template <typename T>
   T Await(Launcher& launcher) {
-    const Duration deadline = Clock::System().monotonic() + kLong;
+    const Duration deadline = Clock::System().monotonic() + Patient(kLong);
     while (Clock::System().monotonic() < deadline) {
       LaunchEvent event = launcher.Wait(std::chrono::milliseconds(100));
       if (T* wanted = std::get_if<T>(&event)) return *wanted;

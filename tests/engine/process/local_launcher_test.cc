@@ -116,7 +116,7 @@ TEST_F(LocalLauncherTest, KillsATrialThatIgnoresSigterm) {
   EXPECT_EQ(exited.signal, SIGKILL);
   EXPECT_TRUE(exited.killed_by_us);
   EXPECT_GE(exited.seconds, 5.0);
-  EXPECT_LE(exited.seconds, 6 * Slowness());
+  EXPECT_LE(exited.seconds, PatientSeconds(6));
 }
 
 TEST_F(LocalLauncherTest, SweepsDaemonsOfATrialThatEnded) {

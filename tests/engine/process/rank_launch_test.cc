@@ -61,7 +61,7 @@ TEST_F(RankLaunchTest, KillOfOneRankEndsTheTrial) {
   EXPECT_EQ(exited.exit_code, -1);
   EXPECT_FALSE(exited.killed_by_us);
   EXPECT_GE(exited.seconds, 2.0) << "the other rank had a grace";
-  EXPECT_LE(exited.seconds, 3 * Slowness());
+  EXPECT_LE(exited.seconds, PatientSeconds(3));
   EXPECT_EQ(FinalMessage(), std::nullopt);
 }
 
@@ -95,7 +95,7 @@ TEST_F(RankLaunchTest, AnyRankMayReportTheReason) {
 TEST_F(RankLaunchTest, RankZeroReportsForAll) {
   const TrialExited exited = Run(TwoRanks("fail"));
   EXPECT_EQ(exited.exit_code, 1);
-  EXPECT_LT(exited.seconds, 1 * Slowness());
+  EXPECT_LT(exited.seconds, PatientSeconds(1));
   ASSERT_TRUE(FinalMessage());
   EXPECT_EQ(FinalMessage()->message, "out of luck at 0");
 }
@@ -105,7 +105,7 @@ TEST_F(RankLaunchTest, RankThatOutlivesTheOthersIsKilled) {
   EXPECT_EQ(exited.exit_code, 0);
   EXPECT_FALSE(exited.killed_by_us);
   EXPECT_GE(exited.seconds, 10.0);
-  EXPECT_LE(exited.seconds, 11 * Slowness());
+  EXPECT_LE(exited.seconds, PatientSeconds(11));
   ASSERT_TRUE(FinalMessage());
   EXPECT_EQ(FinalMessage()->reason, EndReason::kCompleted);
 }
@@ -149,7 +149,7 @@ TEST_F(RankLaunchTest, EndOfTheGracePeriodEndsEveryRank) {
   launcher->RequestStop(TwoRanks("echo").id);
   const TrialExited exited = AwaitEnd(*launcher);
   EXPECT_TRUE(exited.killed_by_us);
-  EXPECT_LT(exited.seconds, 2 * Slowness());
+  EXPECT_LT(exited.seconds, PatientSeconds(2));
   ASSERT_TRUE(FinalMessage());
   EXPECT_EQ(FinalMessage()->reason, EndReason::kStopped);
 }
