@@ -278,7 +278,7 @@ std::optional<ChildAnswer> ChildCall::Poll() {
 ChildAnswer ChildCall::Await(Duration limit) {
   std::optional<std::string> text =
       ReadUntil(answer_.get(), Clock::System().monotonic() + limit);
-  if (!text) ::kill(pid_, SIGKILL);
+  if (!text && pid_ > 0) ::kill(pid_, SIGKILL);
   const bool succeeded = ReapSoon(std::exchange(pid_, -1));
   if (!text) return {.end = ChildAnswer::End::kTooLate};
   if (!succeeded) return {.end = ChildAnswer::End::kCrashed};

@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <gtest/gtest.h>
+
 #include "engine/base/error.h"
 
 namespace dtrain {
@@ -52,7 +54,10 @@ StartedFollower::~StartedFollower() {
   Wait();
 }
 
-void StartedFollower::Signal(int signal) const { ::kill(pid_, signal); }
+void StartedFollower::Signal(int signal) const {
+  ASSERT_GT(pid_, 0) << "the process has ended";  // −1 would be every process
+  ::kill(pid_, signal);
+}
 
 int StartedFollower::Wait() {
   int status = 0;
