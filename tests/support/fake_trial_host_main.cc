@@ -202,7 +202,7 @@ int ShareMemory(const Trial& trial) {
   if ((::fcntl(memory, F_GETFD) & FD_CLOEXEC) == 0) return 8;
   char byte = 'x';
   if (trial.spec.rank == 0) return ::pwrite(memory, &byte, 1, at) == 1 ? 0 : 7;
-  for (int i = 0; i < 1000; ++i) {
+  for (int i = 0; i < 30'000; ++i) {
     if (::pread(memory, &byte, 1, at) == 1 && byte == 'x') return 0;
     ::poll(nullptr, 0, /*milliseconds=*/2);
   }

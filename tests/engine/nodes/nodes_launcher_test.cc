@@ -272,7 +272,7 @@ TEST_F(NodesLauncherTest, LeavesNothingBehind) {
   EXPECT_EQ(EndOfFollower(/*goodbye=*/false), 1);
 
   EXPECT_TRUE(
-      Within(seconds(5), [] { return LivingProcesses(Experiment()).empty(); }));
+      Within(kLong, [] { return LivingProcesses(Experiment()).empty(); }));
 }
 
 }  // namespace

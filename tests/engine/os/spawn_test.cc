@@ -19,7 +19,7 @@
 namespace dtrain {
 namespace {
 
-constexpr Duration kLong = std::chrono::seconds(20);
+constexpr Duration kLong = std::chrono::seconds(60);
 
 Duration In(Duration time) { return Clock::System().monotonic() + time; }
 
@@ -124,7 +124,7 @@ TEST(SpawnTest, PidFdIsReadableAtTheEnd) {
   const UniqueFd pidfd = OpenPidFd(pid);
   ASSERT_TRUE(pidfd);
   pollfd entry{.fd = pidfd.get(), .events = POLLIN, .revents = 0};
-  EXPECT_EQ(::poll(&entry, 1, 20'000), 1);
+  EXPECT_EQ(::poll(&entry, 1, 60'000), 1);
   AwaitExit(pid);
   EXPECT_FALSE(OpenPidFd(pid));
 }

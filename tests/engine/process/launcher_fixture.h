@@ -19,7 +19,7 @@ namespace dtrain {
 /// processes, forked by the fake trial host.
 class LauncherFixture : public ::testing::Test {
  protected:
-  static constexpr Duration kLong = std::chrono::seconds(20);
+  static constexpr Duration kLong = std::chrono::seconds(60);
 
   LauncherFixture();
   ~LauncherFixture() override;

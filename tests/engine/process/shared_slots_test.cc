@@ -98,9 +98,9 @@ TEST_F(SharedSlotsTest, SlotOfADeadRunnerIsFreedWithItsTrial) {
   launcher->Start(Spec("echo"));
   ASSERT_TRUE(std::holds_alternative<Idle>(
       launcher->Wait(std::chrono::milliseconds(1))));
+  const Duration killed = Clock::System().monotonic();
   ::kill(other, SIGKILL);
   ::waitpid(other, nullptr, 0);
-  const Duration killed = Clock::System().monotonic();
   Await<TrialStarted>(*launcher);
   const Duration waited = Clock::System().monotonic() - killed;
   EXPECT_GT(waited, std::chrono::milliseconds(500)) << "its trial had a grace";

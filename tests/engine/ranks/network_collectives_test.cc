@@ -102,7 +102,7 @@ class RendezvousTest : public testing::Test {
     ASSERT_EQ(::send(socket.get(), bytes.data(), bytes.size(), 0),
               static_cast<ssize_t>(bytes.size()));
     pollfd entry{.fd = socket.get(), .events = POLLIN, .revents = 0};
-    EXPECT_EQ(::poll(&entry, 1, 20'000), 1);
+    EXPECT_EQ(::poll(&entry, 1, 60'000), 1);
     char byte = 0;
     EXPECT_LE(::recv(socket.get(), &byte, 1, 0), 0);
   }
