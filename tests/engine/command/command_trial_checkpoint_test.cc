@@ -103,7 +103,7 @@ TEST_F(CommandCheckpointTest, StopsTheProgramWhileTheDiskIsFull) {
     const auto* failed = std::get_if<CheckpointFailed>(&message);
     if (failed == nullptr || !failed->waits) return std::nullopt;
     const auto until =
-        std::chrono::steady_clock::now() + Patient(std::chrono::seconds(10));
+        std::chrono::steady_clock::now() + Patient(std::chrono::seconds(60));
     while (!stopped && std::chrono::steady_clock::now() < until) {
       stopped = IsStopped(directory_.path() / "pid");
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -184,7 +184,8 @@ TEST_F(CommandCheckpointTest, LinksAreNotFollowed) {
 TEST_F(CommandCheckpointTest, SourceIsRemovedOnceCopied) {
   Run("echo x > $DTRAIN_DIRECTORY/x; echo y > y\n" +
       Report("$DTRAIN_DIRECTORY/x") +
-      "sleep 0.3; [ -e $DTRAIN_DIRECTORY/x ] && echo still there >&2\n");
+      "for i in $(seq 600); do [ -e $DTRAIN_DIRECTORY/x ] || break; sleep 0.1; "
+      "done; [ -e $DTRAIN_DIRECTORY/x ] && echo still there >&2\n");
   EXPECT_THAT(Said<CheckpointSaved>(), SizeIs(1));
   EXPECT_THAT(Log(), testing::Not(HasSubstr("still there")));
   Run("echo y > y\n" + Report("y"));

@@ -120,7 +120,7 @@ TEST_F(PrintingTrialTest, IsResumedToEndByItself) {
   Ask({2, 4});
   // Suspended at epoch 1, with all that it prints in the pipe.
   const CommandEnd end =
-      Run("printf 'epoch %s train=1 val_loss=1\\n' 1 2 3 4\nsleep 1\n");
+      Run("printf 'epoch %s train=1 val_loss=1\\n' 1 2 3 4\nsleep 3\n");
   EXPECT_EQ(Why(end), "completed") << Log();
   EXPECT_EQ(end.exit.signal, 0);
 }
@@ -153,7 +153,7 @@ TEST_F(PrintingTrialTest, MayExitByItselfAtItsLastLength) {
   Ask({});
   const CommandEnd end =
       Run("echo 'epoch 2 train=1 val_loss=3'\n"
-          "sleep 0.3; echo saved > model\n");
+          "sleep 2; echo saved > model\n");
   EXPECT_EQ(Why(end), "completed") << Log();
   EXPECT_EQ(end.exit.code, 0);
   EXPECT_TRUE(std::filesystem::exists(directory_.path() / "model"));

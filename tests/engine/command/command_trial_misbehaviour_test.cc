@@ -113,7 +113,7 @@ TEST_F(MisbehaviourTest, FloodOfReportsIsAveraged) {
 }
 
 TEST_F(MisbehaviourTest, TrainingContinuesAfterTheReportsAreClosed) {
-  const CommandEnd end = Run("exec 3>&-; sleep 0.5");
+  const CommandEnd end = Run("exec 3>&-; sleep 2");
   EXPECT_THAT(Log(), HasSubstr("has closed descriptor 3 and continues"));
   EXPECT_THAT(Why(end), HasSubstr("without a validation"));
 }
