@@ -175,22 +175,51 @@ TrialEnvironment EnvironmentValues(const Node& node) {
   return values;
 }
 
+namespace {
+
+constexpr std::size_t kMinHidden = 4;
+
+// Returns the lines of the values, since a message is one line, the longest
+// first, since one may contain another.
+std::vector<std::string> HiddenTexts(const EnvironmentVariables& variables) {
+  std::vector<std::string> texts;
+  for (const auto& [name, value] : variables) {
+    for (std::string& line : Split(value, '\n')) {
+      if (line.ends_with('\r')) line.pop_back();
+      if (line.size() >= kMinHidden) texts.push_back(std::move(line));
+    }
+  }
+  std::ranges::stable_sort(texts, std::ranges::greater(), &std::string::size);
+  return texts;
+}
+
+// Hides the beginning of `hidden` where Truncate has cut the rest off.
+void HideBeginning(const std::string& hidden, std::string& text) {
+  constexpr std::string_view kCut = "...";
+  for (std::size_t at = text.find(kCut); at != text.npos;
+       at = text.find(kCut, at + kCut.size())) {
+    std::size_t length = std::min(at, hidden.size() - 1);
+    while (length >= kMinHidden &&
+           text.compare(at - length, length, hidden, 0, length) != 0) {
+      --length;
+    }
+    if (length < kMinHidden) continue;
+    text.replace(at - length, length, kHiddenValue);
+    at = text.find(kCut, at - length);
+  }
+}
+
+}  // namespace
+
 std::string WithoutValues(std::string text,
                           const EnvironmentVariables& variables) {
-  constexpr std::size_t kMinLength = 4;
-  std::vector<std::string_view> values;
-  for (const auto& [name, value] : variables) {
-    if (value.size() >= kMinLength) values.emplace_back(value);
-  }
-  // A value may contain another one.
-  std::ranges::stable_sort(values, std::ranges::greater(),
-                           &std::string_view::size);
   constexpr std::string_view kHidden = kHiddenValue;
-  for (const std::string_view value : values) {
-    for (std::size_t at = text.find(value); at != text.npos;
-         at = text.find(value, at + kHidden.size())) {
-      text.replace(at, value.size(), kHidden);
+  for (const std::string& hidden : HiddenTexts(variables)) {
+    for (std::size_t at = text.find(hidden); at != text.npos;
+         at = text.find(hidden, at + kHidden.size())) {
+      text.replace(at, hidden.size(), kHidden);
     }
+    HideBeginning(hidden, text);
   }
   return text;
 }

@@ -26,8 +26,9 @@ TrialEnvironment EnvironmentValues(const Node& node);
 /// Text that stands in records in the place of a value.
 inline constexpr char kHiddenValue[] = "REDACTED";
 
-/// Returns `text` with the values of `variables` replaced by kHiddenValue.
-/// Values of fewer than four bytes stay, because they occur in other text.
+/// Returns `text` with the values of `variables`, each line of them, and what a
+/// cut text ("...") has left of them, replaced by kHiddenValue. Fewer than four
+/// bytes stay, because they occur in other text.
 std::string WithoutValues(std::string text,
                           const EnvironmentVariables& variables);
 

@@ -111,7 +111,8 @@ void Experiment::Step() {
   wait = std::max(wait, Duration(0));
   // All events that have arrived are recorded in one transaction.
   for (int i = 0; i < kMaxEventsAtOnce; ++i) {
-    const LaunchEvent event = deps_.launcher.Wait(wait);
+    LaunchEvent event = deps_.launcher.Wait(wait);
+    Redact(event);
     if (i == 0) ForgiveDelay(Now() - now - wait);
     std::visit([this](const auto& e) { On(e); }, event);
     HandleEvents();

@@ -138,6 +138,7 @@ class Experiment {
   TrialSpec SpecOf(const TrialState& trial) const;
 
   // Messages of trials: experiment_messages.cc.
+  void Redact(LaunchEvent& event) const;
   void On(const TrialStarted& event);
   void On(const MessageReceived& event);
   void On(const GpuRestored& event);

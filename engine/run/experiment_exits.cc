@@ -20,7 +20,6 @@
 #include <vector>
 
 #include "engine/base/text.h"
-#include "engine/config/environment.h"
 #include "engine/os/signals.h"
 #include "engine/run/experiment.h"
 #include "engine/run/runner.h"
@@ -43,7 +42,7 @@ std::string DescribeExit(const TrialExited& event) {
 }
 
 // Returns the last line of a failed program on stderr, which usually names the
-// cause, as it may be recorded; empty if the end was forced from outside.
+// cause; empty if the end was forced from outside.
 std::string ErrorLineOf(const TrialExited& event,
                         const ExperimentConfig& config) {
   constexpr std::size_t kMaxColumns = 200;
@@ -51,9 +50,7 @@ std::string ErrorLineOf(const TrialExited& event,
       event.signal == SIGTERM) {
     return "";
   }
-  return Truncate(
-      WithoutValues(event.last_error_line, config.environment.All()),
-      kMaxColumns);
+  return Truncate(event.last_error_line, kMaxColumns);
 }
 
 // True if the text of a failure names a lack of memory or an error of a GPU,

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/base/text.h"
+#include "engine/config/environment.h"
 #include "engine/run/experiment.h"
 #include "engine/run/runner.h"
 
@@ -25,7 +26,40 @@ std::string NamesOf(const MetricValues& metrics) {
   return names.empty() ? "none" : Join(names, ", ");
 }
 
+// Calls `edit` with each text that a trial wrote for people. Names of metrics
+// and of files identify data, and stay as they are.
+void EditTexts(TrialMessage& message, const auto& edit) {
+  if (auto* failed = std::get_if<CheckpointFailed>(&message)) {
+    edit(failed->message);
+  } else if (auto* completed = std::get_if<OperationCompleted>(&message)) {
+    edit(completed->why_early);
+  } else if (auto* finished = std::get_if<Finished>(&message)) {
+    edit(finished->message);
+  }
+}
+
+void EditTexts(TrialExited& event, const auto& edit) {
+  edit(event.last_error_line);
+  for (std::string& line : event.last_lines) edit(line);
+  if (event.gpu_fault) edit(event.gpu_fault->reason);
+}
+
 }  // namespace
+
+// Removes the values of environment variables from a trial's texts. All of them
+// come here before they are recorded or shown; only the log has them as they
+// were written.
+void Experiment::Redact(LaunchEvent& event) const {
+  const auto edit = [this](std::string& text) {
+    if (text.empty()) return;
+    text = WithoutValues(std::move(text), setup_.config.environment.All());
+  };
+  if (auto* received = std::get_if<MessageReceived>(&event)) {
+    EditTexts(received->message, edit);
+  } else if (auto* exited = std::get_if<TrialExited>(&event)) {
+    EditTexts(*exited, edit);
+  }
+}
 
 void Experiment::On(const TrialStarted& event) {
   TrialState* trial = trials_.Find(event.trial.number);

@@ -93,11 +93,29 @@ class CommandFaultsTest : public FaultRun {
   std::filesystem::path HeldFile() const {
     return dtrain_.directory() / "trainer-is-held";
   }
+  // Creates an experiment whose program has a secret, and writes it to its log.
+  // Returns the reason of its trial.
+  std::string ReasonWithKey(const std::string& script) {
+    const CliResult result =
+        CreateShell("echo \"the key is $KEY\"\n" + script,
+                    "max_restarts: 0\n"
+                    "environment: {environment_variables: [KEY=canary-123]}\n");
+    EXPECT_THAT(result.out, Not(HasSubstr("canary")));
+    EXPECT_THAT(result.err, HasSubstr("REDACTED"));
+    const std::string id = std::to_string(++created_);
+    return Run({"trials", id, "--json"}).Json()["trials"][0]["reason"];
+  }
+  static std::string End(const std::string& reason) {
+    return "echo '{\"type\":\"end\",\"reason\":\"" + reason +
+           "\",\"message\":\"bad key '$KEY'\"}' >&3\n";
+  }
   bool HaveAllEnded() const {
     return Within(Seconds(60), [&] { return Processes().empty(); });
   }
   std::string Reason() const { return Trial().at("reason"); }
   std::string Logs() const { return Run({"logs", "1"}).out; }
+
+  int created_ = 0;  // experiments
 };
 
 TEST_F(CommandFaultsTest, EndsWithoutAResult) {
@@ -178,6 +196,28 @@ TEST_F(CommandFaultsTest, ReasonHasNoValueOfAnEnvironmentVariable) {
   EXPECT_EQ(Reason(), "exited with code 1: bad key REDACTED");
   EXPECT_THAT(result.out + dtrain_.Run({"describe", "1", "--json"}).out,
               Not(HasSubstr("canary123")));
+}
+
+TEST_F(CommandFaultsTest, OnlyTheLogHasValuesOfEnvironmentVariables) {
+  EXPECT_THAT(ReasonWithKey(End("fatal")), HasSubstr("bad key REDACTED"));
+  EXPECT_THAT(ReasonWithKey(End("error")), HasSubstr("bad key REDACTED"));
+  EXPECT_THAT(ReasonWithKey(End("invalid_hp")), HasSubstr("bad key REDACTED"));
+  EXPECT_THAT(ReasonWithKey(End("user_stop")), HasSubstr("bad key REDACTED"));
+  EXPECT_THAT(ReasonWithKey("echo \"no report, $KEY\" >&3\n"),
+              HasSubstr("'no report, REDACTED'"));
+  // The quotation is cut within the value.
+  EXPECT_THAT(ReasonWithKey("printf '%091d%s\\n' 0 $KEY >&3\n"),
+              HasSubstr("0REDACTED...'"));
+  // A warning of the run.
+  ReasonWithKey(
+      "echo '{\"type\":\"checkpoint\",\"batches\":1,\"path\":\"/'$KEY'\"}' "
+      ">&3\n");
+
+  EXPECT_THAT(dtrain_.Run({"list"}).out, Not(HasSubstr("canary")));
+  EXPECT_THAT(dtrain_.Run({"describe", "1"}).out,
+              AllOf(HasSubstr("bad key REDACTED"), Not(HasSubstr("canary"))));
+  EXPECT_EQ(Shell("grep -rla canary store | grep -v '/log$'").out, "");
+  EXPECT_THAT(Logs(), HasSubstr("the key is canary-123"));
 }
 
 TEST_F(CommandFaultsTest, EventsOnATerminalAreEscaped) {

@@ -143,5 +143,28 @@ TEST(EnvironmentTest, KeepsValuesOutOfTheRecord) {
               testing::Not(testing::HasSubstr("canary")));
 }
 
+TEST(WithoutValuesTest, ReplacesTheLongestValue) {
+  EXPECT_EQ(WithoutValues("abcdef abcd abc", {{"A", "abcd"}, {"B", "abcdef"}}),
+            "REDACTED REDACTED abc");
+}
+
+TEST(WithoutValuesTest, ReplacesEachLineOfAValue) {
+  EXPECT_EQ(WithoutValues("first second", {{"A", "first\r\nsecond\n"}}),
+            "REDACTED REDACTED");
+}
+
+TEST(WithoutValuesTest, ReplacesWhatACutTextHasLeft) {
+  const Variables variables = {{"A", "abcdefgh"}};
+  EXPECT_EQ(WithoutValues("is 'abcdef...', or abcd...", variables),
+            "is 'REDACTED...', or REDACTED...");
+  EXPECT_EQ(WithoutValues("abc... bcdefgh... abcdef.", variables),
+            "abc... bcdefgh... abcdef.");
+}
+
+TEST(WithoutValuesTest, KeepsShortValues) {
+  EXPECT_EQ(WithoutValues("abc... abc", {{"A", "abc"}, {"B", ""}}),
+            "abc... abc");
+}
+
 }  // namespace
 }  // namespace dtrain
