@@ -12,7 +12,6 @@
 #include <csignal>
 #include <utility>
 
-#include <poll.h>
 #include <unistd.h>
 
 #include "engine/base/error.h"
@@ -166,18 +165,6 @@ void CommandTrial::EndNow(const std::string& why) {
   Resume();
   why_ending_ = why;
   end_by_ = clock_.monotonic() + limits_.after_term;
-}
-
-// A fast program may have printed the steps of several operations and ended.
-// A search that stops trials answers soon whether it wants them.
-void CommandTrial::AwaitDecision() {
-  const Duration deadline = clock_.monotonic() + 10 * limits_.drain;
-  while (done_ && spec_.stops_trials && !findings_.reports.empty() &&
-         !closed_ && !stop_sent_ && clock_.monotonic() < deadline) {
-    pollfd news{.fd = channel_.news(), .events = POLLIN, .revents = 0};
-    (void)::poll(&news, 1, /*milliseconds=*/20);
-    ReceiveOperations();
-  }
 }
 
 // Returns why no validation was found, as a part of a sentence.

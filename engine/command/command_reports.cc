@@ -97,7 +97,22 @@ void CommandTrial::Advance(const ProgramPoint& point) {
   if (!std::exchange(sent_position_, true)) SendProgress();
 }
 
+// True for a report beyond the length at which the search has stopped the
+// trial. A program that reads operations makes none.
+bool CommandTrial::IsUnwanted(const ProgramPoint& point) {
+  const auto until = static_cast<double>(until_.count);
+  if (!closed_ || !spec_.stops_trials || point.count <= until) return false;
+  if (!std::exchange(warned_of_unwanted_, true)) {
+    LogLine(LogLevel::kInfo,
+            "dtrain: reports beyond " + std::to_string(until_.count) + " " +
+                std::string(UnitName(until_.unit)) +
+                ", where the trial has ended, are not recorded");
+  }
+  return true;
+}
+
 void CommandTrial::On(const ProgramTraining& report) {
+  if (IsUnwanted(report.point)) return;
   RequireMonotonic(report.point, training_at_, "training report");
   Advance(report.point);
   means_.Add(report);
@@ -125,6 +140,7 @@ void CommandTrial::SendMeans() {
 }
 
 void CommandTrial::On(const ProgramValidation& report) {
+  if (IsUnwanted(report.point)) return;
   RequireMonotonic(report.point, validation_at_, "validation");
   Advance(report.point);
   AwaitReportBudget();

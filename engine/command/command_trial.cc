@@ -8,6 +8,10 @@
 // report is counted and ignored, reports that arrive faster than the store can
 // record them are averaged, and counts must not decrease.
 //
+// A search that stops trials answers each length at once, and may ask for more.
+// A program that does not read operations goes on meanwhile, so its reports are
+// held until the answer: each length has the result that was measured there.
+//
 // The end is always orderly: once the work is complete, or cannot continue, the
 // program has `limits_.ending` to exit by itself; then it gets SIGTERM, then
 // SIGKILL. Output up to then still counts. DecideEnd derives the trial's end.
@@ -213,8 +217,11 @@ bool CommandTrial::PollOnce(Duration longest) {
       {.fd = output_ ? output_->fd() : -1, .events = POLLIN},
       {.fd = errors_ ? errors_->fd() : -1, .events = POLLIN}};
   const std::size_t fixed = entries.size();
+  const bool holds = HoldsReports();
+  if (holds) entries[3].fd = -1;
   for (const Connection& connection : connections_) {
-    entries.push_back({.fd = connection.lines.fd(), .events = POLLIN});
+    entries.push_back(
+        {.fd = holds ? -1 : connection.lines.fd(), .events = POLLIN});
   }
   const auto wait = std::chrono::duration_cast<milliseconds>(longest);
   const auto timeout = static_cast<int>(wait.count());
@@ -247,10 +254,32 @@ void CommandTrial::CloseReports() {
           " and continues to run; its reports there are not received");
 }
 
+// Returns false at the end of the stream, once all of it was taken.
 bool CommandTrial::ReadFrom(ReportLines& lines, Connection* connection) {
   const bool more = lines.Fill();
-  while (const auto line = lines.Next()) OnLine(*line, connection);
-  return more;
+  TakeLines(lines, connection);
+  return more || HoldsReports();
+}
+
+// True while reports may belong to a length that the search has not asked for.
+bool CommandTrial::HoldsReports() const {
+  return done_ && spec_.stops_trials && units_.planned && !spec_.metrics &&
+         ended_early_.empty() && !closed_ && !stop_sent_;
+}
+
+void CommandTrial::TakeLines(ReportLines& lines, Connection* connection) {
+  while (!HoldsReports()) {
+    const auto line = lines.Next();
+    if (!line) return;
+    OnLine(*line, connection);
+  }
+}
+
+void CommandTrial::TakeHeldLines() {
+  if (reports_) TakeLines(*reports_, nullptr);
+  for (Connection& connection : connections_) {
+    TakeLines(connection.lines, &connection);
+  }
 }
 
 // Answers a hello. Two programs that both count as rank 0 would mix their
@@ -287,6 +316,7 @@ void CommandTrial::Accept() {
 void CommandTrial::ReceiveOperations() {
   while (const auto message = channel_.TryNext()) {
     OnOperation(*message);
+    TakeHeldLines();
     if (std::holds_alternative<StopTrial>(*message)) return;
   }
 }
@@ -348,8 +378,22 @@ void CommandTrial::EnforceEnd() {
   }
 }
 
+// A fast program may have reported several lengths and ended. A search that
+// stops trials answers soon whether it wants them.
+void CommandTrial::AwaitDecision() {
+  const Duration deadline = clock_.monotonic() + 10 * limits_.drain;
+  while (done_ && spec_.stops_trials &&
+         (HoldsReports() || !findings_.reports.empty()) && !closed_ &&
+         !stop_sent_ && clock_.monotonic() < deadline) {
+    pollfd news{.fd = channel_.news(), .events = POLLIN, .revents = 0};
+    (void)::poll(&news, 1, /*milliseconds=*/20);
+    ReceiveOperations();
+  }
+}
+
 // Later output of its children is not read.
 void CommandTrial::Drain() {
+  AwaitDecision();
   const Duration deadline = clock_.monotonic() + limits_.drain;
   bool more = PollOnce(Duration(0));
   const auto open = [](const std::optional<ProgramOutput>& output) {
@@ -359,6 +403,7 @@ void CommandTrial::Drain() {
     const Duration limit = more ? deadline + 9 * limits_.drain : deadline;
     if (clock_.monotonic() >= limit) break;
     more = PollOnce(milliseconds(20));
+    AwaitDecision();
   }
   ReceiveOperations();
 }

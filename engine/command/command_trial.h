@@ -67,6 +67,9 @@ class CommandTrial {
   void Start();
   bool PollOnce(Duration longest);
   bool ReadFrom(ReportLines& lines, Connection* connection = nullptr);
+  bool HoldsReports() const;
+  void TakeLines(ReportLines& lines, Connection* connection);
+  void TakeHeldLines();
   void Welcome(Connection& connection, std::int64_t rank);
   void CloseReports();
   void Accept();
@@ -87,10 +90,10 @@ class CommandTrial {
   void Suspend();
   void Resume();
   void EndNow(const std::string& why);
-  void AwaitDecision();
   std::string FoundText() const;
 
   // The program's end.
+  void AwaitDecision();
   void BeginEnding(const std::string& why);
   void EnforceEnd();
   void Drain();
@@ -118,6 +121,7 @@ class CommandTrial {
   void SaveCheckpoint(const ProgramPoint& point,
                       const std::filesystem::path& source);
   void RequireDirectory() const;
+  bool IsUnwanted(const ProgramPoint& point);
   void Advance(const ProgramPoint& point);
   void AwaitReportBudget();
   void SendMeans();
@@ -178,6 +182,7 @@ class CommandTrial {
   TrainingMeans means_;
   bool warned_of_means_ = false;
   bool warned_of_overshoot_ = false;
+  bool warned_of_unwanted_ = false;
   std::int64_t lines_ = 0;
   std::int64_t ignored_ = 0;
   std::string first_ignored_;

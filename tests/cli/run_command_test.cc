@@ -249,6 +249,9 @@ TEST_F(RunHalvingTest, StopsTrialsOfAProgramThatCannotContinue) {
   EXPECT_EQ(result["trials_by_state"]["COMPLETED"].get<int>() +
                 result["trials_by_state"]["STOPPED"].get<int>(),
             8);
+  const std::string log = dtrain_.Run({"logs", "1"}).out;
+  EXPECT_EQ(Occurrences(log, "started"), 8) << log;
+  EXPECT_EQ(Occurrences(log, "instead of"), 0) << log;
 }
 
 TEST_F(RunHalvingTest, RunsAPromotedTrialAgainToItsLength) {

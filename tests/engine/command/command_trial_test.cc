@@ -91,6 +91,44 @@ TEST_F(CommandTrialTest, StopsAtTheReachedLength) {
   EXPECT_THAT(Said<OperationCompleted>(), SizeIs(2));
 }
 
+// A program that does not wait for the search.
+constexpr char kToFour[] =
+    "for i in 1 2 3 4; do\n"
+    "  echo "
+    "'{\"type\":\"validation\",\"batches\":'$i',\"metrics\":{\"loss\":1}}'"
+    " >&3\n"
+    "done\n";
+
+TEST_F(CommandTrialTest, EachLengthHasTheResultThatWasMeasuredThere) {
+  spec_.until = Length{1};
+  spec_.stops_trials = true;
+  answer_ = [](const TrialMessage& message) -> std::optional<RunnerMessage> {
+    const auto* done = std::get_if<OperationCompleted>(&message);
+    if (done == nullptr) return {};
+    if (done->length.count == 4) return CloseTrial{};
+    return RunOperation{{done->length.count == 1 ? 3 : 4}};
+  };
+  const CommandEnd end = Run(kToFour);
+  EXPECT_EQ(Why(end), "completed") << Log();
+  EXPECT_THAT(Said<ValidationReport>(), SizeIs(4));
+  ASSERT_THAT(Said<OperationCompleted>(), SizeIs(3));
+  EXPECT_EQ(Said<OperationCompleted>()[0].batches, 1);
+  EXPECT_EQ(Said<OperationCompleted>()[1].batches, 3);
+  EXPECT_EQ(Said<OperationCompleted>()[2].batches, 4);
+  EXPECT_THAT(Log(), Not(HasSubstr("instead of")));
+}
+
+TEST_F(CommandTrialTest, ReportsAfterTheSearchHasStoppedItAreNotRecorded) {
+  spec_.until = Length{1};
+  spec_.stops_trials = true;
+  answer_ = CloseWhenDone;
+  const CommandEnd end = Run(kToFour);
+  EXPECT_EQ(Why(end), "completed") << Log();
+  EXPECT_THAT(Said<ValidationReport>(), SizeIs(1));
+  EXPECT_THAT(Log(), HasSubstr("reports beyond 1 batches, where the trial has "
+                               "ended, are not recorded"));
+}
+
 TEST_F(CommandTrialTest, PassesTheTrialToTheProgram) {
   spec_.hparams = {{"lr", 0.1},
                    {"name", "a b"},
