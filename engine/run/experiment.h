@@ -134,6 +134,7 @@ class Experiment {
   void Schedule();
   void ReleaseIdleSlots();
   void StopProcess(TrialState& trial, StopCause cause);
+  void ExplainRepeat(const TrialState& trial);
   void Start(TrialState& trial);
   TrialSpec SpecOf(const TrialState& trial) const;
 
@@ -250,7 +251,8 @@ class Experiment {
   CheckpointKeeper keeper_;
   BestTrial best_;
   UnreadHparams unread_;
-  std::string warned_of_;      // unread hyperparameters
+  std::string warned_of_;  // unread hyperparameters
+  bool explained_repeat_ = false;
   bool validated_ = false;     // a trial was, after training
   Unit counted_;               // unit of the trials' `batches`
   std::string last_error_;     // of a trial

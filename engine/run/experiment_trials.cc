@@ -300,10 +300,26 @@ void Experiment::StopProcess(TrialState& trial, StopCause cause) {
   deps_.launcher.RequestStop(trial.row.id);
 }
 
+// Says once in a run that trials without checkpoints repeat their training.
+void Experiment::ExplainRepeat(const TrialState& trial) {
+  const bool repeats =
+      !trial.completed.empty() && keeper_.Latest(trial.row.id) == nullptr;
+  if (!repeats || std::exchange(explained_repeat_, true)) return;
+  deps_.reporter.OnNotice(
+      LogLevel::kInfo,
+      "trial " + ToString(trial.row.id) +
+          " has saved no checkpoint, so it trains from its beginning again, "
+          "to " +
+          std::to_string(trial.operations.front()) + " " +
+          std::string(UnitName(setup_.config.length_unit)) +
+          "; other trials may do so too");
+}
+
 void Experiment::Start(TrialState& trial) {
   const TrialSpec spec = SpecOf(trial);
   const CheckpointRow* latest = keeper_.Latest(trial.row.id);
   const std::int64_t from = latest == nullptr ? 0 : latest->batches;
+  ExplainRepeat(trial);
   const TrialProcess& process = trials_.StartProcess(trial, spec.restore, from);
   if (!process.earlier.empty()) {
     outbox_.Add([id = trial.row.id, from](

@@ -239,8 +239,11 @@ class RunHalvingTest : public RunCommandTest {
          "reproducibility.experiment_seed=1", "--slots", "cpu:1", "--json"},
         command);
     EXPECT_EQ(result.code, 0) << result.err;
+    notices_ = result.err;
     return result.Json();
   }
+
+  mutable std::string notices_;  // of the last search
 };
 
 TEST_F(RunHalvingTest, StopsTrialsOfAProgramThatCannotContinue) {
@@ -252,6 +255,7 @@ TEST_F(RunHalvingTest, StopsTrialsOfAProgramThatCannotContinue) {
   const std::string log = dtrain_.Run({"logs", "1"}).out;
   EXPECT_EQ(Occurrences(log, "started"), 8) << log;
   EXPECT_EQ(Occurrences(log, "instead of"), 0) << log;
+  EXPECT_THAT(notices_, Not(HasSubstr("from its beginning again")));
 }
 
 TEST_F(RunHalvingTest, RunsAPromotedTrialAgainToItsLength) {
@@ -259,6 +263,11 @@ TEST_F(RunHalvingTest, RunsAPromotedTrialAgainToItsLength) {
   EXPECT_GE(result["trials_by_state"]["COMPLETED"].get<int>(), 2);
   const std::string log = dtrain_.Run({"logs", "1"}).out;
   EXPECT_GT(Occurrences(log, "started"), 8);
+  EXPECT_EQ(Occurrences(notices_,
+                        "has saved no checkpoint, so it trains from its "
+                        "beginning again, to 4 epochs; other trials may do so "
+                        "too"),
+            1);
 }
 
 }  // namespace
