@@ -6,6 +6,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/hex.h"
+#include "engine/os/files.h"
 
 namespace dtrain {
 namespace {
@@ -105,6 +106,11 @@ std::string Sha256Of(std::span<const std::byte> bytes) {
   Sha256 sha;
   sha.Update(bytes);
   return sha.Finish();
+}
+
+std::string Sha256OfFile(const std::filesystem::path& file) {
+  const std::string bytes = ReadFile(file).value_or("");
+  return Sha256Of(std::as_bytes(std::span(bytes)));
 }
 
 std::string HmacSha256(std::string_view key,

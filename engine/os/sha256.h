@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <initializer_list>
 #include <memory>
 #include <span>
@@ -28,6 +29,9 @@ class Sha256 {
 
 /// Returns the SHA-256 of `bytes` in lower-case hex.
 std::string Sha256Of(std::span<const std::byte> bytes);
+/// Returns that of a file's content, which is read into memory. A file that
+/// cannot be read counts as empty.
+std::string Sha256OfFile(const std::filesystem::path& file);
 
 /// Returns the HMAC-SHA256 (RFC 2104) of the concatenated `parts` under `key`:
 /// 32 bytes.

@@ -160,11 +160,6 @@ std::string Key(const ModelSources& sources, const ModelBuild& build,
   return Sha256Of(std::as_bytes(std::span(text))).substr(0, 40);
 }
 
-std::string Sha256OfFile(const fs::path& path) {
-  const std::string bytes = ReadFile(path).value_or("");
-  return Sha256Of(std::as_bytes(std::span(bytes)));
-}
-
 // True if only this user can have written the file.
 bool IsPrivate(const fs::path& path) {
   struct stat status {};
