@@ -25,6 +25,7 @@
 
 #include "engine/app/notices.h"
 #include "engine/app/provenance.h"
+#include "engine/app/script_check.h"
 #include "engine/app/slurm_workers.h"
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
@@ -121,8 +122,23 @@ void AddProbe(const std::filesystem::path& path, WorkerTask& task) {
   task.probes[path.string()] = std::move(text);
 }
 
+// Adds the files that trials need, so that a worker can check them when it
+// joins.
+void AddFilesOfTrials(const Store& store, const ExperimentDetail& detail,
+                      const ExperimentConfig& config,
+                      const std::string& library, WorkerTask& task) {
+  if (!library.empty()) {
+    task.library = library;
+    task.library_sha256 = Sha256OfFile(library);
+  }
+  if (!task.command) return;
+  task.context = ContextOf(store.layout(), detail);
+  task.program = ProgramOf(config).value_or("");
+}
+
 WorkerTask TaskOf(const Store& store, std::int64_t id,
-                  const ExperimentConfig& config, const SlotPlan& slots) {
+                  const ExperimentConfig& config, const SlotPlan& slots,
+                  const std::string& library) {
   const auto variables = [&config](bool gpus) {
     const EnvironmentVariables list = config.environment.For(gpus);
     return std::map<std::string, std::string>(list.begin(), list.end());
@@ -133,9 +149,11 @@ WorkerTask TaskOf(const Store& store, std::int64_t id,
                   .threads = slots.threads,
                   .gpus = KindOfSlots(config.resources, slots),
                   .cpu_environment = variables(false),
-                  .gpu_environment = variables(true)};
+                  .gpu_environment = variables(true),
+                  .store = store.layout().root().string()};
   AddProbe(store.layout().WorkerProbe(id), task);
   const auto detail = store.Experiment(id);
+  if (detail) AddFilesOfTrials(store, *detail, config, library, task);
   if (detail && !detail->storage.empty()) {
     const auto storage =
         store.StorageRoot(detail->storage) / std::to_string(id);
@@ -161,6 +179,7 @@ SecretFile WriteWorkerKey(const Store& store, std::int64_t id) {
 std::unique_ptr<Nodes> AcceptWorkers(const Store& store, std::int64_t id,
                                      const ExperimentConfig& config,
                                      const SlotPlan& slots,
+                                     const std::string& library,
                                      Reporter& reporter) {
   const auto& listen = config.resources.listen;
   if (!listen) return nullptr;
@@ -169,7 +188,7 @@ std::unique_ptr<Nodes> AcceptWorkers(const Store& store, std::int64_t id,
       .env = {.runner = {.host = listen->host, .port = listen->port}},
       .identity = {.version = LibraryVersions().front().second},
       .secret = WriteWorkerKey(store, id),
-      .task = TaskOf(store, id, config, slots),
+      .task = TaskOf(store, id, config, slots, library),
       .notice = [&reporter](const std::string& line) {
         reporter.OnNotice(LogLevel::kInfo, line);
       }});
@@ -216,7 +235,7 @@ RunResult RunExperiment(Store& store, std::int64_t id,
   ExperimentRunner runner(store, id, config, clock);
   RunOptions options = given;
   const std::unique_ptr<Nodes> workers =
-      AcceptWorkers(store, id, config, runner.slots(), reporter);
+      AcceptWorkers(store, id, config, runner.slots(), given.library, reporter);
   std::unique_ptr<WorkerSource> slurm;
   if (workers) {
     nodes = workers.get();

@@ -357,6 +357,11 @@ std::optional<std::string> PythonProblem(const PythonScript& script,
 
 }  // namespace
 
+std::optional<std::string> ProgramOf(const ExperimentConfig& config) {
+  const Words words = FixedWords(config);
+  return words.empty() ? std::nullopt : std::optional(words.front());
+}
+
 std::optional<std::string> ScriptProblem(const ExperimentConfig& config,
                                          const fs::path& context) {
   const Words words = FixedWords(config);

@@ -15,6 +15,9 @@ struct ExperimentConfig;
 // first problem, or nothing, also for a model. A script that Python runs is
 // compiled by its interpreter, which writes no file and has ten seconds.
 
+/// Returns the program of a command; nothing if it has a placeholder.
+std::optional<std::string> ProgramOf(const ExperimentConfig& config);
+
 /// Returns why the command fails on every machine: a program or script that is
 /// not in `context`, one there that cannot be executed, or a Python script that
 /// its interpreter cannot compile or that imports `dtrain` under a Python that

@@ -228,10 +228,18 @@ struct WorkerTask {
   // Environment variables of trials on CPUs and on GPUs.
   std::map<std::string, std::string> cpu_environment;
   std::map<std::string, std::string> gpu_environment;
+  std::string store;  // directory of the runner's store
   // Directory of the experiment's checkpoints outside the store, or empty.
   std::string storage;
   // Files that a worker must see, with their content, by path.
   std::map<std::string, std::string> probes;
+  // The user's own compiled model, and its SHA-256; or empty.
+  std::string library;
+  std::string library_sha256;
+  // Directory of the files of a program, and the program as the configuration
+  // names it; or empty. The program is also empty if each trial has its own.
+  std::string context;
+  std::string program;
 
   static void Fields(auto& field, auto& m) {
     field("experiment", m.experiment, 1);
@@ -241,8 +249,13 @@ struct WorkerTask {
     field("gpus", m.gpus);
     field("cpu_environment", m.cpu_environment);
     field("gpu_environment", m.gpu_environment);
+    field("store", m.store);
     field("storage", m.storage);
     field("probes", m.probes);
+    field("library", m.library);
+    field("library_sha256", m.library_sha256);
+    field("context", m.context);
+    field("program", m.program);
   }
 };
 struct StartShard {

@@ -68,6 +68,15 @@ std::int64_t GpuThreadsOf(const SlotPlan& slots) {
 
 }  // namespace
 
+bool IsBelowOne(const std::filesystem::path& path,
+                const std::vector<std::filesystem::path>& roots) {
+  const auto resolved = Resolved(path);
+  return resolved && std::ranges::any_of(roots, [&](const auto& root) {
+           const auto real = Resolved(root);
+           return real && IsBelow(*resolved, *real);
+         });
+}
+
 std::string ObjectionTo(const TrialSpec& spec,
                         const std::vector<std::filesystem::path>& roots,
                         bool whole) {
@@ -91,13 +100,7 @@ std::string ObjectionTo(const TrialSpec& spec,
     taken.emplace_back("the checkpoint to start from", spec.warm_start);
   }
   for (const auto& [what, path] : taken) {
-    const auto resolved = Resolved(path);
-    const bool below =
-        resolved && std::ranges::any_of(roots, [&](const auto& root) {
-          const auto real = Resolved(root);
-          return real && IsBelow(*resolved, *real);
-        });
-    if (below) continue;
+    if (IsBelowOne(path, roots)) continue;
     std::vector<std::string> places;
     for (const auto& root : roots) places.push_back(root.string());
     return std::string(what) + ", " +
@@ -328,6 +331,10 @@ void RemoteTrials::Start(TrialSpec spec) {
 }
 
 void RemoteTrials::NotStarted(const TrialSpec& spec, const std::string& why) {
+  if (notice_) {
+    notice_("cannot start trial " + ToString(spec.id) + ": " +
+            EscapeForTerminal(why));
+  }
   Send(ShardEnded{.exited = {.trial = spec.id,
                              .exit_code = 1,
                              .rank = spec.rank,

@@ -15,6 +15,10 @@
 
 namespace dtrain {
 
+/// True if `path` is below one of `roots`, with symbolic links resolved.
+bool IsBelowOne(const std::filesystem::path& path,
+                const std::vector<std::filesystem::path>& roots);
+
 /// Returns why a follower or worker rejects an order to start a trial, or
 /// empty. It accepts only training, and only a library, trial directory,
 /// checkpoint and initial weights below `roots`, with symbolic links resolved.

@@ -1,5 +1,6 @@
 #include "engine/nodes/worker.h"
 
+#include <algorithm>
 #include <fstream>
 #include <functional>
 #include <iterator>
@@ -15,6 +16,8 @@
 #include "engine/base/text.h"
 #include "engine/nodes/runner_link.h"
 #include "engine/os/file_lock.h"
+#include "engine/os/process.h"
+#include "engine/os/sha256.h"
 
 namespace dtrain {
 namespace {
@@ -56,26 +59,74 @@ std::string ContentOf(const fs::path& path) {
   return text;
 }
 
-// Returns why this machine does not share the runner's files, or empty.
-std::string WhyNotShared(const WorkerOptions& options, const WorkerTask& task) {
-  const Duration end = Clock::System().monotonic() + options.file_patience;
+bool IsSameDirectory(const fs::path& one, const fs::path& other) {
+  std::error_code error;
+  const fs::path first = fs::weakly_canonical(one, error);
+  if (error) return false;
+  const fs::path second = fs::weakly_canonical(other, error);
+  return !error && first == second;
+}
+
+// Returns why this process could not use the runner's paths, or empty.
+std::string WhyPathsDiffer(const WorkerOptions& options,
+                           const WorkerTask& task) {
+  const fs::path& store = options.roots.front();
+  if (!IsSameDirectory(store, task.store)) {
+    return "the worker's store is " + EscapeForTerminal(store.string()) +
+           ", the runner's is " + EscapeForTerminal(task.store) +
+           "; start the worker with --store " +
+           EscapeForTerminal(QuoteForShell(task.store));
+  }
+  if (!task.library.empty() && !IsBelowOne(task.library, options.roots)) {
+    return EscapeForTerminal(task.library) +
+           ": the compiled model is not in the worker's cache; start both "
+           "with the same XDG_CACHE_HOME, on a file system that all machines "
+           "mount at the same path";
+  }
+  return "";
+}
+
+// Returns which of the runner's files are not seen on this machine, or empty.
+std::string WhyNotSeen(const WorkerTask& task) {
   for (const auto& [path, content] : task.probes) {
-    while (ContentOf(path) != content) {
-      if (Clock::System().monotonic() >= end) {
-        return EscapeForTerminal(path) +
-               ": is not on this machine as on the runner's; keep the store "
-               "and checkpoint_storage on a file system that all machines "
-               "mount at the same path";
-      }
-      std::this_thread::sleep_for(kProbePause);
+    if (ContentOf(path) != content) {
+      return EscapeForTerminal(path) +
+             ": is not on the worker's machine as on the runner's; keep the "
+             "store and checkpoint_storage on a file system that all machines "
+             "mount at the same path";
     }
     const fs::path directory = fs::path(path).parent_path();
     if (::access(directory.c_str(), W_OK) != 0) {
       return EscapeForTerminal(directory.string()) +
-             ": cannot be written from this machine; mount it writable";
+             ": cannot be written by the worker; mount it writable there";
     }
   }
+  if (!task.library.empty() &&
+      Sha256OfFile(task.library) != task.library_sha256) {
+    return EscapeForTerminal(task.library) +
+           ": the compiled model is not on the worker's machine as on the "
+           "runner's; set XDG_CACHE_HOME to a directory on a file system that "
+           "all machines mount at the same path";
+  }
+  std::error_code error;
+  if (!task.context.empty() && !fs::is_directory(task.context, error)) {
+    return EscapeForTerminal(task.context) +
+           ": the directory of the program is not on the worker's machine; "
+           "keep it on a file system that all machines mount at the same path";
+  }
   return "";
+}
+
+// Returns why this machine lacks what trials of the task need, or empty.
+std::string WhyUnfit(const WorkerOptions& options, const WorkerTask& task) {
+  std::string why = WhyPathsDiffer(options, task);
+  if (!why.empty()) return why;
+  const Duration end = Clock::System().monotonic() + options.file_patience;
+  while (!(why = WhyNotSeen(task)).empty()) {
+    if (Clock::System().monotonic() >= end) break;
+    std::this_thread::sleep_for(kProbePause);
+  }
+  return why;
 }
 
 // Waits for the task that follows the acceptance.
@@ -98,13 +149,32 @@ LocalLauncherOptions LauncherOf(const WorkerOptions& options,
           .environment = {variables.begin(), variables.end()}};
 }
 
+// Throws Error(kUsage) if the program of the task is not on this machine.
+void RequireProgram(const WorkerTask& task,
+                    const LocalLauncherOptions& launcher) {
+  if (task.program.empty()) return;
+  const auto& variables = launcher.environment;
+  const auto given = std::ranges::find(variables, "PATH",
+                                       [](const auto& it) { return it.first; });
+  const std::string path = given == variables.end()
+                               ? ProcessVariable("PATH").value_or("")
+                               : given->second;
+  try {
+    FindProgram(task.program, task.context, path);
+  } catch (const Error& error) {
+    throw Error(ErrorKind::kUsage, "entrypoint: " + std::string(error.what()));
+  }
+}
+
 // Checks that this machine can run trials of the task. Otherwise the runner
 // is told why, too.
 LocalLauncherOptions Prepare(RunnerLink& link, const WorkerOptions& options,
                              const WorkerTask& task) try {
-  const std::string why = WhyNotShared(options, task);
+  const std::string why = WhyUnfit(options, task);
   if (!why.empty()) throw Error(ErrorKind::kUsage, why);
-  return LauncherOf(options, task, options.plan(task));
+  LocalLauncherOptions launcher = LauncherOf(options, task, options.plan(task));
+  RequireProgram(task, launcher);
+  return launcher;
 } catch (const Error& error) {
   try {
     link.Send(WorkerUnable{error.what()});

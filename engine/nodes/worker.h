@@ -41,10 +41,10 @@ struct WorkerOptions {
 /// Offers the slots of this machine to the runner of an experiment, which must
 /// prove that it has the same key, and runs the trials that it sends. Returns 0
 /// when the experiment has ended or this process has drained. Throws
-/// Error(kUsage) if the runner rejects this process, or there is no key, or the
-/// runner's files are not seen here; Error(kResources) if there are too few
-/// slots; Error(kFailed) if there is no runner or it is lost. See RemoteTrials
-/// for signals.
+/// Error(kUsage) if the runner rejects this process, or there is no key, or
+/// this machine does not have the files and programs of the task;
+/// Error(kResources) if there are too few slots; Error(kFailed) if there is no
+/// runner or it is lost. See RemoteTrials for signals.
 int Work(WorkerOptions options);
 
 }  // namespace dtrain

@@ -18,7 +18,9 @@ class WorkerCliTest : public testing::Test {
     const CliRunner runner;
     const CliResult result = runner.RunProgram(
         {"python3", DTRAIN_SOURCE_DIR "/tests/cli/worker_test.py",
-         DTRAIN_BINARY, suite + "." + test});
+         DTRAIN_BINARY, suite + "." + test},
+        // Compiled models, also of the tests of such models.
+        {.environment = {{"MODEL_CACHE", DTRAIN_BINARY_DIR "/model_cache"}}});
     EXPECT_EQ(result.code, 0) << result.out << result.err;
   }
 };
@@ -89,6 +91,26 @@ TEST_F(WorkerCliTest, StrangerLearnsNothingAndDoesNotDisturb) {
 
 TEST_F(WorkerCliTest, WorkerThatDoesNotSeeTheStoreIsRefused) {
   ExpectPasses("test_worker_that_does_not_see_the_store_is_refused");
+}
+
+TEST_F(WorkerCliTest, WorkerWithAnotherStoreIsRefused) {
+  ExpectPasses("test_worker_with_another_store_is_refused");
+}
+
+TEST_F(WorkerCliTest, WorkerThatDoesNotSeeTheCheckpointsIsRefused) {
+  ExpectPasses("test_worker_that_does_not_see_the_checkpoints_is_refused");
+}
+
+TEST_F(WorkerCliTest, WorkerWithoutTheProgramIsRefused) {
+  ExpectPasses("test_worker_without_the_program_is_refused");
+}
+
+TEST_F(WorkerCliTest, WorkerWithoutTheContextIsRefused) {
+  ExpectPasses("test_worker_without_the_context_is_refused");
+}
+
+TEST_F(WorkerCliTest, WorkerWithoutTheCompiledModelIsRefused) {
+  ExpectPasses("test_worker_without_the_compiled_model_is_refused");
 }
 
 TEST_F(WorkerCliTest, RefusesBadArguments) {

@@ -122,9 +122,9 @@ class Workers(unittest.TestCase):
                          "step_ms": step_ms}
         return self.create(yaml, **more)
 
-    def create(self, yaml, **more):
+    def create(self, yaml, context=".", **more):
         (self.directory / "search.yaml").write_text(yaml)
-        self.runner = self.start("runner", "create", "search.yaml", **more)
+        self.runner = self.start("runner", "create", "search.yaml", context, **more)
         match = self.wait_for("the runner to listen", lambda: re.search(
             r"--connect (\S+) --store (\S+) --experiment (\d+)", self.log("runner")))
         self.address = match.group(1)
@@ -354,6 +354,86 @@ class WorkerTest(Workers):
         self.assertEqual(worker.wait(PATIENCE), 2, self.log("blind"))
         for name in ("blind", "runner"):
             self.assertIn("mount at the same path", self.log(name))
+
+    def expect_refused(self, name, worker, *texts):
+        """Expects that the worker cannot join, and that the experiment goes on without it."""
+        self.assertEqual(worker.wait(PATIENCE), 2, self.log(name))
+        self.wait_for("the rejection", lambda: "worker %s on" % name in self.log("runner")
+                      and "was rejected" in self.log("runner"))
+        for text in texts:
+            self.assertIn(text, self.log(name))
+            self.assertIn(text, self.log("runner"))
+        self.assertIsNone(self.runner.poll(), self.log("runner"))
+        self.assertEqual({trial["state"] for trial in self.trials()} - {"PENDING"}, set())
+
+    def test_worker_with_another_store_is_refused(self):
+        self.search(trials=2)
+        store = self.directory / "store"
+        other = self.directory / "other"
+        other.mkdir(mode=0o700)
+        worker = self.start("stray", "worker", "--connect", self.address, "--name", "stray",
+                            "--store", str(other),
+                            DTRAIN_SECRET_FILE=str(store / "experiments/1/worker.key"))
+        self.expect_refused("stray", worker, "the worker's store is %s, the runner's is %s; "
+                            "start the worker with --store %s" % (other, store, store))
+        self.worker("good")
+        self.expect_completed(2)
+
+    def test_worker_that_does_not_see_the_checkpoints_is_refused(self):
+        checkpoints = self.directory / "checkpoints"
+        checkpoints.mkdir()
+        yaml = SEARCH % {"local": "false", "trials": 2, "length": 40, "step_ms": 5}
+        self.create(yaml + "checkpoint_storage: {type: shared_fs, host_path: %s}\n" % checkpoints)
+        probe = next(checkpoints.rglob("worker.probe"))
+        text = probe.read_text()
+        probe.write_text("of another directory\n")
+        worker = self.worker("blind")
+        self.expect_refused("blind", worker, str(probe), "mount at the same path")
+        probe.write_text(text)
+        self.worker("good")
+        self.expect_completed(2)
+
+    def create_program(self):
+        """Creates a search of a program that only the PATH of the runner has."""
+        tools = self.directory / "tools"
+        tools.mkdir()
+        tool = tools / "report-loss"
+        tool.write_text("#!/bin/sh\necho loss=1\n")
+        tool.chmod(0o755)
+        self.path = "%s:%s" % (tools, os.environ["PATH"])
+        yaml = SEARCH % {"local": "false", "trials": 2, "length": 1, "step_ms": 0}
+        self.create(yaml.replace("builtin:FaultTrial", "[report-loss]")
+                    + "metrics: {loss: 'loss=(.*)'}\n", PATH=self.path)
+
+    def test_worker_without_the_program_is_refused(self):
+        self.create_program()
+        worker = self.worker("bare")
+        self.expect_refused("bare", worker,
+                            "entrypoint: there is no program 'report-loss' in PATH")
+        self.worker("good", PATH=self.path)
+        self.expect_completed(2)
+
+    def test_worker_without_the_context_is_refused(self):
+        self.create_program()
+        context = self.directory / "store/experiments/1/context"
+        context.rename(context.with_name("away"))
+        worker = self.worker("bare", PATH=self.path)
+        self.expect_refused("bare", worker, "%s: the directory of the program" % context)
+        context.with_name("away").rename(context)
+        self.worker("good", PATH=self.path)
+        self.expect_completed(2)
+
+    def test_worker_without_the_compiled_model_is_refused(self):
+        cache = os.environ.get("MODEL_CACHE", str(self.directory / "cache"))
+        self.assertEqual(self.start("init", "init", "mine").wait(PATIENCE), 0, self.log("init"))
+        yaml = (self.directory / "mine/const.yaml").read_text()
+        yaml += 'resources: {slots: "cpu:1", listen: "127.0.0.1:0", local: false}\n'
+        self.create(yaml, context="mine", XDG_CACHE_HOME=cache)
+        worker = self.worker("bare", XDG_CACHE_HOME=str(self.directory / "empty"))
+        self.expect_refused("bare", worker, cache + "/dtrain/models/",
+                            "the compiled model is not in the worker's cache")
+        self.worker("good", XDG_CACHE_HOME=cache)
+        self.expect_completed(1)
 
     def test_refuses_bad_arguments(self):
         for words, text in (

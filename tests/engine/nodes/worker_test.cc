@@ -10,6 +10,7 @@
 #include "engine/base/error.h"
 #include "engine/nodes/nodes.h"
 #include "engine/nodes/nodes_launcher.h"
+#include "engine/os/sha256.h"
 #include "engine/os/socket.h"
 #include "engine/slots/slots.h"
 #include "tests/engine/nodes/started_follower.h"
@@ -55,6 +56,7 @@ class WorkerTest : public LauncherFixture {
   // With the slots of the runner's own machine.
   void Listen(WorkerTask task = {}, SlotPlan here = {.count = 0}) {
     task.experiment = Experiment();
+    if (task.store.empty()) task.store = Options().layout.root().string();
     nodes_.emplace(Nodes::Options{.env = {.runner = {"127.0.0.1", port_}},
                                   .identity = {.version = kWorkerVersion},
                                   .secret = SecretFile(Options().layout),
@@ -79,6 +81,18 @@ class WorkerTest : public LauncherFixture {
   }
   bool HasSlots(std::size_t slots) {
     return Reaches([&] { return launcher_->FreeSlots() == slots; });
+  }
+  // Expects that a worker cannot join for that reason, which both ends name.
+  void ExpectRefused(WorkerTask task, const std::string& why) {
+    StartedFollower& worker = Start(WorkerAt("a"));
+    Listen(std::move(task));
+    EXPECT_TRUE(
+        Reaches([&] { return notices_.find("rejected") != notices_.npos; }));
+    EXPECT_EQ(worker.Wait(), 2);
+    EXPECT_THAT(worker.Said(), HasSubstr(why));
+    EXPECT_THAT(notices_, HasSubstr("worker a on host-a was rejected: "));
+    EXPECT_THAT(notices_, HasSubstr(why));
+    EXPECT_EQ(launcher_->FreeSlots(), 0);
   }
 
   const int port_ = PortOf(ListenAt({.host = "127.0.0.1"}).get());
@@ -364,16 +378,57 @@ TEST_F(WorkerTest, AnotherVersionIsRefused) {
 }
 
 TEST_F(WorkerTest, WithoutTheRunnersFilesIsRefused) {
+  ExpectRefused({.probes = {{directory.path() / "none/probe", "x"}}},
+                "none/probe: is not on the worker's machine");
+}
+
+TEST_F(WorkerTest, WithAnotherStoreIsRefused) {
+  ExpectRefused({.store = "/another/store"},
+                "start the worker with --store /another");
+}
+
+TEST_F(WorkerTest, OtherNameOfTheStoreIsTheStore) {
+  const auto link = directory.path() / "link";
+  std::filesystem::create_directory_symlink(Options().layout.root(), link);
   StartedFollower& worker = Start(WorkerAt("a"));
-  Listen({.probes = {{directory.path() / "none/probe", "x"}}});
+  Listen({.store = link.string()});
+  EXPECT_TRUE(HasSlots(1)) << worker.Said();
+}
 
-  EXPECT_TRUE(
-      Reaches([&] { return notices_.find("rejected") != notices_.npos; }));
+TEST_F(WorkerTest, ModelOutsideItsDirectoriesIsRefused) {
+  ExpectRefused({.library = "/another/cache/model.so"},
+                "/another/cache/model.so: the compiled model is not in the "
+                "worker's cache");
+}
 
-  EXPECT_EQ(worker.Wait(), 2);
-  EXPECT_THAT(worker.Said(), HasSubstr("none/probe"));
-  EXPECT_THAT(notices_, HasSubstr("none/probe"));
-  EXPECT_EQ(launcher_->FreeSlots(), 0);
+TEST_F(WorkerTest, OtherCompiledModelIsRefused) {
+  const auto file = Options().layout.root() / "model.so";
+  std::ofstream(file) << "x";
+  ExpectRefused({.library = file.string(), .library_sha256 = "0"},
+                "model.so: the compiled model is not on the worker's machine "
+                "as on the runner's");
+}
+
+TEST_F(WorkerTest, SameCompiledModelIsAccepted) {
+  const auto file = Options().layout.root() / "model.so";
+  std::ofstream(file) << "x";
+  StartedFollower& worker = Start(WorkerAt("a"));
+  Listen({.library = file.string(), .library_sha256 = Sha256OfFile(file)});
+  EXPECT_TRUE(HasSlots(1)) << worker.Said();
+}
+
+TEST_F(WorkerTest, WithoutTheDirectoryOfTheProgramIsRefused) {
+  ExpectRefused({.command = true, .context = "/no/such/directory"},
+                "/no/such/directory: the directory of the program");
+}
+
+TEST_F(WorkerTest, WithoutTheProgramIsRefused) {
+  ExpectRefused(
+      {.command = true,
+       .cpu_environment = {{"PATH", "/no/such/bin"}},
+       .context = directory.path().string(),
+       .program = "true"},
+      "entrypoint: there is no program 'true' in PATH (/no/such/bin)");
 }
 
 TEST_F(WorkerTest, SlotsOfAnotherKindAreRefused) {
