@@ -16,6 +16,7 @@
 #include <span>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -238,10 +239,14 @@ constexpr char kInterfaceVariable[] = "NCCL_SOCKET_IFNAME";
 
 // True if a file of lines NAME=VALUE sets the variable of NCCL's interface.
 bool SetsInterface(const std::filesystem::path& file) {
+  constexpr std::string_view kName = kInterfaceVariable;
   std::ifstream in(file);
   std::string line;
   while (std::getline(in, line)) {
-    if (line.starts_with(std::string(kInterfaceVariable) + "=")) return true;
+    const std::string_view text = line;
+    if (text.starts_with(kName) && text.substr(kName.size()).starts_with('=')) {
+      return true;
+    }
   }
   return false;
 }
