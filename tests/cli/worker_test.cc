@@ -61,6 +61,14 @@ TEST_F(WorkerCliTest, WorkersAreListed) {
   ExpectPasses("test_workers_are_listed");
 }
 
+TEST_F(WorkerCliTest, WorkerHasTheNameOfItsNode) {
+  ExpectPasses("test_worker_has_the_name_of_its_node");
+}
+
+TEST_F(WorkerCliTest, WatchCountsTheWorkers) {
+  ExpectPasses("test_watch_counts_the_workers");
+}
+
 TEST_F(WorkerCliTest, RunnerWithoutSlotsHasNoTrialHost) {
   ExpectPasses("test_runner_without_slots_has_no_trial_host");
 }

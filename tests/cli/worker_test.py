@@ -276,6 +276,25 @@ class WorkerTest(Workers):
         self.assertEqual(self.run_json("workers", "1")["demand"], 1)
         self.assertTrue(3000 < row["seconds_left"] <= 3600, row)
 
+    def test_worker_has_the_name_of_its_node(self):
+        self.search(trials=1)
+        self.start("a", "worker", "--connect", self.address, "--experiment", "1",
+                   "--slots", "cpu:1", SLURMD_NODENAME="n7")
+        self.expect_completed(1)
+        self.assertRegex(self.log("runner"), r"worker n7 on \S+ has joined")
+
+    def test_watch_counts_the_workers(self):
+        self.search(trials=1, length=4000, step_ms=10)
+        self.worker("first")
+        self.wait_until_trained(1, 4)
+        shown = subprocess.run(
+            [sys.executable, Path(__file__).parent.parent / "support/terminal.py", "80x16",
+             "%s watch 1" % DTRAIN, "expect workers 1 ready", "send q"],
+            capture_output=True, text=True, stdin=subprocess.DEVNULL,
+            env={**os.environ, "DTRAIN_STORE": str(self.directory / "store"), "TERM": "xterm",
+                 "LC_ALL": "C.UTF-8"})
+        self.assertEqual(shown.returncode, 0, shown.stdout)
+
     def test_runner_without_slots_has_no_trial_host(self):
         self.search(trials=1, length=4000, step_ms=10)
         self.worker("first")
@@ -479,6 +498,12 @@ class DividedTrialTest(Workers):
     def train_slowly(self, length=400, local=False):
         self.train(SLOW, length=length, local=local)
 
+    def machines(self):
+        """Returns the names of the machines of trial 1's slots; the runner's has none."""
+        slots = self.trials()[0]["slots"]
+        self.assertTrue(all(re.fullmatch(r"([a-z]+/)?cpu:\d+", slot) for slot in slots), slots)
+        return {slot.rpartition("/")[0] for slot in slots}
+
     def two_workers(self):
         two = self.worker("two", "--slots", "cpu:2")
         return two, self.worker("one")
@@ -509,6 +534,7 @@ class DividedTrialTest(Workers):
         self.assertEqual([(row["name"], row["used"], row["trials"]) for row in table["workers"]],
                          [(None, 1, ["1.1"]), ("two", 2, ["1.1"])])
         self.assertEqual(table["demand"], 3)
+        self.assertEqual(self.machines(), {"", "two"})
 
     def test_trial_waits_until_there_are_enough_slots(self):
         self.train(length=20)
@@ -568,6 +594,7 @@ class DividedTrialTest(Workers):
         self.train_slowly(length=4000)
         workers = self.two_workers()
         self.wait_until_trained(1, 25)
+        self.assertEqual(self.machines(), {"one", "two"})
         self.assertEqual(self.start("pause", "pause", "1").wait(PATIENCE), 0, self.log("pause"))
         self.runner.wait(PATIENCE)
         for worker in workers:
