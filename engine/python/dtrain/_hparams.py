@@ -4,12 +4,14 @@ import argparse
 import difflib
 import json
 import sys
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Set
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Set, Tuple
 
 
 class HParams(Mapping[str, Any]):
     """The hyperparameters of a trial, by attribute and by item: `hparams.lr`,
-    `hparams["lr"]`, `hparams.model.layers`. Read-only.
+    `hparams["lr"]`, `hparams.model.layers`. Read-only; `to_dict()` gives a plain dictionary.
+
+    A script that iterates over them, copies or prints them is taken to use them all.
 
     Raises AttributeError or KeyError, with a similar name, for an unknown one.
     """
@@ -40,20 +42,26 @@ class HParams(Mapping[str, Any]):
         raise AttributeError(f"hyperparameter '{name}' cannot be set: the search chooses it")
 
     def __iter__(self) -> Iterator[str]:
+        self._note_all_read()
         return iter(self._values)
 
     def __len__(self) -> int:
         return len(self._values)
 
     def __repr__(self) -> str:
+        self._note_all_read()
         return f"HParams({self._values!r})"
+
+    # For copy and pickle.
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return HParams, (self.to_dict(), self._prefix)
 
     def __dir__(self) -> List[str]:
         return [*super().__dir__(), *self._values]
 
     def to_dict(self) -> Dict[str, Any]:
-        """Returns a copy as nested dictionaries."""
-        self._read.update(self._prefix + name for name in flatten(self._values))
+        """Returns a copy as nested dictionaries, as json.dumps, yaml.dump and loggers need."""
+        self._note_all_read()
         copy: Dict[str, Any] = json.loads(json.dumps(self._values))
         return copy
 
@@ -61,6 +69,9 @@ class HParams(Mapping[str, Any]):
         """Returns the names, nested ones with dots, that were never read."""
         return [self._prefix + name for name in flatten(self._values)
                 if self._prefix + name not in self._read]
+
+    def _note_all_read(self) -> None:
+        self._read.update(self._prefix + name for name in flatten(self._values))
 
     def _unknown(self, name: str) -> str:
         return (f"the experiment has no hyperparameter '{self._prefix}{name}'"

@@ -17,10 +17,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, NoReturn, Optional, Tuple
 
-from dtrain import _hparams
+from dtrain import _hparams, _reports
 from dtrain._connection import Agreement, Connection
 
-_UNITS = ("batches", "epochs", "records")
 _REPORTER = "DTRAIN_REPORTER"  # value of DTRAIN_TRIAL, if a parent process has called init()
 
 
@@ -70,7 +69,7 @@ class Trial:
         self._until: Optional[int] = until.get(self._unit)
         saved = facts.get("checkpoint") or {}
         self._restored: Optional[str] = saved.get("path") or facts.get("warm_start")
-        self._saved: Dict[str, float] = {unit: saved[unit] for unit in _UNITS if unit in saved}
+        self._saved: Dict[str, float] = {unit: saved[unit] for unit in _reports.UNITS if unit in saved}
 
         self._pid = os.getpid()
         self._lock = threading.RLock()  # of all below
@@ -82,7 +81,8 @@ class Trial:
         self._validated = -1.0  # count of the last validation
         self._results = 0  # validations without a count
         self._last = dict.fromkeys(("training", "validation", "progress", "checkpoint"), -1.0)
-        self._means: Dict[str, List[float]] = {}  # sum and number of each metric
+        self._first_unit: Optional[str] = None  # of the first report
+        self._means = _reports.Means()
         self._means_at: Dict[str, float] = {}
         self._held = ""  # a validation, to be sent after the checkpoint
         self._stop = False
@@ -235,17 +235,14 @@ class Trial:
         not a number, ValueError if the count is smaller than an earlier one, RuntimeError if
         the count is unknown.
         """
-        values = metrics_of(metrics, more)
+        values = _reports.metrics_of(metrics, more)
         self._require_owner("report")
         with self._lock:
             where = self._where("training", batches, epochs, records)
             if where != self._means_at:
                 self._send_means()
                 self._means_at = where
-            for name, value in values.items():
-                mean = self._means.setdefault(name, [0.0, 0])
-                mean[0] += value
-                mean[1] += 1
+            self._means.add(values)
 
     def validate(self, metrics: Optional[Mapping[str, Any]] = None, *, batches: Optional[float] = None,
                  epochs: Optional[float] = None, records: Optional[float] = None,
@@ -255,7 +252,7 @@ class Trial:
         Without a count and outside a loop it is the result at the length that the search
         asked for. Raises as `report` does, and ValueError without the searcher's metric.
         """
-        values = metrics_of(metrics, more)
+        values = _reports.metrics_of(metrics, more)
         if self.metric and self.metric not in values:
             raise ValueError(
                 f"this validation lacks '{self.metric}', the metric of the searcher; it has "
@@ -267,7 +264,7 @@ class Trial:
             self._validated = where[self._unit] if self._unit in where else self._validated
             self._send_means()
             self._send_held()
-            self._held = _line("validation", where, metrics=values)
+            self._held = _reports.line("validation", **where, metrics=values)
             if not self._looping:
                 self._send_held()
                 self.flush()
@@ -278,7 +275,7 @@ class Trial:
         `hang_timeout` is restarted."""
         self._require_owner("progress")
         with self._lock:
-            self._send(_line("progress", self._where("progress", batches, epochs, records)))
+            self._send(_reports.line("progress", **self._where("progress", batches, epochs, records)))
 
     @contextmanager
     def checkpoint(self, *, batches: Optional[float] = None, epochs: Optional[float] = None,
@@ -305,7 +302,7 @@ class Trial:
             return
         with self._lock:
             self._send_means()
-            self._send(_line("checkpoint", where, path=str(path)))
+            self._send(_reports.line("checkpoint", **where, path=str(path)))
             self._send_held()
             self.flush()
 
@@ -375,7 +372,8 @@ class Trial:
 
     # Outside dtrain, a cell of a notebook may run again, also after it was interrupted.
     def _start_over(self) -> None:
-        self._means = {}
+        self._means = _reports.Means()
+        self._first_unit = None
         self._count, self._validated = 0, -1.0
         self._last = dict.fromkeys(self._last, -1.0)
 
@@ -432,23 +430,23 @@ class Trial:
     # Returns the position of a report, by unit.
     def _where(self, kind: str, batches: Optional[float], epochs: Optional[float],
                records: Optional[float]) -> Dict[str, float]:
-        where = {unit: count for unit, count in zip(_UNITS, (batches, epochs, records))
+        where = {unit: count for unit, count in zip(_reports.UNITS, (batches, epochs, records))
                  if count is not None}
-        for unit, count in where.items():
-            if isinstance(count, bool) or not isinstance(count, (int, float)) or not count >= 0:
-                raise ValueError(f"{unit} must be a number of at least 0, got {count!r}")
         if self._counted:
             where.setdefault(self._counted, self._count)
         elif not where and kind == "validation":
             where = self._result_position()
-        unit = self._unit or next(iter(where), "epochs")
+        unit = self._unit or self._first_unit or next(
+            (one for one in _reports.UNITS if one in where), "epochs")
         if unit not in where:
             raise RuntimeError(f"the count of this report is unknown: use trial.{unit}() as the "
                                f"loop, or give the count, such as {unit}=3")
+        _reports.require_position(where, unit)
         if where[unit] < self._last[kind] and not self._is_notebook:
             raise ValueError(f"{kind} at {where[unit]:g} {unit} after {self._last[kind]:g}: counts "
                              "must not decrease")
         self._last[kind] = where[unit]
+        self._first_unit = unit
         return where
 
     # A script without counts validates once, at the end; without a length, each
@@ -487,9 +485,7 @@ class Trial:
     def _send_means(self) -> None:
         with self._lock:
             if self._means:
-                means = {name: total / number for name, (total, number) in self._means.items()}
-                self._send(_line("training", self._means_at, metrics=means))
-                self._means = {}
+                self._send(_reports.line("training", **self._means_at, metrics=self._means.take()))
 
     def _send_held(self) -> None:
         with self._lock:
@@ -508,7 +504,7 @@ class Trial:
         self._ended = True
         self._send_means()
         self._send_held()
-        self._send(json.dumps({"type": "end", "reason": reason, "message": message}) + "\n")
+        self._send(_reports.line("end", reason=reason, message=_reports.message_of(message)))
         self.flush()
 
     # True if this is that rank, or may become it: rank 0 of processes that it starts itself.
@@ -551,13 +547,14 @@ class Trial:
         self._send_means()
         self._send_held()
         self.flush()
-        unread = _hparams.unused(self.hparams)
+        unread = [] if _all_hparams_read else _hparams.unused(self.hparams)
         if unread and self.rank == 0 and not self._ended:
             print(f"dtrain: warning: the script never read the hyperparameter"
                   f"{'s' if len(unread) > 1 else ''} {', '.join(unread)}", file=sys.stderr)
 
 
 _current: Optional[Trial] = None
+_all_hparams_read = False  # outside Trial.hparams
 
 
 def init(*, rank: Optional[int] = None, world_size: Optional[int] = None) -> Trial:
@@ -606,6 +603,13 @@ def _is_worker() -> bool:
         os.environ.get(_REPORTER) == os.environ.get("DTRAIN_TRIAL"))
 
 
+def note_hparams_read() -> None:
+    """Records that the script got all hyperparameters in another way than `Trial.hparams`; nobody
+    can say then which of them it uses."""
+    global _all_hparams_read
+    _all_hparams_read = True
+
+
 def read_description() -> Optional[Dict[str, Any]]:
     """Returns the contents of the file of DTRAIN_TRIAL, or None outside dtrain. Raises
     RuntimeError if it cannot be read."""
@@ -636,33 +640,3 @@ def _ranks() -> Tuple[int, int]:
         if found[1] > 1:
             return found
     return 0, 1
-
-
-def _line(kind: str, where: Dict[str, float], **fields: Any) -> str:
-    return json.dumps({"type": kind, **where, **fields}) + "\n"
-
-
-def metrics_of(given: Optional[Mapping[str, Any]], more: Mapping[str, Any] = {}) -> Dict[str, float]:
-    """Returns the metrics as numbers. Raises TypeError for a name that is no string, and a
-    value that is no number."""
-    values: Dict[str, float] = {}
-    for name, value in {**(given or {}), **more}.items():
-        if not isinstance(name, str) or not name:
-            raise TypeError(f"the name of a metric must be a non-empty string, got {name!r}")
-        if type(value) is not float:
-            value = number_of(name, value)
-        values[name] = value
-    return values
-
-
-def number_of(name: str, value: Any) -> float:
-    """Returns the value of the metric `name` as a number. Raises TypeError if it is none."""
-    if not isinstance(value, (str, bytes, bool)) and value is not None:
-        try:
-            # item() of a tensor: float() warns if it has a gradient.
-            return float(value.item() if hasattr(value, "item") else value)
-        except (TypeError, ValueError, RuntimeError):
-            pass
-    shape = getattr(value, "shape", None)
-    what = f"{type(value).__name__} of shape {tuple(shape)}" if shape is not None else repr(value)
-    raise TypeError(f"metric '{name}' must be a number, got {what}")

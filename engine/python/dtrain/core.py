@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple, Union
 
-from dtrain import _trial
+from dtrain import _reports, _trial
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 """For logging.basicConfig()."""
@@ -177,7 +177,7 @@ class _Reports:
         self.trial.report(metrics, **self._position(steps))
 
     def validation(self, steps: int, metrics: Mapping[str, Any]) -> None:
-        values = _trial.metrics_of(metrics)
+        values = _reports.metrics_of(metrics)
         self.release()
         self._advance(steps)
         self._position(steps)  # raises if it is unknown
@@ -188,8 +188,7 @@ class _Reports:
         return self.trial.checkpoint(**self._position(steps))
 
     def progress(self, length: float) -> None:
-        if isinstance(length, bool) or not isinstance(length, (int, float)) or not length >= 0:
-            raise ValueError(f"progress must be a number of at least 0, got {length!r}")
+        _reports.require_count("progress", length)
         self.done = max(self.done, length)
         if self.unit == "batches":
             self.trial.progress(batches=int(self.done))
@@ -290,7 +289,7 @@ class SearcherOperation(_Unsupported):
         self._require_chief("report_completed")
         if self.completed:
             raise RuntimeError("op.report_completed() was called before for this operation")
-        value = _trial.number_of(self._reports.trial.metric or "metric", searcher_metric)
+        value = _reports.number_of(self._reports.trial.metric or "metric", searcher_metric)
         self._reports.complete(self.length, value)
         self.completed = True
 
@@ -531,7 +530,13 @@ class TrialInfo(_Unsupported):
         self.trial_id: int = facts["experiment"] * _TRIALS + facts["trial"]
         """An integer that no other trial of the store has: 3000007 for trial 3.7."""
         self.trial_seed: int = facts["seed"]
-        self.hparams: Dict[str, Any] = facts.get("hyperparameters") or {}
+        self._hparams: Dict[str, Any] = facts.get("hyperparameters") or {}
+
+    @property
+    def hparams(self) -> Dict[str, Any]:
+        """The hyperparameters, as nested dictionaries."""
+        _trial.note_hparams_read()
+        return self._hparams
 
 
 class ClusterInfo(_Unsupported):
