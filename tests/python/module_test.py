@@ -188,6 +188,8 @@ class ParseArgsTest(unittest.TestCase):
         parser.add_argument("--optimizer", choices=["adam", "sgd"], default="sgd")
         parser.add_argument("--nesterov", action="store_true")
         parser.add_argument("--sizes", type=int, nargs="*", default=[])
+        parser.add_argument("--betas", type=float, nargs=2, default=[0, 1])
+        parser.add_argument("--steps", type=int, nargs="+", default=[])
         trial = Trial(description(hyperparameters=hparams))
         return vars(trial.parse_args(parser, list(arguments), ignore=ignore))
 
@@ -202,10 +204,14 @@ class ParseArgsTest(unittest.TestCase):
         parsed = self.parse({"lr": 1, "model": {"layers": 3}, "optimizer": "adam",
                              "nesterov": True, "sizes": [1, 2], "seed": 1}, ignore=["seed"])
         self.assertEqual(parsed, {"lr": 1.0, "model_layers": 3, "optimizer": "adam",
-                                  "nesterov": True, "sizes": [1, 2]})
+                                  "nesterov": True, "sizes": [1, 2], "betas": [0, 1], "steps": []})
         self.assertIsInstance(parsed["lr"], float)
         # The command line may repeat a value, as placeholders do.
         self.assertEqual(self.parse({"lr": 0.5}, "--lr", "5e-1")["lr"], 0.5)
+
+    def test_one_value_is_a_list_if_the_argument_takes_several(self):
+        parsed = self.parse({"lr": 1, "sizes": 3, "steps": 4, "betas": [0.5, 1]}, "--steps", "4")
+        self.assertEqual((parsed["sizes"], parsed["steps"], parsed["betas"]), ([3], [4], [0.5, 1]))
 
     def test_mistakes_exit_with_2(self):
         self.assertEqual(
@@ -218,6 +224,12 @@ class ParseArgsTest(unittest.TestCase):
                       self.refusal({"lr": 1, "optimizer": "adagrad"}))
         self.assertIn("'nesterov' is 1, but its argument is a flag",
                       self.refusal({"lr": 1, "nesterov": 1}))
+        self.assertIn("'betas' is [0.5], but its argument takes 2 values",
+                      self.refusal({"lr": 1, "betas": [0.5]}))
+        self.assertIn("'betas' is 0.5, but its argument takes 2 values",
+                      self.refusal({"lr": 1, "betas": 0.5}))
+        self.assertIn("'steps' is [], but its argument takes at least one value",
+                      self.refusal({"lr": 1, "steps": []}))
         self.assertIn("'lr' is 0.5, but the command line has 0.1; remove it",
                       self.refusal({"lr": 0.5}, "--lr", "0.1"))
 

@@ -148,14 +148,25 @@ def _action_of(parser: argparse.ArgumentParser, name: str) -> argparse.Action:
 # Returns the value that the argument would have, given on the command line.
 def _convert(parser: argparse.ArgumentParser, action: argparse.Action, name: str,
              value: Any) -> Any:
-    if isinstance(value, list) and action.nargs not in (None, 0, "?"):
-        return [_convert_one(parser, action, name, one) for one in value]
+    if action.nargs not in (None, 0, "?"):
+        return _convert_list(parser, action, name, value)
     if action.nargs == 0:  # a flag
         if not isinstance(value, bool):
             parser.error(f"hyperparameter '{name}' is {value!r}, but its argument is a flag; use "
                          "true or false")
         return value
     return _convert_one(parser, action, name, value)
+
+
+# As on the command line, one value is a list too.
+def _convert_list(parser: argparse.ArgumentParser, action: argparse.Action, name: str,
+                  value: Any) -> List[Any]:
+    values = value if isinstance(value, list) else [value]
+    takes = f"{action.nargs} values" if isinstance(action.nargs, int) else "at least one value"
+    if len(values) != action.nargs if isinstance(action.nargs, int) else (
+            action.nargs == "+" and not values):
+        parser.error(f"hyperparameter '{name}' is {value!r}, but its argument takes {takes}")
+    return [_convert_one(parser, action, name, one) for one in values]
 
 
 def _convert_one(parser: argparse.ArgumentParser, action: argparse.Action, name: str,

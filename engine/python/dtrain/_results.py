@@ -106,13 +106,13 @@ class Experiment:
     def best(self) -> "Best":
         """Returns the trial with the best validation by the searcher's metric.
 
-        Raises LookupError if there is no such experiment or none of its trials has
-        validated, RuntimeError if dtrain fails.
+        Raises LookupError if there is no such experiment or none of its trials has reported
+        a finite value of it, RuntimeError if dtrain fails.
         """
         found = self._read("best")
         if not found["best"]:
-            raise LookupError(f"no trial of experiment {found['experiment']} has reported a "
-                              f"validation with '{found['metric']}' yet")
+            raise LookupError(f"experiment {found['experiment']} has no finite validation value "
+                              f"of '{found['metric']}'")
         return Best(found["best"][0], self._store)
 
     def _read(self, command: str, *options: str) -> Any:
@@ -135,7 +135,8 @@ class Best:
         self.value: float = row["value"]
         """Value of `metric` at the trial's best validation."""
         self.batches: int = row["batches"]
-        """Number of batches the trial had trained by then."""
+        """Number of batches the trial had trained by then; epochs or records of a script that
+        counts only these."""
         self.hparams: Dict[str, Any] = row["hparams"]
         """Hyperparameters of the trial."""
         self.state: str = row["state"]
@@ -155,10 +156,10 @@ class Best:
         """
         if self._row["path"] is None:
             saved = self._row["best_saved"]
-            other = (f"; its best validation with a checkpoint is {saved['value']} at batch "
-                     f"{saved['batches']}: {_files_of(Path(saved['path']))}" if saved else "")
+            other = (f"; the best one with a checkpoint has {saved['value']}: "
+                     f"{_files_of(Path(saved['path']))}" if saved else "")
             raise LookupError(f"the best validation of trial {self.trial} ({self.metric} "
-                              f"{self.value} at batch {self.batches}) has no checkpoint{other}")
+                              f"{self.value}) has no checkpoint{other}")
         path = _files_of(Path(self._row["path"]))
         if not path.is_dir():
             raise LookupError(f"the checkpoint of trial {self.trial} is not at {path}; it was "
