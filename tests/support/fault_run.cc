@@ -2,6 +2,7 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <stdexcept>
 #include <thread>
 
 #include "engine/os/process.h"
@@ -34,8 +35,11 @@ pid_t FaultRun::Start(const std::string& yaml) const {
   EXPECT_EQ(result.code, 0) << result.err;
   const auto holder =
       RunnerLock::Holder(StoreLayout(dtrain_.store()).RunnerLock(1));
-  EXPECT_TRUE(holder.has_value());
-  return holder ? static_cast<pid_t>(holder->pid) : -1;
+  // A PID of -1 or 0 would stand for other processes when it is killed.
+  if (!holder || holder->pid <= 0) {
+    throw std::runtime_error("experiment 1 has no runner: " + result.err);
+  }
+  return static_cast<pid_t>(holder->pid);
 }
 
 CliResult FaultRun::Shell(const std::string& script) const {
@@ -84,13 +88,18 @@ json FaultRun::Values(const std::string& kind, const std::string& name) const {
 
 pid_t FaultRun::AwaitBatches(std::int64_t batches, std::size_t trial) const {
   pid_t pid = 0;
-  EXPECT_TRUE(Within(kPatience, [&] {
+  const bool trained = Within(kPatience, [&] {
     const json trials = Trials();
     if (trials.size() < trial) return false;
     const json& row = trials.at(trial - 1);
     pid = row.at("pid").is_number() ? row.at("pid").get<pid_t>() : 0;
     return pid > 0 && row.at("batches") >= batches;
-  }));
+  });
+  if (!trained) {
+    throw std::runtime_error("trial " + std::to_string(trial) +
+                             " of experiment 1 has no process at batch " +
+                             std::to_string(batches));
+  }
   return pid;
 }
 

@@ -26,6 +26,7 @@ class FaultRun : public testing::Test {
   CliResult Create(const std::string& yaml,
                    std::vector<std::string> options = {}) const;
   /// Starts the run in the background; returns the process ID of the runner.
+  /// Throws if there is none.
   pid_t Start(const std::string& yaml) const;
   CliResult Run(const std::vector<std::string>& arguments) const {
     return dtrain_.Run(arguments);
@@ -41,7 +42,8 @@ class FaultRun : public testing::Test {
   nlohmann::json Trial(std::size_t number = 1) const;
   /// Returns the values of one metric of trial 1, oldest first.
   nlohmann::json Values(const std::string& kind, const std::string& name) const;
-  /// Waits until a trial has trained `batches`; returns its process ID.
+  /// Waits until a trial has trained `batches`; returns its process ID. Throws
+  /// if it has none then.
   pid_t AwaitBatches(std::int64_t batches, std::size_t trial = 1) const;
   /// Expects `resume` to complete the experiment and its only trial.
   void ExpectResumes() const;
