@@ -52,7 +52,7 @@ class WatchTest : public FaultRun {
 };
 
 TEST_F(WatchTest, WaitShowsTheRunOnATerminalAndLeavesNoTrace) {
-  StartSearch(/*step_ms=*/20);
+  StartSearch(/*step_ms=*/60);
   const CliResult result =
       OnTerminal("70x12", "dtrain wait 1",
                  {"expect experiment 1 search", "expect running",
@@ -94,7 +94,7 @@ TEST_F(WatchTest, ObeysKeysUntilOneQuits) {
 }
 
 TEST_F(WatchTest, ShowsMetricsAndTheLogOfOneTrial) {
-  (void)Start(FaultYaml("step_ms: 10, log_bytes: 40, log_line: 20", 100));
+  (void)Start(FaultYaml("step_ms: 10, log_bytes: 40, log_line: 20", 400));
   const CliResult result = OnTerminal(
       "80x16", "dtrain watch 1",
       {"expect > 1.1", "send \\r", "expect   best loss ",
@@ -139,7 +139,7 @@ TEST_F(WatchTest, StopsAndContinuesAsAJobOfAShell) {
 }
 
 TEST_F(WatchTest, ReportsWhatHappenedWhileItWasStopped) {
-  StartSearch(/*step_ms=*/10);
+  StartSearch(/*step_ms=*/60);
   const CliResult result = OnTerminal(
       "80x16",
       "bash -c 'set -m; dtrain watch 1; dtrain -q wait 1; fg; echo end $?'",
@@ -149,7 +149,7 @@ TEST_F(WatchTest, ReportsWhatHappenedWhileItWasStopped) {
 }
 
 TEST_F(WatchTest, LeavesTheEndOnTheTerminal) {
-  StartSearch(/*step_ms=*/10);
+  StartSearch(/*step_ms=*/60);
   const CliResult result =
       OnTerminal("80x16", "dtrain watch 1", {"expect q quit"});
   EXPECT_EQ(result.code, 0) << result.out << result.err;
@@ -184,22 +184,23 @@ TEST_F(WatchTest, SaysThatAnExperimentWasDeleted) {
 TEST_F(WatchTest, NoticesThatTheRunnerWasKilled) {
   const pid_t runner = Start(FaultYaml("step_ms: 50", 1000));
   (void)AwaitBatches(20);
-  const CliResult result =
-      Shell("dtrain watch 1 & sleep 1; kill -9 " + std::to_string(runner) +
-            "; wait $!; echo end $?");
+  const CliResult result = Shell(
+      "dtrain watch 1 & w=$!; for i in $(seq 3000); do grep -qs "
+      "dtrain.db-shm /proc/$w/maps && break; sleep 0.02; done; kill -9 " +
+      std::to_string(runner) + "; wait $w; echo end $?");
   EXPECT_THAT(result.out, HasSubstr("end 75")) << result.err;
   EXPECT_THAT(result.err, AllOf(HasSubstr("INTERRUPTED"),
                                 HasSubstr("resume with: dtrain")));
 }
 
 TEST_F(WatchTest, PrintsLinesWithoutATerminalOrOnADumbOne) {
-  StartSearch(/*step_ms=*/20);
+  StartSearch(/*step_ms=*/60);
   const CliResult dumb =
       OnTerminal("80x16", "dtrain watch 1", {}, {{"TERM", "dumb"}});
   EXPECT_EQ(dumb.code, 0);
   EXPECT_THAT(dumb.out,
               AllOf(HasSubstr("paused at batch"), Not(HasSubstr("\x1b"))));
-  StartSearch(/*step_ms=*/20);
+  StartSearch(/*step_ms=*/60);
   const CliResult piped = Run({"watch", "2"});
   EXPECT_EQ(piped.code, 0);
   EXPECT_THAT(piped.out,
