@@ -380,7 +380,8 @@ TEST_F(CheckpointStorageTest, PausesIfTheStorageVanishes) {
   WriteYaml("  path: kept\n", 100000);
   const CliResult result = Bash(
       "dtrain create kept.yaml 2>err >out & runner=$!\n"
-      "for i in $(seq 600); do grep -q 'at batch 20' err && break; sleep 0.05; "
+      "for i in $(seq 2400); do grep -q 'at batch 20' err && break; sleep "
+      "0.05; "
       "done\n"
       "mv kept elsewhere; wait $runner; echo code $?; cat err >&2; ls -d kept");
   EXPECT_EQ(result.out, "code 5\n") << result.err;
@@ -423,7 +424,8 @@ TEST_F(CheckpointStorageTest, PausesIfTheStorageBecomesReadOnly) {
       dtrain_,
       "mount -t tmpfs -o size=9m,mode=700 tmpfs kept\n"
       "dtrain create kept.yaml 2>err >out & runner=$!\n"
-      "for i in $(seq 600); do grep -q 'at batch 20' err && break; sleep 0.05; "
+      "for i in $(seq 2400); do grep -q 'at batch 20' err && break; sleep "
+      "0.05; "
       "done\n"
       "until mount -o remount,ro kept 2>/dev/null; do sleep 0.01; done\n"
       "wait $runner; echo code $?; cat err >&2\n"

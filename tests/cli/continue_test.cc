@@ -288,7 +288,7 @@ TEST_F(ContinueRunTest, ResumesAfterItsSourceIsDeleted) {
   dtrain_.Write("fault.yaml", FaultYaml("x: 0.3, step_ms: 10", 40));
   Run({"create", "fault.yaml"});
   const CliResult paused =
-      dtrain_.Run({"continue", "1.1", "--set", "searcher.max_length=200"},
+      dtrain_.Run({"continue", "1.1", "--set", "searcher.max_length=400"},
                   {.signal_when = "validation at batch 20", .signal = SIGINT});
   ASSERT_EQ(paused.code, 130) << paused.err;
   Run({"delete", "1", "--yes"});

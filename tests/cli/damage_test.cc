@@ -224,14 +224,17 @@ TEST_F(PlantedLinksTest, PipeInPlaceOfACheckpointFileDoesNotBlock) {
   const fs::path file = OnlyCheckpoint() / "state.json";
   fs::remove(file);
   ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
-  EXPECT_EQ(Shell("timeout 20 dtrain checkpoint verify 1").code, 1);
-  EXPECT_EQ(Shell("timeout 20 dtrain doctor").code, 1);
-  EXPECT_EQ(Shell("timeout 20 dtrain delete 1 --yes").code, 0);
+  EXPECT_EQ(Shell("timeout 60 dtrain checkpoint verify 1").code, 1);
+  EXPECT_EQ(Shell("timeout 60 dtrain doctor").code, 1);
+  EXPECT_EQ(Shell("timeout 60 dtrain delete 1 --yes").code, 0);
 }
 
 TEST_F(PlantedLinksTest, LinkInPlaceOfALogIsNotWrittenTo) {
-  ASSERT_EQ(Create(FaultYaml("step_ms: 10", 60), {"--timeout", "300ms"}).code,
-            124);
+  dtrain_.Write("fault.yaml", FaultYaml("step_ms: 10", 200));
+  ASSERT_EQ(
+      dtrain_.Run({"create", "fault.yaml"}, {.signal_when = "at batch 20"})
+          .code,
+      130);
   const fs::path treasure = Treasure();
   const fs::path log = dtrain_.store() / "experiments/1/trials/1/log";
   fs::remove(log);

@@ -247,7 +247,7 @@ TEST_F(ReaderLoadTest, WalShrinksOnceAStuckReaderHasGone) {
   Shell("kill $(cat reader)");
   EXPECT_EQ(Run({"cancel", "1"}).code, 0);
 
-  EXPECT_TRUE(Within(Seconds(10), [&] { return WalBytes() <= 16 << 20; }));
+  EXPECT_TRUE(Within(Seconds(60), [&] { return WalBytes() <= 16 << 20; }));
   EXPECT_THAT(Run({"doctor"}).out, HasSubstr("passes integrity_check"));
 }
 

@@ -18,9 +18,9 @@ using testing::HasSubstr;
 
 class ResumeTest : public testing::Test {
  protected:
-  // About two seconds of training, stopped by `signal` at its first report.
+  // About four seconds of training, stopped by `signal` at its first report.
   CliResult CreateAndSignal(int signal) const {
-    dtrain_.Write("fault.yaml", FaultYaml("step_ms: 10, x: 0.3", 200));
+    dtrain_.Write("fault.yaml", FaultYaml("step_ms: 10, x: 0.3", 400));
     return dtrain_.Run(
         {"create", "fault.yaml"},
         {.signal_when = "validation at batch 20", .signal = signal});
@@ -29,7 +29,7 @@ class ResumeTest : public testing::Test {
     const CliResult result = dtrain_.Run({"resume", "1", "--json"});
     ASSERT_EQ(result.code, 0) << result.err;
     EXPECT_EQ(result.Json()["state"], "COMPLETED");
-    EXPECT_DOUBLE_EQ(result.Json()["best"]["value"], 1.0 / 3);
+    EXPECT_DOUBLE_EQ(result.Json()["best"]["value"], 1.0 / 5);
     const json trial = dtrain_.Run({"trials", "1", "--json"}).Json();
     EXPECT_EQ(trial["trials"][0]["restarts"], 0);
     EXPECT_EQ(trial["trials"][0]["runs"], 2);
@@ -71,7 +71,7 @@ TEST_F(ResumeTest, RefusesASecondRunner) {
   EXPECT_EQ(result.code, 5);
   EXPECT_THAT(result.err, HasSubstr(std::to_string(holder->pid)));
   kill(static_cast<pid_t>(holder->pid), SIGTERM);
-  EXPECT_EQ(dtrain_.Run({"wait", "1", "--timeout", "30"}).code, 75);
+  EXPECT_EQ(dtrain_.Run({"wait", "1", "--timeout", "2m"}).code, 75);
 }
 
 TEST_F(ResumeTest, RefusesACompletedExperiment) {
