@@ -191,11 +191,12 @@ void WritePrograms(const CliRunner& dtrain) {
       {"two", "set -- a\n" + checkpoint + "10 $DTRAIN_DIRECTORY/a >&3\n" +
                   validate + "10 1 >&3\nset -- b\n" + checkpoint +
                   "20 $DTRAIN_DIRECTORY/b >&3\n" + validate + "20 2 >&3\n"},
-      // Waits until it is stopped, at most a second and a half.
-      {"slow", "read -t 1.5 -r order <&4 && exit\n" + validate + "10 1 >&3\n"},
-      // Ignores operations for two seconds.
-      {"deaf", "echo begun\nsleep 2\n" + validate + "10 1 >&3\n"},
-      // Waits until it is stopped; from then on each ends at once.
+      // Waits until it is stopped, at most three seconds.
+      {"slow", "read -t 3 -r order <&4 && exit\n" + validate + "10 1 >&3\n"},
+      // Ignores operations for four seconds.
+      {"deaf", "echo begun\nsleep 4\n" + validate + "10 1 >&3\n"},
+      // Waits until it is stopped; once there is a file `again` it ends at
+      // once.
       {"pause",
        "echo \"hello $DTRAIN_HPARAM_lr\"\n"
        "[ -e $HOME/again ] || { read -r order <&4; touch "

@@ -203,6 +203,8 @@ TEST_F(GpuDriverRunTest, ResumeDoesNotMoveToCpusUnasked) {
               HasSubstr("experiment 1 trains on GPUs and this machine has none "
                         "that it may use; `dtrain resume 1 --slots none` "
                         "trains on CPUs"));
+  // The first run may have ended before its program began.
+  dtrain_.Write("again", "");
   const CliResult moved = Run({"resume", "1", "--slots", "none"}, "", "");
   EXPECT_EQ(moved.code, 0) << moved.err;
   EXPECT_THAT(dtrain_.Run({"logs", "1"}).out, HasSubstr("devices=.\n"));

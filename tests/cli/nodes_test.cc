@@ -30,11 +30,12 @@ constexpr char kModelYaml[] = "entrypoint: digits:LeNetTrial\n";
 
 class NodesRefusalTest : public testing::Test {
  protected:
-  // Runs `create` as one of two processes, with the variables `others` added.
+  // Runs `create` as one of two processes, with the variables `others` added;
+  // if `until` names a file, until that is there.
   CliResult Create(std::map<std::string, std::string> others,
                    const std::string& yaml = kModelYaml,
                    const std::vector<std::string>& flags = {},
-                   CliCall call = {}) const {
+                   const std::string& until = "") const {
     dtrain_.Write("nodes.yaml",
                   yaml +
                       "searcher: {name: single, metric: val_loss, "
@@ -48,13 +49,17 @@ class NodesRefusalTest : public testing::Test {
                                            {"MASTER_PORT", "29400"}});
     std::vector<std::string> words = {"create", "nodes.yaml"};
     words.insert(words.end(), flags.begin(), flags.end());
-    call.environment = others;
-    return dtrain_.Run(words, call);
+    if (until.empty()) return dtrain_.Run(words, {.environment = others});
+    return dtrain_.RunProgram(
+        {"sh", "-c",
+         "dtrain create nodes.yaml & p=$!; until [ -e " + until +
+             " ]; do sleep 0.05; done; kill $p; wait $p"},
+        {.environment = others});
   }
   // Returns the runner's answer to a peer that sends only `said`.
   static std::string Heard(int port, const std::string& said) {
     UniqueFd socket;
-    for (int i = 0; i < 1000 && !socket; ++i) {
+    for (int i = 0; i < 12'000 && !socket; ++i) {
       try {
         socket = ConnectTo({"127.0.0.1", port}, std::chrono::seconds(5));
       } catch (const Error&) {
@@ -65,7 +70,7 @@ class NodesRefusalTest : public testing::Test {
     ::send(socket.get(), said.data(), said.size(), MSG_NOSIGNAL);
     std::string heard(1000, '\0');
     pollfd entry{.fd = socket.get(), .events = POLLIN, .revents = 0};
-    ::poll(&entry, 1, /*milliseconds=*/5000);
+    ::poll(&entry, 1, /*milliseconds=*/60'000);
     const ssize_t count = ::recv(socket.get(), heard.data(), heard.size(), 0);
     heard.resize(static_cast<std::size_t>(count > 0 ? count : 0));
     return heard;
@@ -116,7 +121,7 @@ TEST_F(NodesRefusalTest, LogsOneLineForUnknownPeersAndSendsNothing) {
   const int port = PortOf(ListenAt({.host = "127.0.0.1"}).get());
   auto runner = std::async(std::launch::async, [&] {
     return Create({{"MASTER_PORT", std::to_string(port)}}, kModelYaml, {},
-                  {.signal_after = std::chrono::seconds(8), .signal = SIGTERM});
+                  /*until=*/"all-heard");
   });
   const std::string hello =
       R"({"kind":"hello","rank":1,"world_size":2,"version":"1"})"
@@ -127,6 +132,7 @@ TEST_F(NodesRefusalTest, LogsOneLineForUnknownPeersAndSendsNothing) {
        {std::string("GET / HTTP/1.1\r\n\r\n"), hello, proof}) {
     heard[said] = Heard(port, said);
   }
+  dtrain_.Write("all-heard", "");
 
   EXPECT_EQ(heard["GET / HTTP/1.1\r\n\r\n"], "");
   EXPECT_EQ(heard[hello], "");

@@ -68,9 +68,14 @@ TEST_F(ProgressTest, CreateExitsWithOneIfItsTrialWasKilled) {
 }
 
 TEST_F(ProgressTest, SummaryReportsAKilledTrial) {
-  dtrain_.Write(
-      "two.yaml",
-      SearchYaml("name: random, max_trials: 2, max_length: 600", "cpu:2"));
+  // Only the second trial ends in this hour.
+  dtrain_.Write("two.yaml",
+                "entrypoint: builtin:FaultTrial\n"
+                "hyperparameters:\n"
+                "  step_ms: {type: categorical, vals: [5, 1000000]}\n"
+                "searcher: {name: grid, metric: loss, max_length: 8}\n"
+                "scheduling_unit: 4\nmax_restarts: 0\n"
+                "resources: {slots: 'cpu:2'}\n");
   const CliResult result = dtrain_.RunProgram(
       {"bash", "-c",
        "dtrain create two.yaml & run=$!; "
@@ -109,12 +114,13 @@ TEST_F(ProgressTest, DurationContinuesAfterAResume) {
   Until("dtrain list --json | grep -q '\"duration\": [2-9]'");
   ASSERT_EQ(dtrain_.Run({"pause", "1"}).code, 0);
   const double paused = Described()["duration"];
+  const double trained = Described("1.1")["duration"];
   ASSERT_EQ(dtrain_.Run({"resume", "1", "-d"}).code, 0);
   Until("dtrain trials 1 --json | grep -q '\"state\": \"RUNNING\"'");
   dtrain_.RunProgram({"sleep", "2.5"});
 
   EXPECT_GT(Described()["duration"], paused + 1);
-  EXPECT_GT(Described("1.1")["duration"], paused);
+  EXPECT_GT(Described("1.1")["duration"], trained + 1);
   EXPECT_EQ(dtrain_.Run({"pause", "1"}).code, 0);
   const CliResult resumed =
       dtrain_.Run({"resume", "1", "--timeout", "1", "--json"});
@@ -129,9 +135,11 @@ TEST_F(ProgressTest, ShowsWhyATrialWaitsForSlots) {
     dtrain_.Write("second.yaml", SearchYaml(length));
     return dtrain_.RunProgram(
         {"bash", "-c",
-         "dtrain create second.yaml --jsonl --timeout 6 >lines & sleep 4; "
+         "dtrain create second.yaml --jsonl >lines & "
+         "for i in $(seq 600); do sleep 0.1; "
+         "dtrain list | grep -q 'RUNNING (waiting)' && break; done; "
          "dtrain list; dtrain list --json >list; dtrain trials 2; "
-         "dtrain describe 2; wait; true"});
+         "dtrain describe 2; dtrain cancel 2; wait; true"});
   }();
 
   EXPECT_THAT(second.out, HasSubstr("RUNNING (waiting)"));

@@ -49,7 +49,7 @@ TEST_F(ServeTest, ListensForThisMachineOnly) {
 TEST_F(ServeTest, ReportsAPortInUse) {
   const CliResult result = dtrain_.RunProgram(
       {"bash", "-c",
-       "dtrain serve --port 0 > address & for i in {1..50}; do sleep 0.1; "
+       "dtrain serve --port 0 > address & for i in {1..600}; do sleep 0.1; "
        "[ -s address ] && break; done; port=$(grep -o ':[0-9]*/' address | "
        "tr -d :/); dtrain serve --port $port; code=$?; kill $!; exit $code"});
   EXPECT_EQ(result.code, kExitResources) << result.err;
@@ -74,7 +74,7 @@ TEST_F(ServeTest, OpensTheAddressInABrowser) {
   const CliResult result = dtrain_.RunProgram(
       {"bash", "-c",
        "chmod +x bin/xdg-open; PATH=$PWD/bin:$PATH dtrain serve --port 0 "
-       "--open > address & for i in {1..50}; do sleep 0.1; [ -s opened ] && "
+       "--open > address & for i in {1..600}; do sleep 0.1; [ -s opened ] && "
        "break; done; kill $!; cmp address opened"});
   EXPECT_EQ(result.code, 0) << result.err;
 }
@@ -83,7 +83,8 @@ TEST_F(ServeTest, WarnsIfThereIsNoBrowser) {
   const CliResult result = dtrain_.RunProgram(
       {"bash", "-c",
        "dtrain=$(command -v dtrain); PATH=/nowhere $dtrain serve --port 0 "
-       "--open & sleep 1; kill $!; wait $!"});
+       "--open 2>err & for i in {1..600}; do sleep 0.1; grep -q xdg-open err "
+       "&& break; done; kill $!; wait $!; code=$?; cat err >&2; exit $code"});
   EXPECT_EQ(result.code, 143) << result.err;
   EXPECT_THAT(result.err, HasSubstr("no xdg-open"));
   EXPECT_THAT(result.err, Not(HasSubstr("error:")));

@@ -249,7 +249,7 @@ class WorkerTest(Workers):
 
     def test_worker_drains_before_its_end(self):
         self.search(trials=1, length=400, step_ms=10)
-        first = self.worker("first", "--until", "3s", "--grace", "2s")
+        first = self.worker("first", "--until", "12s", "--grace", "10s")
         self.assertEqual(first.wait(PATIENCE), 0, self.log("first"))
         self.assertIn("its time ends in", self.log("runner"))
         self.worker("second", SLURM_JOB_ID="77")

@@ -210,7 +210,7 @@ std::vector<Proof> ExperimentProofs() {
                                 "quotes"}}},
       {.key = "time_limit",
        .set = {{"time_limit", "300ms"}},
-       .program = "order=$(timeout 1.5 head -n 1 <&4) || true\n"
+       .program = "order=$(timeout 4 head -n 1 <&4) || true\n"
                   "[ -n \"$order\" ] || validate $until 1\n",
        .look = [](const PageRun& run) -> json {
          return {run.Says("describe").at("state"), run.result().code};
@@ -220,7 +220,7 @@ std::vector<Proof> ExperimentProofs() {
       {.key = "hang_timeout",
        .base = {{"max_restarts", "0"}},
        .set = {{"hang_timeout", "300ms"}},
-       .program = "sleep 1.5\nvalidate $until 1\n",
+       .program = "sleep 4\nvalidate $until 1\n",
        .look = OfTrials("/reason"),
        .without = json{nullptr},
        .with = json{"timeout: no step for 0.3s (hang_timeout)"},

@@ -139,7 +139,7 @@ std::vector<Proof> ResourcesProofs() {
        .with = true},
       // Without workers the trial never starts.
       {.key = "resources.local",
-       .base = {{"resources.listen", "0"}, {"time_limit", "4s"}},
+       .base = {{"resources.listen", "0"}, {"time_limit", "10s"}},
        .set = {{"resources.local", "false"}},
        .program = kPlain,
        .look = HadNoSlots,
