@@ -246,7 +246,7 @@ void SlurmCluster::Stop() {
 
 void SlurmCluster::AwaitIdleNodes() const {
   const auto end =
-      std::chrono::steady_clock::now() + Patient(std::chrono::seconds(15));
+      std::chrono::steady_clock::now() + Patient(std::chrono::seconds(60));
   while (std::chrono::steady_clock::now() < end) {
     const std::string idle = Call({"sinfo", "--noheader", "--partition=main",
                                    "--states=idle", "--format=%D"})
