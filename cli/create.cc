@@ -311,8 +311,11 @@ ExperimentConfig CheckedConfig(const CreateOptions& options,
     throw Error(ErrorKind::kUsage,
                 options.config + ": " + refusal + "; nothing was created");
   }
-  CheckScript(options.config, *result.config,
-              ContextDirectory(options.config, options.context));
+  const Diagnostics warnings =
+      CheckScript(options.config, *result.config,
+                  ContextDirectory(options.config, options.context));
+  PrintDiagnostics(warnings, globals);
+  NoteFindings(request, warnings);
   return *std::move(result.config);
 }
 

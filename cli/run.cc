@@ -145,7 +145,8 @@ RunRequest CheckRunFlags(const RunFlags& flags, const GlobalOptions& globals) {
 }
 
 void NoteFindings(RunRequest& request, const Diagnostics& diagnostics) {
-  request.diagnostics = diagnostics;
+  request.diagnostics.insert(request.diagnostics.end(), diagnostics.begin(),
+                             diagnostics.end());
   AnnotateFindings(request.ci, diagnostics);
 }
 

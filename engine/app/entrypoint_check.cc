@@ -94,10 +94,15 @@ void CheckEntrypoint(const std::string& file, const ExperimentConfig& config,
                   Join(Entrypoints(), ", ") + " (see 'dtrain models')");
 }
 
-void CheckScript(const std::string& file, const ExperimentConfig& config,
-                 const fs::path& context) {
-  const auto problem = ScriptProblem(config, context);
-  if (problem) Refuse(file, "entrypoint", *problem);
+Diagnostics CheckScript(const std::string& file, const ExperimentConfig& config,
+                        const fs::path& context) {
+  const ScriptFindings script = FindScriptProblem(config, context);
+  if (script.problem) Refuse(file, "entrypoint", *script.problem);
+  if (!script.warning) return {};
+  return {{.severity = Severity::kWarning,
+           .file = file,
+           .key = "entrypoint",
+           .message = *script.warning}};
 }
 
 std::optional<std::string> ProblemOnThisMachine(const ExperimentConfig& config,
@@ -132,7 +137,8 @@ Diagnostics CheckAsCreateDoes(const std::string& file, ExperimentConfig config,
         {.severity = severity, .file = file, .key = key, .message = *problem});
   };
   const Severity error = Severity::kError;
-  add(error, "entrypoint", ScriptProblem(config, context));
+  const ScriptFindings script = FindScriptProblem(config, context);
+  add(error, "entrypoint", script.problem);
   std::optional<ContextList> stored;
   add(error, "",
       Caught([&] { stored = FindContext(config, context, file, globals); }));
@@ -145,6 +151,7 @@ Diagnostics CheckAsCreateDoes(const std::string& file, ExperimentConfig config,
   if (found.empty()) {
     add(here, "entrypoint", ScriptProblemHere(config, context));
   }
+  add(Severity::kWarning, "entrypoint", script.warning);
   add(here, "", ModelProblem(config, context));
   add(here, "entrypoint", CompilerProblem(config, context));
   add(here, "", Caught([&] { PlanExperimentSlots(config); }));

@@ -19,9 +19,10 @@ void CheckEntrypoint(const std::string& file, const ExperimentConfig& config,
                      const std::filesystem::path& context);
 
 /// Throws Error(kUsage) if the entrypoint is a command that fails on every
-/// machine (ScriptProblem).
-void CheckScript(const std::string& file, const ExperimentConfig& config,
-                 const std::filesystem::path& context);
+/// machine (FindScriptProblem). Returns warnings about it.
+[[nodiscard]] Diagnostics CheckScript(const std::string& file,
+                                      const ExperimentConfig& config,
+                                      const std::filesystem::path& context);
 
 /// Throws Error(kUsage) if `stored`, the copy that trials run from, does not
 /// contain the program or script of a command.

@@ -35,10 +35,14 @@ namespace fs = std::filesystem;
 
 using Words = std::vector<std::string>;
 
-// Returns the value of PATH that trials get.
-std::string PathOfTrials(const ExperimentConfig& config) {
+// Returns the value of a variable that trials get, or an empty text.
+std::string VariableOfTrials(const char* name, const ExperimentConfig& config) {
   const auto reader = VariablesWith(config.environment.For(/*on_gpus=*/false));
-  return reader("PATH").value_or("");
+  return reader(name).value_or("");
+}
+
+std::string PathOfTrials(const ExperimentConfig& config) {
+  return VariableOfTrials("PATH", config);
 }
 
 // True for NAME=value.
@@ -254,23 +258,33 @@ std::optional<PythonScript> FindPythonScript(const Words& words,
   }
 }
 
-// Runs under every Python, 2 too, and imports nothing that PYTHONPATH could
-// replace. `import dtrain` counts where it is neither conditional nor in a
-// `try` statement.
+// Runs under every Python, 2 too, and imports nothing that PYTHONPATH or a file
+// beside the script could replace. Imports count where they are neither
+// conditional nor in a `try` statement. Whether `determined` can be imported is
+// looked up in the paths of a trial.
 constexpr char kCompile[] = R"(import sys
 out = getattr(sys.stdout, "buffer", sys.stdout)
 def say(*words):
     out.write(("\t".join(str(w) for w in words) + "\n").encode("utf-8"))
 say("version", *sys.version_info[:3])
-with open(sys.argv[1], "rb") as file:
+with open(sys.argv[-1], "rb") as file:
     text = file.read()
 try:
-    tree = compile(text, sys.argv[1], "exec", 1024, True)
-    compile(text, sys.argv[1], "exec", 0, True)
+    tree = compile(text, sys.argv[-1], "exec", 1024, True)
+    compile(text, sys.argv[-1], "exec", 0, True)
     for node in tree.body:
         names = [n.name for n in node.names] if type(node).__name__ == "Import" else [getattr(node, "module", None) or ""]
         if "dtrain" in [name.split(".")[0] for name in names]:
             say("imports")
+        for name in names:
+            if name.split(".")[0] == "determined" and not getattr(node, "level", 0):
+                sys.path = [path for path in sys.path if path]
+                import importlib.util, os, site
+                site.main()
+                sys.path[:0] = [os.path.dirname(sys.argv[-1])] + sys.argv[1].split(os.pathsep)
+                found = importlib.util.find_spec("determined") is not None
+                say("determined", node.lineno, name, "found" if found else "")
+                sys.exit()
 except SyntaxError as error:
     say("error", error.lineno or 0, error.offset or 0, error.msg)
 )";
@@ -280,7 +294,10 @@ struct Compiled {
   std::string version;  // empty: the interpreter did not answer
   bool is_old = false;  // below 3.8, which the module dtrain needs
   bool imports_dtrain = false;
-  std::string error;  // [LINE:[COLUMN:] ]MESSAGE
+  std::string error;       // [LINE:[COLUMN:] ]MESSAGE
+  std::string determined;  // LINE: of its import, or empty
+  std::string module;      // `determined` or a module in it
+  bool finds_determined = false;
 };
 
 int PartOfVersion(const std::string& text) {
@@ -299,6 +316,10 @@ Compiled ParseCompiled(const std::string& text) {
                                 PartOfVersion(fields[2])) < std::pair(3, 8);
     } else if (fields.front() == "imports") {
       result.imports_dtrain = true;
+    } else if (fields.front() == "determined" && fields.size() == 4) {
+      result.determined = std::to_string(PartOfVersion(fields[1])) + ": ";
+      result.module = EscapeForTerminal(ToValidUtf8(fields[2]));
+      result.finds_determined = !fields[3].empty();
     } else if (fields.front() == "error" && fields.size() >= 4) {
       if (PartOfVersion(fields[1]) > 0) result.error = fields[1] + ":";
       if (PartOfVersion(fields[2]) > 0) result.error += fields[2] + ":";
@@ -320,18 +341,20 @@ Compiled Compile(const PythonScript& script, const ExperimentConfig& config) {
   Pipe answer = MakePipe();
   // In the directory of the script, which may select the version. No module is
   // imported that a file there could replace.
-  const pid_t pid = Spawn()
-                        .NewSession()
-                        .ResetSignals()
-                        .ChangeDirectory(script.directory)
-                        .Open(STDIN_FILENO, "/dev/null", O_RDONLY)
-                        .Duplicate(answer.writing.get(), STDOUT_FILENO)
-                        .Open(STDERR_FILENO, "/dev/null", O_WRONLY)
-                        .CloseFrom(STDERR_FILENO + 1)
-                        .Environment(EnvironmentWith(variables))
-                        .Run(script.interpreter,
-                             {script.interpreter.string(), "-S", "-W", "ignore",
-                              "-c", kCompile, script.file.string()});
+  const pid_t pid =
+      Spawn()
+          .NewSession()
+          .ResetSignals()
+          .ChangeDirectory(script.directory)
+          .Open(STDIN_FILENO, "/dev/null", O_RDONLY)
+          .Duplicate(answer.writing.get(), STDOUT_FILENO)
+          .Open(STDERR_FILENO, "/dev/null", O_WRONLY)
+          .CloseFrom(STDERR_FILENO + 1)
+          .Environment(EnvironmentWith(variables))
+          .Run(script.interpreter,
+               {script.interpreter.string(), "-S", "-W", "ignore", "-c",
+                kCompile, VariableOfTrials("PYTHONPATH", config),
+                script.file.string()});
   answer.writing.reset();
   if (pid < 0) return {};
   const auto text = ReadUntil(answer.reading.get(),
@@ -355,6 +378,42 @@ std::optional<std::string> PythonProblem(const PythonScript& script,
          "); name a newer Python for it";
 }
 
+// Returns why the program or the script, if they are to be in the context,
+// cannot be run.
+std::optional<std::string> FileProblem(const Words& words,
+                                       const fs::path& context,
+                                       const std::string& path) {
+  if (IsInContext(words.front())) {
+    const std::string& program = words.front();
+    std::error_code ignored;
+    if (auto problem = ProgramProblem(program, context, path)) {
+      const fs::path file = context / program;
+      if (fs::exists(file, ignored)) return problem;
+      return *problem + DidYouMean(program, NeighboursOf(program, file));
+    }
+    if (auto problem = LineEndProblem(words, context)) return problem;
+  }
+  return MissingScript(ScriptOf(words), context, false);
+}
+
+// Returns what to do about `import determined`. The interpreter may find it on
+// another machine, so this is no error.
+std::optional<std::string> DeterminedWarning(const PythonScript& script,
+                                             const Compiled& compiled) {
+  if (compiled.determined.empty()) return std::nullopt;
+  const bool is_core =
+      compiled.module == "determined" || compiled.module == "determined.core";
+  return script.name + ":" + compiled.determined + "imports " +
+         compiled.module +
+         (compiled.finds_determined
+              ? ", which does not report to dtrain"
+              : ", which " + script.interpreter.string() + " does not find") +
+         (is_core ? "; write 'dtrain' in its place: it has Determined's Core "
+                    "API (docs/python.md)"
+                  : "; dtrain has only Determined's Core API: use that or its "
+                    "own module (docs/python.md)");
+}
+
 }  // namespace
 
 std::optional<std::string> ProgramOf(const ExperimentConfig& config) {
@@ -362,26 +421,18 @@ std::optional<std::string> ProgramOf(const ExperimentConfig& config) {
   return words.empty() ? std::nullopt : std::optional(words.front());
 }
 
-std::optional<std::string> ScriptProblem(const ExperimentConfig& config,
-                                         const fs::path& context) {
+ScriptFindings FindScriptProblem(const ExperimentConfig& config,
+                                 const fs::path& context) {
   const Words words = FixedWords(config);
-  if (words.empty()) return std::nullopt;
-  if (IsInContext(words.front())) {
-    const std::string& program = words.front();
-    std::error_code ignored;
-    if (auto problem = ProgramProblem(program, context, PathOfTrials(config))) {
-      const fs::path file = context / program;
-      if (fs::exists(file, ignored)) return problem;
-      return *problem + DidYouMean(program, NeighboursOf(program, file));
-    }
-    if (auto problem = LineEndProblem(words, context)) return problem;
-  }
-  if (auto problem = MissingScript(ScriptOf(words), context, false)) {
-    return problem;
+  if (words.empty()) return {};
+  if (auto problem = FileProblem(words, context, PathOfTrials(config))) {
+    return {.problem = std::move(problem)};
   }
   const auto script = FindPythonScript(words, context, PathOfTrials(config));
-  return script ? PythonProblem(*script, Compile(*script, config))
-                : std::nullopt;
+  if (!script) return {};
+  const Compiled compiled = Compile(*script, config);
+  return {.problem = PythonProblem(*script, compiled),
+          .warning = DeterminedWarning(*script, compiled)};
 }
 
 std::optional<std::string> ScriptProblemHere(const ExperimentConfig& config,

@@ -18,12 +18,19 @@ struct ExperimentConfig;
 /// Returns the program of a command; nothing if it has a placeholder.
 std::optional<std::string> ProgramOf(const ExperimentConfig& config);
 
-/// Returns why the command fails on every machine: a program or script that is
-/// not in `context`, one there that cannot be executed, or a Python script that
-/// its interpreter cannot compile or that imports `dtrain` under a Python that
-/// is too old for it.
-std::optional<std::string> ScriptProblem(const ExperimentConfig& config,
-                                         const std::filesystem::path& context);
+/// What a check of a command has found.
+struct ScriptFindings {
+  // Why it fails on every machine: a program or script that is not in the
+  // context, one there that cannot be executed, or a Python script that its
+  // interpreter cannot compile or that imports `dtrain` under a Python that is
+  // too old for it.
+  std::optional<std::string> problem;
+  // The Python script imports `determined`, which does not report to dtrain.
+  std::optional<std::string> warning;
+};
+
+ScriptFindings FindScriptProblem(const ExperimentConfig& config,
+                                 const std::filesystem::path& context);
 
 /// Returns why the command fails on this machine: a program that is not in
 /// PATH, a missing script outside of `context`, or a missing interpreter.

@@ -155,6 +155,36 @@ TEST_F(ScriptCheckTest, ImportsOfDtrainMayBeOptional) {
   ExpectAccepted("./python3 c.py");
 }
 
+TEST_F(ScriptCheckTest, WarnsAboutDetermined) {
+  fs::create_directory(dtrain_.directory() / "src");
+  dtrain_.Write("src/core.py", "import os\nimport determined as det\n");
+  const CliResult missing = Check("python3 src/core.py");
+  EXPECT_EQ(missing.code, 0);
+  EXPECT_THAT(missing.err,
+              AllOf(HasSubstr("x.yaml: entrypoint: warning: src/core.py:2: "
+                              "imports determined, which "),
+                    HasSubstr("python3 does not find; write 'dtrain' in its "
+                              "place: it has Determined's Core API")));
+  EXPECT_THAT(dtrain_.Run({"create", "x.yaml", "--dry-run"}).err,
+              HasSubstr("warning: src/core.py:2: imports determined"));
+
+  // A module beside the script is what it imports.
+  dtrain_.Write("src/determined.py", "open('/proc/self/none')\n");
+  EXPECT_THAT(Check("python3 src/core.py").err,
+              HasSubstr("imports determined, which does not report to dtrain"));
+}
+
+TEST_F(ScriptCheckTest, WarnsAboutApisOfDeterminedThatDtrainLacks) {
+  dtrain_.Write("a.py", "from determined.pytorch import PyTorchTrial\n");
+  EXPECT_THAT(Check("python3 a.py").err,
+              AllOf(HasSubstr("a.py:1: imports determined.pytorch"),
+                    HasSubstr("dtrain has only Determined's Core API")));
+  dtrain_.Write("b.py",
+                "try:\n  import determined\nexcept ImportError:\n  pass\n"
+                "from . import determined\n");
+  ExpectAccepted("python3 b.py");
+}
+
 TEST_F(ScriptCheckTest, AcceptsWhatItDoesNotUnderstand) {
   WriteProgram("torchrun", "#!/bin/sh\n");
   WriteProgram("python", "#!/bin/sh\nexit 3\n");  // does not answer
