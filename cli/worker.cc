@@ -49,7 +49,8 @@ CommandRun SetUpWorker(CLI::App& app) {
            .exits = {{kExitDone,
                       "the experiment has ended, or it was asked to "
                       "exit"},
-                     {kExitFailed, "there is no runner, or it was lost"},
+                     {kExitFailed,
+                      "no runner answered, or the connection to it was lost"},
                      {kExitUsage, "the runner rejected it"},
                      {kExitResources, "this machine has too few slots"}},
            .examples = {
