@@ -52,6 +52,17 @@ for epoch in trial.epochs(9):
             (path / "state.json").write_text(json.dumps(weight))
 """
 
+# Validates each epoch; the best are 1, 2 and 4.
+VALIDATING = """\
+import dtrain
+trial = dtrain.init()
+for epoch in trial.epochs():
+    trial.validate(accuracy=[1, 3, 2, 4, float("nan"), 4][epoch])
+    if trial.should_checkpoint:
+        with trial.checkpoint() as path:
+            (path / "x").write_text("y")
+"""
+
 
 def description(**changes):
     return {"protocol": 1, "experiment": 3, "trial": 7, "until": {"epochs": 9},
@@ -365,6 +376,23 @@ class TrialTest(ExperimentTest):
         self.run_dtrain("resume", "1")
         self.assertEqual(self.trained(), [f"1.1 {epoch}" for epoch in range(9)])
 
+    def checkpoints_under(self, policy):
+        number = str(len(self.experiments) + 1)
+        self.experiments.append(number)
+        self.create(VALIDATING, {"name": "single", "max_length": {"epochs": 6}},
+                    checkpoint_policy=policy,
+                    checkpoint_storage={"save_trial_best": 9, "save_trial_latest": 9})
+        return sorted(row["batches"] for row in self.rows("checkpoints", number))
+
+    def test_checkpoints_follow_the_policy(self):
+        self.experiments = []
+        self.assertEqual(self.checkpoints_under("best"), [1, 2, 4, 6])
+        self.assertEqual(self.checkpoints_under("all"), [1, 2, 3, 4, 5, 6])
+        self.assertEqual(self.checkpoints_under("none"), [])  # that at the end is deleted
+        best = self.rows("trials", "1")[0]["best"]
+        self.assertEqual(best["batches"], 4)
+        self.assertIsNotNone(best["checkpoint"])
+
     def test_two_lines_are_enough_without_checkpoints(self):
         script = ("import dtrain\ntrial = dtrain.init()\n"
                   "trial.validate(accuracy=trial.hparams.lr)\n")
@@ -464,6 +492,31 @@ with open(os.environ["EPOCHS"], "a") as file:
         self.epochs_file.unlink()
         self.run_dtrain("resume", "1")
         self.assertEqual(sorted(self.trained()), ["0 119", "1 119", "2 119"])
+
+    def test_all_ranks_save_the_same_checkpoints(self):
+        # Only rank 0 knows the values, and it is the slowest at first.
+        script = """\
+import os, subprocess, sys, time
+if "RANK" not in os.environ:
+    ranks = [subprocess.Popen([sys.executable, *sys.argv],
+                              env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "3"})
+             for rank in range(3)]
+    sys.exit(max(rank.wait() for rank in ranks))
+import dtrain
+trial = dtrain.init()
+saved = []
+for epoch in trial.epochs():
+    time.sleep(0.02 * (trial.rank == epoch % 3))
+    trial.validate(accuracy=0 if trial.rank else [1, 3, 2, 4, 4, 4][epoch])
+    if trial.should_checkpoint:
+        saved.append(epoch + 1)
+        with trial.checkpoint() as path:
+            (path / "x").write_text("y")
+with open(os.environ["EPOCHS"], "a") as file:
+    print(*saved, file=file)
+"""
+        self.create(script, {"name": "single", "max_length": {"epochs": 6}})
+        self.assertEqual(self.trained(), ["1 2 4 6"] * 3)
 
     def test_a_script_may_start_the_other_ranks_itself(self):
         script = """\

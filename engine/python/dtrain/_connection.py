@@ -6,8 +6,9 @@ launchers such as torchrun and mpirun may be between the script and dtrain.
 All ranks must agree on the step at which training ends, or collective operations would
 wait for ranks that have left. So rank 0 alone decides, and publishes its decisions in a
 file that all ranks map into memory: how many steps of the loop have begun, and how often
-`should_stop` was asked. Rank r begins a step, and answers its n-th question, only after
-rank 0 has.
+`should_stop` or `should_checkpoint` was asked. Rank r begins a step, and answers its n-th
+question, only after rank 0 has. A second file has a byte for each answer to save a
+checkpoint; it is sparse, since there are few of them.
 """
 
 import functools
@@ -20,7 +21,7 @@ import socket
 import threading
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 _FLUSH_SECONDS = 0.05
 _FLUSH_BYTES = 1 << 16
@@ -142,6 +143,7 @@ class Agreement:
         self._asked = 0
         self._path = path
         if rank == 0:
+            path.with_suffix(".saves").write_bytes(b"")
             new = path.with_suffix(".new")
             new.write_bytes(bytes(8 * self._SIZE))
             new.rename(path)
@@ -157,6 +159,10 @@ class Agreement:
         with open(self._path, "r+b") as file:
             return memoryview(mmap.mmap(file.fileno(), 0)).cast("q")
 
+    @functools.cached_property
+    def _saves(self) -> int:
+        return os.open(self._path.with_suffix(".saves"), os.O_RDWR)
+
     def begin(self, step: int, limit: float) -> None:
         """Rank 0 begins a step of a loop to `limit`."""
         self._cells[self._LIMIT] = -1 if limit == math.inf else int(limit)
@@ -167,11 +173,14 @@ class Agreement:
         """Rank 0 has ended its loop."""
         self._cells[self._ENDED] = 1
 
-    def answer(self, stops: bool) -> None:
-        """Rank 0 publishes its next answer: must training stop?"""
+    def answer(self, stops: bool, saves: bool) -> None:
+        """Rank 0 publishes its next answer: must training stop, and is it time for a
+        checkpoint?"""
         number = self._cells[self._ANSWERS] + 1
         if stops and self._cells[self._STOPS] == 0:
             self._cells[self._STOPS] = number
+        if saves:
+            os.pwrite(self._saves, b"1", number)
         self._cells[self._ANSWERS] = number
 
     @property
@@ -185,13 +194,14 @@ class Agreement:
         self._await(lambda: self._cells[self._BEGUN] > step or self._cells[self._ENDED], is_lost)
         return self._cells[self._BEGUN] > step
 
-    def await_answer(self, is_lost: Callable[[], bool]) -> bool:
-        """Returns rank 0's answer to the same question: must training stop?"""
+    def await_answer(self, is_lost: Callable[[], bool]) -> Tuple[bool, bool]:
+        """Returns rank 0's answers to the same question, as in `answer`."""
         self._asked += 1
         self._await(lambda: self._cells[self._ANSWERS] >= self._asked, is_lost)
         if self._cells[self._ANSWERS] < self._asked:
-            return True
-        return 0 < self._cells[self._STOPS] <= self._asked
+            return True, False
+        return (0 < self._cells[self._STOPS] <= self._asked,
+                os.pread(self._saves, 1, self._asked) == b"1")
 
     @staticmethod
     def _await(condition: Callable[[], Any], is_lost: Callable[[], bool]) -> None:

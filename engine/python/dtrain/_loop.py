@@ -72,9 +72,11 @@ class Loop:
         return False
 
     def end_step(self, training: Mapping[str, Any], validation: Mapping[str, Any], *,
-                 saves: bool = False, state: Optional[Mapping[str, Any]] = None) -> None:
+                 saves: bool = False, keeps_best: bool = True,
+                 state: Optional[Mapping[str, Any]] = None) -> None:
         """Reports the metrics of the step that has run, and saves a checkpoint if it is time
-        for one, or if `saves`. `state` is for `state()` of the next run.
+        for one, or if `saves`. `state` is for `state()` of the next run. With `keeps_best` it is
+        also time if `checkpoint_policy` wants to keep the validation.
 
         Raises ValueError if the metric of the searcher is not in `validation`.
         """
@@ -87,7 +89,8 @@ class Loop:
             raise ValueError(f"no validation after {self.count} {self.unit}, the length that the "
                              f"search asks for{only_training(training)}")
         self.done = self.count
-        if trial.should_checkpoint or saves:
+        due = trial.should_checkpoint if keeps_best else trial.should_stop or trial.at_end
+        if due or saves:
             self.save(validation, state)
         self._reported = time.monotonic()
 
@@ -169,7 +172,9 @@ class Rounds(Loop):
         if not validation and self.trial.active:
             raise ValueError(f"there is no validation{only_training(training)}; {missing}")
         every = self._save_every
-        self.end_step(training, validation, saves=every is not None and self.count % every == 0)
+        # Many rounds are the best so far, and a later model contains the earlier ones.
+        self.end_step(training, validation, keeps_best=False,
+                      saves=every is not None and self.count % every == 0)
 
     def finish(self) -> None:
         """Saves the model of a training that ended by itself, and ends the trial if that was

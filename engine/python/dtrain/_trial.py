@@ -63,6 +63,8 @@ class Trial:
         """Validation metric of the searcher; empty outside dtrain."""
         self.smaller_is_better: bool = facts.get("smaller_is_better", True)
         """Direction of `metric`."""
+        self.checkpoint_policy: str = facts.get("checkpoint_policy", "none")
+        """Validations to be kept in a checkpoint: "best", "all" or "none"."""
 
         until = facts.get("until") or {}
         self._unit: Optional[str] = next(iter(until), None)
@@ -79,6 +81,8 @@ class Trial:
         self._count = 0  # in that unit, with the iteration that runs
         self._fixed: Optional[int] = None  # length that the script asks for
         self._validated = -1.0  # count of the last validation
+        self._best: Optional[float] = None  # value of `metric`
+        self._keeps = False  # the last validation has no checkpoint yet and is to have one
         self._results = 0  # validations without a count
         self._last = dict.fromkeys(("training", "validation", "progress", "checkpoint"), -1.0)
         self._first_unit: Optional[str] = None  # of the first report
@@ -209,19 +213,25 @@ class Trial:
         """True if training must end now: the trial is paused, closed, or dtrain has ended.
         Only needed within long iterations; `epochs()` and `batches()` end by themselves.
         All ranks must ask equally often, since they get the answers of rank 0."""
+        return self._ask(saves=False)[0]
+
+    @property
+    def should_checkpoint(self) -> bool:
+        """True if this is the time to save a checkpoint: at the end of a length, if the trial
+        must stop, and after a validation that `checkpoint_policy` wants to keep: by default the
+        best of the trial since its process started. So validate first.
+        All ranks must ask equally often, since they get the answers of rank 0."""
+        stops, saves = self._ask(self._keeps)
+        return self.at_end or stops or saves
+
+    # Returns whether training must stop, and whether a validation is to be kept.
+    def _ask(self, saves: bool) -> Tuple[bool, bool]:
         if self._agreement and self.rank:
             return self._agreement.await_answer(self._has_lost_dtrain)
         self._receive()
         if self._agreement:
-            self._agreement.answer(self._stop)
-        return self._stop
-
-    @property
-    def should_checkpoint(self) -> bool:
-        """True if this is the time to save a checkpoint at the latest: at the end of a
-        length, or if the trial must stop."""
-        stop = self.should_stop
-        return self.at_end or stop
+            self._agreement.answer(self._stop, saves)
+        return self._stop, saves
 
     # ---- Reports.
 
@@ -231,9 +241,12 @@ class Trial:
         """Reports training metrics: `trial.report(loss=0.3)`, or a dictionary for names
         that are no identifiers. Values are numbers, or scalar arrays and tensors.
 
-        Several reports of one count become one: their mean. Raises TypeError if a value is
-        not a number, ValueError if the count is smaller than an earlier one, RuntimeError if
-        the count is unknown.
+        The reports of one count, such as an epoch, are recorded as one: their mean. The values
+        of single batches are not kept, unless each report has a count of its own
+        (`trial.report(loss=0.3, batches=120)`).
+
+        Raises TypeError if a value is not a number, ValueError if the count is smaller than an
+        earlier one, RuntimeError if the count is unknown.
         """
         values = _reports.metrics_of(metrics, more)
         self._require_owner("report")
@@ -265,9 +278,22 @@ class Trial:
             self._send_means()
             self._send_held()
             self._held = _reports.line("validation", **where, metrics=values)
+            self._keeps = self.is_kept(values)
             if not self._looping:
                 self._send_held()
                 self.flush()
+
+    def is_kept(self, values: Mapping[str, float]) -> bool:
+        """Returns True if `checkpoint_policy` wants a checkpoint of a validation with these
+        metrics, which counts as one from then on. For a framework that saves before it
+        reports; in a script, `should_checkpoint` says it after `validate()`."""
+        value = values.get(self.metric, math.nan)
+        is_best = math.isfinite(value) and (
+            self._best is None
+            or (value < self._best if self.smaller_is_better else value > self._best))
+        if is_best:
+            self._best = value
+        return self.checkpoint_policy == "all" or (self.checkpoint_policy == "best" and is_best)
 
     def progress(self, *, batches: Optional[float] = None, epochs: Optional[float] = None,
                  records: Optional[float] = None) -> None:
@@ -290,6 +316,7 @@ class Trial:
         with self._lock:
             where = self._where("checkpoint", batches, epochs, records)
             path = self._checkpoint_directory()
+            self._keeps = False
         try:
             yield path
             if self._is_reporter and not any(path.iterdir()):
@@ -385,6 +412,7 @@ class Trial:
         try:
             while self._begin_iteration():
                 self._count += 1
+                self._keeps = False
                 yield self._count - 1
         finally:
             if os.getpid() == self._pid and number == self._loops:
