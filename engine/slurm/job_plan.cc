@@ -79,6 +79,11 @@ std::vector<std::string> JobPlan::Unlisted(
   return unlisted;
 }
 
+bool JobPlan::WasHeard(const std::string& job) const {
+  const auto found = jobs_.find(job);
+  return found != jobs_.end() && found->second.heard;
+}
+
 void JobPlan::Update(const JobSituation& situation, JobDecision& decision) {
   std::set<std::string> heard = situation.heard;
   for (const JobWorkers& workers : situation.workers) heard.insert(workers.job);

@@ -77,6 +77,8 @@ class JobPlan {
   /// Returns what to do. Call it with each list of jobs.
   JobDecision Decide(const JobSituation& situation);
 
+  /// True if a worker of the job has been connected, as far as Decide knows.
+  bool WasHeard(const std::string& job) const;
   /// Number of jobs that were submitted.
   std::int64_t submitted() const { return submitted_; }
   /// Number of refusals since the last job was submitted.

@@ -15,6 +15,10 @@ using Phase = SlurmJob::Phase;
 
 // So many refusals in a row, without any job, are not worth another try.
 constexpr int kMaxRefusals = 3;
+// Between two looks at jobs that end; it doubles up to the second.
+constexpr Duration kFirstLook = std::chrono::milliseconds(200);
+constexpr Duration kMaxLook = std::chrono::seconds(2);
+
 }  // namespace
 
 SlurmAnswer<std::vector<SlurmJob>> JobsOf(const Slurm& slurm,
@@ -66,11 +70,37 @@ std::string SlurmJobs::End() {
   }
   changed_.notify_all();
   thread_.join();
-  const std::vector<std::string> ids = plan_.Unlisted({});
-  const auto failure = options_.slurm.Cancel(ids);
+  std::vector<std::string> ids = plan_.Unlisted({});
+  const auto others = std::stable_partition(
+      ids.begin(), ids.end(), [this](const std::string& id) {
+        return plan_.WasHeard(id) || heard_.contains(id);
+      });
+  const std::vector<std::string> served(ids.begin(), others);
+  const std::vector<std::string> rest(others, ids.end());
+  auto failure = options_.slurm.Cancel(rest);
+  if (!failure) failure = options_.slurm.Cancel(ids = AwaitEnds(served));
   if (!failure) return "";
   return "the jobs of Slurm could not be canceled: " + failure->text +
          "; run: scancel " + Join(ids, " ");
+}
+
+// Returns those that have not ended by themselves after a while.
+std::vector<std::string> SlurmJobs::AwaitEnds(
+    std::vector<std::string> ids) const {
+  const Duration end = clock_.monotonic() + options_.end_patience;
+  Duration pause = kFirstLook;
+  while (!ids.empty() && clock_.monotonic() < end) {
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, kMaxLook);
+    const auto answer = options_.slurm.Jobs();
+    const auto* const jobs = std::get_if<std::vector<SlurmJob>>(&answer);
+    if (jobs == nullptr) return ids;
+    std::erase_if(ids, [&](const std::string& id) {
+      const auto found = std::ranges::find(*jobs, id, &SlurmJob::id);
+      return found == jobs->end() || found->phase == Phase::kEnded;
+    });
+  }
+  return ids;
 }
 
 // False if the thread has to end.

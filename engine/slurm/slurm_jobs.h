@@ -22,6 +22,8 @@ struct SlurmJobsOptions {
   // not answer.
   Duration interval = std::chrono::seconds(5);
   Duration max_interval = std::chrono::minutes(1);
+  // At the end, until the jobs whose workers exit have ended.
+  Duration end_patience = std::chrono::seconds(20);
 };
 
 /// Keeps an experiment supplied with jobs for its workers, as JobPlan decides.
@@ -49,8 +51,10 @@ class SlurmJobs {
   News Take();
   /// Returns the jobs that are pending or running.
   std::vector<SlurmJob> Jobs();
-  /// Ends the thread and cancels the jobs. Returns a line for the user if that
-  /// fails, otherwise an empty text.
+  /// Ends the thread, and the jobs. Those whose workers were connected should
+  /// have been told to exit: they end by themselves, which Slurm records as
+  /// success, or are canceled after a while. Others are canceled at once.
+  /// Returns a line for the user if that fails, otherwise an empty text.
   std::string End();
 
  private:
@@ -60,6 +64,7 @@ class SlurmJobs {
   SlurmAnswer<std::vector<SlurmJob>> OwnJobs() const;
   void Obey(const JobDecision& decision, Duration now);
   void Submit(std::int64_t count, Duration now);
+  std::vector<std::string> AwaitEnds(std::vector<std::string> ids) const;
   void ReportAway(const SlurmFailure& failure);
   std::string SilentText(const std::string& job) const;
   void Say(const std::string& notice);

@@ -21,9 +21,11 @@
 namespace dtrain {
 namespace {
 
+// Workers that were told to exit end the step by themselves.
+constexpr std::chrono::milliseconds kOwnEndPatience = std::chrono::seconds(10);
 // Slurm itself ends a step that has been asked to after KillWait, which is 30 s
 // by default.
-constexpr std::chrono::milliseconds kStepPatience = std::chrono::seconds(40);
+constexpr std::chrono::milliseconds kKillPatience = std::chrono::seconds(40);
 constexpr std::size_t kShownLines = 5;
 
 bool HasEnded(int exit, std::chrono::milliseconds limit) {
@@ -70,8 +72,10 @@ WorkerStep::WorkerStep(const JobRequest& request)
 
 WorkerStep::~WorkerStep() {
   if (pid_ < 0) return;
-  ::kill(pid_, SIGTERM);  // srun passes it on
-  if (!HasEnded(exit_.get(), kStepPatience)) ::kill(-pid_, SIGKILL);
+  if (!HasEnded(exit_.get(), kOwnEndPatience)) {
+    ::kill(pid_, SIGTERM);  // srun passes it on
+    if (!HasEnded(exit_.get(), kKillPatience)) ::kill(-pid_, SIGKILL);
+  }
   AwaitExit(pid_);
 }
 

@@ -23,7 +23,8 @@ class WorkerStep {
   explicit WorkerStep(const JobRequest& request);
   WorkerStep(const WorkerStep&) = delete;
   WorkerStep& operator=(const WorkerStep&) = delete;
-  /// Asks the workers to end, and waits for them for a while.
+  /// Waits for a while until the workers have ended, which the runner should
+  /// have told to exit. Then asks them to end, and kills them.
   ~WorkerStep();
 
   /// Returns why the step has ended, with its last lines, if it has; once.

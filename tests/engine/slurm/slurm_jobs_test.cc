@@ -40,7 +40,8 @@ class SlurmJobsTest : public SlurmTest {
                      .useful_time = Duration{0}},
             .slurm = Slurm(cluster_->impatient_environment()),
             .interval = std::chrono::milliseconds(200),
-            .max_interval = std::chrono::milliseconds(400)};
+            .max_interval = std::chrono::milliseconds(400),
+            .end_patience = std::chrono::milliseconds(300)};
   }
   // Waits until `condition` is true; false if it never becomes true.
   static bool Until(const std::function<bool()>& condition) {
@@ -80,6 +81,35 @@ TEST_F(SlurmJobsTest, FollowTheDemandAndEndWithTheRunner) {
 
   EXPECT_EQ(jobs.End(), "");
   EXPECT_EQ(Await(first, {"CANCELLED"}), "CANCELLED");
+}
+
+TEST_F(SlurmJobsTest, JobWhoseWorkersExitEndsByItself) {
+  const auto gate = cluster_->directory() / "gate";
+  SlurmJobsOptions options = OptionsFor(
+      {"sh", "-c", "until [ -e " + gate.string() + " ]; do sleep 0.1; done"});
+  options.end_patience = Patient(std::chrono::seconds(60));
+  SlurmJobs jobs(std::move(options));
+  jobs.Update(2, {});
+  ASSERT_TRUE(AwaitJobs(jobs, 1, "RUNNING"));
+  const std::string id = jobs.Jobs()[0].id;
+  jobs.Update(2, {{.job = id, .slots = 2, .used = 2}});
+
+  std::ofstream(gate) << "open";
+  EXPECT_EQ(jobs.End(), "");
+  EXPECT_EQ(Await(id, {"COMPLETED", "CANCELLED", "FAILED"}), "COMPLETED");
+}
+
+TEST_F(SlurmJobsTest, PendingJobIsCanceledAtOnce) {
+  SlurmJobsOptions options = OptionsFor({"true"});
+  options.request.config.sbatch_args = {"--hold"};
+  options.end_patience = std::chrono::hours(1);
+  SlurmJobs jobs(std::move(options));
+  jobs.Update(2, {});
+  ASSERT_TRUE(AwaitJobs(jobs, 1, "PENDING"));
+  const std::string id = jobs.Jobs()[0].id;
+
+  EXPECT_EQ(jobs.End(), "");
+  EXPECT_EQ(Await(id, {"COMPLETED", "CANCELLED"}), "CANCELLED");
 }
 
 TEST_F(SlurmJobsTest, SubmitTheFirstJobAtOnce) {
