@@ -11,6 +11,7 @@
 #include "cli/output.h"
 #include "engine/app/stores.h"
 #include "engine/base/text.h"
+#include "engine/config/experiment_config.h"
 #include "engine/nodes/worker_table.h"
 #include "engine/report/format.h"
 #include "engine/run/runner_lock.h"
@@ -80,15 +81,18 @@ Table WorkersTable(const WorkerTable& workers, Timestamp now) {
 int Workers(const WorkersOptions& options, const GlobalOptions& globals) {
   const Store store = OpenStore(globals);
   const std::int64_t id = ResolveExperiment(store, options.experiment);
-  FindExperimentDetail(store, id);
+  const ExperimentDetail detail = FindExperimentDetail(store, id);
   const StoreLayout& layout = store.layout();
   const bool running = RunnerLock::Holder(layout.RunnerLock(id)).has_value();
   std::optional<WorkerTable> workers;
   if (running) workers = ReadWorkers(layout.WorkerTable(id));
   if (!workers) {
+    const bool accepts =
+        ConfigFromJson(detail.config).resources.listen.has_value();
     Say(globals, "experiment " + std::to_string(id) +
-                     (running ? " accepts no workers; see resources.listen"
-                              : " does not run, so it has no workers"));
+                     (!running  ? " does not run, so it has no workers"
+                      : accepts ? " is starting, so it has no workers yet"
+                                : " accepts no workers; see resources.listen"));
   }
   const WorkerTable table = workers.value_or(WorkerTable{});
   const Timestamp now = Clock::System().now();
