@@ -214,6 +214,7 @@ int DryRun(const CreateOptions& options, const ExperimentConfig& config,
     Say(globals,
         "warning: it cannot run on this machine: " + problem->first.ToString());
   }
+  RequireSlotsOfNodes(config);
   std::optional<JobRequest> job;
   if (RunsOnSlurm(config)) job = PlannedJob(config, FindStore(globals));
   PrintPlan(config, slots, context, job, request.json || request.jsonl);

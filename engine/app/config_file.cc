@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "engine/app/notices.h"
+#include "engine/app/slurm_workers.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/config/experiment_config.h"
@@ -127,7 +128,8 @@ ConfigResult ParseConfigText(const std::string& text, const std::string& path,
   ReadOptions options{.file_name = path == "-" ? "stdin" : path,
                       .directory = AbsoluteDirectory(DirectoryOf(path)),
                       .overrides = overrides,
-                      .known_entrypoints = std::move(known)};
+                      .known_entrypoints = std::move(known),
+                      .in_allocation = InAllocation()};
   const std::filesystem::path python = context / "model_def.py";
   std::error_code ignored;
   if (std::filesystem::is_regular_file(python, ignored)) {

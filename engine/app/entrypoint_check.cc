@@ -26,6 +26,7 @@
 #include "engine/app/notices.h"
 #include "engine/app/record_experiment.h"
 #include "engine/app/script_check.h"
+#include "engine/app/slurm_workers.h"
 #include "engine/app/warm_start.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
@@ -155,6 +156,7 @@ Diagnostics CheckAsCreateDoes(const std::string& file, ExperimentConfig config,
   add(here, "", ModelProblem(config, context));
   add(here, "entrypoint", CompilerProblem(config, context));
   add(here, "", Caught([&] { PlanExperimentSlots(config); }));
+  add(here, "", Caught([&] { RequireSlotsOfNodes(config); }));
   add(here, "", Caught([&] { FindSource(config, globals); }));
   if (auto storage = FindStorageProblem(config, globals)) {
     storage->first.severity = here;

@@ -52,16 +52,25 @@ std::string SlotsOf(const ExperimentConfig& config) {
   return "cpu:" + std::to_string(config.slurm.cpus_per_task.value_or(1));
 }
 
+// Returns the number of slots of a worker, if the configuration has it.
+std::optional<std::int64_t> NamedSlots(const ExperimentConfig& config) {
+  const std::string slots = SlotsOf(config);
+  const std::size_t colon = slots.find(':');
+  if (colon == slots.npos) return std::nullopt;
+  return std::max<std::int64_t>(std::stoll(slots.substr(colon + 1)), 1);
+}
+
+std::int64_t NodesOfAllocation() {
+  const auto nodes = ProcessVariable("SLURM_JOB_NUM_NODES").value_or("1");
+  return std::max(std::atoll(nodes.c_str()), 1LL);
+}
+
 // Returns the slots of a job as the runner counts them: those that whole trials
 // fill, or all on nodes that are smaller than a trial. Used before workers have
 // said how many they have.
 std::int64_t SlotsPerJob(const ExperimentConfig& config) {
-  const std::string slots = SlotsOf(config);
-  const std::size_t colon = slots.find(':');
   const std::int64_t count =
-      colon == slots.npos
-          ? config.slurm.gpus_per_node.value_or(1)
-          : std::max<std::int64_t>(std::stoll(slots.substr(colon + 1)), 1);
+      NamedSlots(config).value_or(config.slurm.gpus_per_node.value_or(1));
   const double per_trial = config.resources.slots_per_trial;
   const auto trials =
       static_cast<std::int64_t>(static_cast<double>(count) / per_trial);
@@ -189,10 +198,7 @@ JobRequest JobOf(const ExperimentConfig& config, const JobPlace& place) {
       .script = place.directory / "worker.sh",
       .directory = place.directory};
   request.in_allocation = InAllocation();
-  if (request.in_allocation) {
-    const auto nodes = ProcessVariable("SLURM_JOB_NUM_NODES").value_or("1");
-    request.config.nodes = std::max(std::atoll(nodes.c_str()), 1LL);
-  }
+  if (request.in_allocation) request.config.nodes = NodesOfAllocation();
   return request;
 }
 
@@ -262,8 +268,36 @@ JobRequest PlannedJob(const ExperimentConfig& config,
                         .runner = "HOST:PORT"});
 }
 
+void RequireSlotsOfNodes(const ExperimentConfig& config) {
+  const std::optional<std::int64_t> slots = NamedSlots(config);
+  if (!RunsOnSlurm(config) || config.resources.local || !slots) return;
+  const bool here = InAllocation();
+  const bool one_node =
+      std::holds_alternative<std::vector<std::string>>(config.entrypoint);
+  const std::int64_t nodes =
+      here ? NodesOfAllocation() : config.slurm.max_jobs * config.slurm.nodes;
+  const std::int64_t all = *slots * (one_node ? 1 : nodes);
+  const double per_trial = config.resources.slots_per_trial;
+  if (static_cast<double>(all) >= per_trial) return;
+  const std::string product =
+      std::to_string(nodes) + " × " + std::to_string(*slots);
+  const std::string has = one_node ? "a node has "
+                          : here   ? "the nodes of this allocation have "
+                                   : "the nodes of all jobs have ";
+  const std::string remedy =
+      one_node ? "; use nodes with more slots"
+      : here   ? " (" + product + "); use a larger allocation"
+               : " (" + product + "); raise slurm.max_jobs or slurm.nodes";
+  throw Error(ErrorKind::kResources,
+              "resources.slots_per_trial: a trial takes " +
+                  std::to_string(static_cast<std::int64_t>(per_trial)) +
+                  " slots, and " + has + std::to_string(all) + remedy +
+                  ", or lower it");
+}
+
 void CheckSubmission(const ExperimentConfig& config,
                      const StoreLayout& layout) {
+  RequireSlotsOfNodes(config);
   if (!RunsOnSlurm(config) || InAllocation()) return;
   static_cast<void>(QueryInterval());
   Slurm().CheckSubmission(PlannedJob(config, layout));
@@ -321,6 +355,7 @@ std::unique_ptr<WorkerSource> StartSlurmWorkers(const ExperimentConfig& config,
                                                 std::int64_t experiment,
                                                 const HostPort& runner,
                                                 Notice notice) {
+  RequireSlotsOfNodes(config);
   const StoreLayout& layout = store.layout();
   JobRequest request = JobOf(
       config, {.experiment = std::to_string(experiment),

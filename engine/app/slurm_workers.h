@@ -31,8 +31,14 @@ std::string JobOwner(const Store& store, std::int64_t experiment);
 JobRequest PlannedJob(const ExperimentConfig& config,
                       const StoreLayout& layout);
 
-/// Checks before an experiment is recorded that Slurm would accept its jobs.
-/// Throws Error(kResources) in Slurm's words.
+/// Throws Error(kResources) if the nodes of this allocation, or all jobs
+/// together, have fewer slots than a trial takes, as far as the configuration
+/// tells how many they have.
+void RequireSlotsOfNodes(const ExperimentConfig& config);
+
+/// Checks before an experiment is recorded that Slurm would accept its jobs,
+/// and RequireSlotsOfNodes. Throws Error(kResources), in Slurm's words if it
+/// refuses them.
 void CheckSubmission(const ExperimentConfig& config, const StoreLayout& layout);
 
 /// True if a runner of the experiment has submitted jobs, or was about to.

@@ -572,7 +572,7 @@ void CheckConfig(const Node& root, const ReadOptions& options,
   SettleExecutor(root, effective["resources"]);
   CheckResources(root, effective, findings);
   if (!options.stored) RefuseMisplacedSlurm(root, findings);
-  CheckSlurm(root, effective, findings);
+  CheckSlurm(root, options, effective, findings);
   CheckOptimizations(root, effective.at("optimizations"), findings);
   CheckUpdateOfRanks(root, effective, findings);
   CheckBatchOfRanks(root, effective, findings);

@@ -174,6 +174,8 @@ struct ReadOptions {
   bool recorded = false;
   // The tree is an effective configuration: a list of words is literal.
   bool stored = false;
+  // Read in an allocation of Slurm, so that no jobs will be submitted.
+  bool in_allocation = false;
 };
 
 /// Parses, types (YAML 1.2) and checks a configuration and fills in defaults.

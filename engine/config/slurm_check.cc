@@ -3,6 +3,7 @@
 #include <string>
 
 #include "engine/config/entrypoint.h"
+#include "engine/config/experiment_config.h"
 #include "engine/config/slurm_config.h"
 
 namespace dtrain {
@@ -11,8 +12,11 @@ namespace {
 using Json = nlohmann::json;
 
 // A command takes its slots on one node. A model may take them on the nodes of
-// several jobs.
-void CheckSlots(const Node& root, const Json& effective, Findings& findings) {
+// several jobs, or on those of an allocation, which the YAML does not tell. A
+// recorded experiment may be resumed in another place than the one that it was
+// created in.
+void CheckSlots(const Node& root, const ReadOptions& options,
+                const Json& effective, Findings& findings) {
   const Json& resources = effective.at("resources");
   const Json& slurm = effective.at("slurm");
   const Json& per_trial = resources.at("slots_per_trial");
@@ -26,6 +30,7 @@ void CheckSlots(const Node& root, const Json& effective, Findings& findings) {
   const auto nodes = slurm.at("nodes").get<std::int64_t>();
   const auto jobs = slurm.at("max_jobs").get<std::int64_t>();
   const bool one_node = IsCommandEntrypoint(effective.at("entrypoint"));
+  if (!one_node && (options.in_allocation || options.stored)) return;
   if (slots * (one_node ? 1 : nodes * jobs) >= per_trial) return;
   const std::string all = "slurm." + key;
   findings.Error(
@@ -97,10 +102,11 @@ void RefuseMisplacedSlurm(const Node& root, Findings& findings) {
                  "file");
 }
 
-void CheckSlurm(const Node& root, const Json& effective, Findings& findings) {
+void CheckSlurm(const Node& root, const ReadOptions& options,
+                const Json& effective, Findings& findings) {
   const Json& slurm = effective.at("slurm");
   if (slurm.is_null()) return;
-  CheckSlots(root, effective, findings);
+  CheckSlots(root, options, effective, findings);
   CheckGrace(root, slurm, findings);
   CheckArguments(root, slurm, findings);
   if (slurm.at("min_jobs") > slurm.at("max_jobs")) {

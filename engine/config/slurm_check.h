@@ -7,6 +7,8 @@
 
 namespace dtrain {
 
+struct ReadOptions;
+
 /// Fills in the defaults that follow from `executor: slurm`: workers are
 /// accepted, and no trial runs on this machine.
 void SettleExecutor(const Node& root, nlohmann::json& resources);
@@ -15,7 +17,7 @@ void SettleExecutor(const Node& root, nlohmann::json& resources);
 void RefuseMisplacedSlurm(const Node& root, Findings& findings);
 
 /// Checks the rules between the keys of `slurm` and those of `resources`.
-void CheckSlurm(const Node& root, const nlohmann::json& effective,
-                Findings& findings);
+void CheckSlurm(const Node& root, const ReadOptions& options,
+                const nlohmann::json& effective, Findings& findings);
 
 }  // namespace dtrain

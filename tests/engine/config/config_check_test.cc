@@ -98,6 +98,17 @@ TEST_F(ConfigCheckTest, ModelMayTakeSlotsOnSeveralWorkers) {
   EXPECT_THAT(FindingsOf(jobs, Severity::kError), testing::IsEmpty());
 }
 
+TEST_F(ConfigCheckTest, AnAllocationHasTheNodesThatItHas) {
+  const std::string yaml = kValid +
+                           "resources: {executor: slurm, slots_per_trial: 4}\n"
+                           "slurm: {cpus_per_task: 2, max_jobs: 1}\n";
+  EXPECT_FALSE(ReadConfig(yaml, {}).config);
+  const auto config = ReadConfig(yaml, {.in_allocation = true}).config;
+  ASSERT_TRUE(config);
+  EXPECT_EQ(ConfigFromJson(config->effective).resources.slots_per_trial, 4)
+      << "it can be resumed";
+}
+
 TEST_F(ConfigCheckTest, CommandTakesItsSlotsOnOneNode) {
   const std::string command =
       "entrypoint: ['true']\n"
