@@ -159,7 +159,8 @@ Settings SettingsOf(const Proof& proof, const Settings& set,
   return settings;
 }
 
-// A job is the script itself, in the background, and runs for ever.
+// A job is the script itself, in the background. It has ended when it is a
+// zombie, since the runner becomes its parent.
 void WriteFakeSlurm(const std::filesystem::path& directory) {
   std::filesystem::create_directories(directory);
   const auto write = [&](const std::string& name, const std::string& script) {
@@ -169,8 +170,12 @@ void WriteFakeSlurm(const std::filesystem::path& directory) {
   };
   write("sbatch",
         "[[ \" $* \" == *--test-only* ]] && exit\n"
-        "SLURM_JOB_ID=7 setsid bash \"${@: -1}\" >/dev/null 2>&1 &\necho 7\n");
-  write("squeue", "echo '7|RUNNING|None|n1|1:00:00|dtrain-1|other'\n");
+        "SLURM_JOB_ID=7 setsid bash \"${@: -1}\" >/dev/null 2>&1 &\n"
+        "echo $! >${0%/*}/job\necho 7\n");
+  write("squeue",
+        "job=$(<${0%/*}/job)\n"
+        "[[ -e /proc/$job/exe ]] && state=RUNNING || state=COMPLETED\n"
+        "echo \"7|$state|None|n1|1:00:00|dtrain-1|other\"\n");
   write("srun", "while [[ $1 == --* ]]; do shift; done\nexec \"$@\"\n");
   write("scancel", "");
 }
