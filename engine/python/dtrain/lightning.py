@@ -220,7 +220,11 @@ class DtrainCallback(Checkpoint):  # type: ignore[misc,unused-ignore]
         ends_itself = trainer.should_stop and (
             trainer.current_epoch + 1 >= (trainer.min_epochs or 0)
             and trainer.global_step >= (trainer.min_steps or 0))
-        if self._trial.at_end or self._trial.should_stop or ends_itself:
+        trial = self._trial
+        # A validation within an epoch follows the step of its batch.
+        due = (trial.at_end or trial.should_stop if self._counts_batches()
+               else trial.should_checkpoint)
+        if due or ends_itself:
             self._save(trainer)
         if not ends_itself:
             self._next(trainer)

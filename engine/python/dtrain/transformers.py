@@ -51,6 +51,7 @@ class DtrainCallback(TrainerCallback):  # type: ignore[misc,unused-ignore]
         self._loop: Optional[Iterator[int]] = None  # while the Trainer trains
         self._ended = False  # by dtrain
         self._due = False  # a checkpoint was asked for
+        self._keeps = False  # likewise, by checkpoint_policy
         self._waits = False  # the search is asked after that checkpoint
         self._random_before: Dict[str, Any] = {}  # an evaluation that dtrain asked for
         self._evaluated: Dict[str, Any] = {}  # metrics not reported yet
@@ -116,13 +117,17 @@ class DtrainCallback(TrainerCallback):  # type: ignore[misc,unused-ignore]
 
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None,
                     **_: Any) -> None:
-        """Keeps the metrics: an evaluation on several data sets has one event for each."""
+        """Keeps the metrics: an evaluation on several data sets has one event for each. Asks for
+        a checkpoint if `checkpoint_policy` wants one."""
         if self._loop is None or self._ended:
             return
         if self._random_before:
             _random.restore(self._random_before)
-        self._evaluated.update(_numbers(metrics or {}))
+        values = _numbers(metrics or {})
+        self._evaluated.update(values)
         self._evaluated_at = _where(state)
+        if self._trial.metric in values and self._trial.is_kept(values):
+            control.should_save = self._keeps = True
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Takes the checkpoint, and waits for the decision of the search at a length."""
@@ -131,8 +136,9 @@ class DtrainCallback(TrainerCallback):  # type: ignore[misc,unused-ignore]
         self._report_evaluation()
         self._random_before = {}
         others_end = control.should_training_stop and state.global_step < state.max_steps
-        if self._due or others_end:
+        if self._due or self._keeps or others_end:
             self._take_checkpoint(args, state)
+        self._keeps = False
         if not self._due or others_end:
             return
         self._due = False

@@ -89,6 +89,13 @@ class LightningTest(framework.FrameworkTest):
         self.assertEqual([report[2] for report in self.reports("1") if report[1] == "accuracy"],
                          [12, 24, 31])
 
+    def test_checkpoints_follow_the_policy(self):
+        self.create(script(), {"name": "single", "max_length": {"epochs": 3}},
+                    hparams={"lr": 0.05}, checkpoint_policy="all",
+                    checkpoint_storage={"save_trial_best": 9, "save_trial_latest": 9})
+        self.assertEqual(sorted(row["batches"] for row in self.rows("checkpoints", "1")),
+                         [12, 24, 36])
+
     def test_promoted_trials_continue(self):
         self.check_promotion(script("pytorch_lightning"), {"epochs": 4}, LR)
 

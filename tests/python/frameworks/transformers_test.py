@@ -121,6 +121,13 @@ class TransformersTest(framework.FrameworkTest):
         self.assertEqual((trial["state"], self.evaluations()), ("COMPLETED", [24]))
         self.assertIsNotNone(trial["best"]["checkpoint"])
 
+    def test_checkpoints_follow_the_policy(self):
+        self.create(script(), {"name": "single", "max_length": {"epochs": 3}},
+                    hparams={"lr": 0.05}, checkpoint_policy="all",
+                    checkpoint_storage={"save_trial_best": 9, "save_trial_latest": 9})
+        self.assertEqual(sorted(row["batches"] for row in self.rows("checkpoints", "1")),
+                         [12, 24, 36])
+
     def test_a_trial_starts_with_the_weights_of_another_one(self):
         self.check_initial_weights(script(), "eval_loss")
 
