@@ -34,8 +34,8 @@ std::filesystem::path StorageOf(const Store& store, std::int64_t id) {
 
 std::int64_t BytesOf(const Store& store, std::int64_t id) {
   const auto storage = StorageOf(store, id);
-  return TreeBytes(store.layout().Experiment(id)) +
-         (storage.empty() ? 0 : TreeBytes(storage));
+  return FreeableBytes(store.layout().Experiment(id)) +
+         (storage.empty() ? 0 : FreeableBytes(storage));
 }
 
 std::int64_t RemoveStorage(const Store& store,

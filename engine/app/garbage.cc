@@ -247,7 +247,7 @@ void GarbageCollection::RemovePlaced(std::int64_t experiment) {
            fs::exists(fs::symlink_status(path));
   };
   if (experiment <= 0 || !is_ours()) return;
-  const std::int64_t bytes = TreeBytes(path);
+  const std::int64_t bytes = FreeableBytes(path);
   if (!dry_) {
     store_.Write([&](StoreWriter&) {
       if (is_ours()) RemovePlacedFiles(store_.layout(), experiment);
@@ -260,7 +260,7 @@ void GarbageCollection::RemovePlaced(std::int64_t experiment) {
 }
 
 void GarbageCollection::Remove(Garbage garbage) {
-  garbage.bytes = dry_ ? TreeBytes(garbage.path) : RemoveTree(garbage.path);
+  garbage.bytes = dry_ ? FreeableBytes(garbage.path) : RemoveTree(garbage.path);
   removed_.push_back(std::move(garbage));
 }
 

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <map>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -105,6 +107,26 @@ void RemoveAll(const fs::path& path) {
   if (error) Fail(path, error);
 }
 
+// Counts a file once all its links were seen; `seen` counts those of others.
+std::int64_t AddFreeable(const fs::path& path,
+                         std::map<std::pair<dev_t, ino_t>, nlink_t>& seen) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0) return 0;
+  if (S_ISREG(status.st_mode)) {
+    const nlink_t links = ++seen[{status.st_dev, status.st_ino}];
+    return links == status.st_nlink ? status.st_size : 0;
+  }
+  if (!S_ISDIR(status.st_mode)) return 0;
+  std::int64_t bytes = 0;
+  std::error_code error;
+  fs::directory_iterator entry(path, error);
+  for (const fs::directory_iterator end; !error && entry != end;
+       entry.increment(error)) {
+    bytes += AddFreeable(entry->path(), seen);
+  }
+  return bytes;
+}
+
 }  // namespace
 
 std::vector<std::string> NamesIn(const fs::path& directory) {
@@ -145,6 +167,11 @@ std::int64_t TreeBytes(const fs::path& path) {
   return bytes;
 }
 
+std::int64_t FreeableBytes(const fs::path& path) {
+  std::map<std::pair<dev_t, ino_t>, nlink_t> seen;
+  return AddFreeable(path, seen);
+}
+
 std::int64_t RemoveTree(const fs::path& path) {
   std::error_code error;
   fs::path trash = path;
@@ -153,7 +180,7 @@ std::int64_t RemoveTree(const fs::path& path) {
     RemoveAll(trash);  // an earlier attempt
   }
   if (!fs::exists(fs::symlink_status(path, error))) return 0;
-  const std::int64_t bytes = TreeBytes(path);
+  const std::int64_t bytes = FreeableBytes(path);
   if (trash != path) {
     fs::rename(path, trash, error);
     if (error) Fail(path, error);

@@ -36,7 +36,13 @@ std::vector<std::filesystem::path> TrashIn(
 /// not followed, and files that cannot be examined count as empty.
 std::int64_t TreeBytes(const std::filesystem::path& path);
 
-/// Deletes `path` with all below it and returns its bytes. Renames it to a
+/// Returns the bytes that deleting `path` with all below it frees: as
+/// TreeBytes, without files that have hard links elsewhere, such as a
+/// checkpoint that a continued experiment shares.
+std::int64_t FreeableBytes(const std::filesystem::path& path);
+
+/// Deletes `path` with all below it and returns the bytes that this freed, as
+/// FreeableBytes. Renames it to a
 /// trash name beside it first, so that no reader sees a part of it, and what a
 /// crash leaves behind can be recognised. Links are removed, never followed.
 /// Also deletes what an earlier, interrupted call left; does nothing if there

@@ -47,6 +47,14 @@ TEST_F(FileTreeTest, RemovesATree) {
   EXPECT_EQ(RemoveTree(tree_), 0);
 }
 
+TEST_F(FileTreeTest, FreesNoFileThatIsLinkedElsewhere) {
+  fs::create_hard_link(tree_ / "a", outside_ / "a");
+  fs::create_hard_link(tree_ / "deep/b", tree_ / "deep/c");
+  EXPECT_EQ(FreeableBytes(tree_), 3);
+  EXPECT_EQ(RemoveTree(tree_), 3);
+  EXPECT_EQ(FreeableBytes(outside_), 12);
+}
+
 // A process that dies while it removes a tree leaves no half of it under its
 // name.
 TEST_F(FileTreeTest, RenamesATreeBeforeItRemovesIt) {
