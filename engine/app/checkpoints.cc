@@ -163,11 +163,11 @@ SourceCheckpoint At(const Store& store, const CheckpointRow& row) {
                      {"batches", row.batches}}};
 }
 
-// Returns the trial's checkpoints, the latest first.
+// Returns the trial's checkpoints, the latest first, damaged ones too.
 std::vector<CheckpointRow> Candidates(const Store& store, TrialId trial) {
   auto rows = store.Checkpoints(trial.experiment);
   std::erase_if(rows, [&](const CheckpointRow& row) {
-    return row.trial != trial || row.state != "COMPLETED";
+    return row.trial != trial || row.state == "DELETED";
   });
   std::ranges::reverse(rows);
   return rows;
@@ -187,7 +187,9 @@ SourceCheckpoint SourceFrom(const Store& store, TrialId trial,
                             const GlobalOptions& globals) {
   FindTarget(store, {.experiment = trial.experiment, .trial = trial.number});
   for (const CheckpointRow& row : Candidates(store, trial)) {
-    const FileReport report = VerifyCheckpoint(store, row);
+    const FileReport report = row.state == "CORRUPT"
+                                  ? Bad(store.PathOf(row), "is marked CORRUPT")
+                                  : VerifyCheckpoint(store, row);
     if (report.state == FileState::kGood) return At(store, row);
     Say(globals, "warning: " + report.problem + "; trying an older one");
   }

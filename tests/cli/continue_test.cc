@@ -57,6 +57,13 @@ TEST_F(ContinueTest, RefusesADamagedCheckpoint) {
   ExpectRefused({"1.2"}, 3, "trying an older one");
 }
 
+TEST_F(ContinueTest, SaysThatItSkipsACheckpointMarkedCorrupt) {
+  const std::string uuid = AddCheckpoint(layout_, {1, 2}, 100, 'c');
+  std::ofstream(layout_.Checkpoint({1, 2}, uuid) / "model.safetensors") << "x";
+  ASSERT_EQ(dtrain_.Run({"checkpoint", "verify", "1.2"}).code, 1);
+  ExpectRefused({"1.2"}, 3, "is marked CORRUPT; trying an older one");
+}
+
 TEST_F(ContinueTest, RefusesADeletedCheckpoint) {
   AddCheckpoint(layout_, {1, 2}, 100, 'c');
   ASSERT_EQ(dtrain_.Run({"checkpoint", "delete", "cccc"}).code, 0);
