@@ -63,6 +63,22 @@ std::int64_t AddCheckpoints(const Store& store, std::int64_t experiment,
   return in_store;
 }
 
+// "checkpoint_storage.save_trial_best (1), save_trial_latest (1)": the keys
+// that keep checkpoints in this configuration; empty if there are none.
+std::string PolicyKeys(const nlohmann::json& config) {
+  std::vector<std::string> keys;
+  const nlohmann::json policy =
+      config.value("checkpoint_storage", nlohmann::json::object());
+  for (const char* key :
+       {"save_experiment_best", "save_trial_best", "save_trial_latest"}) {
+    const auto found = policy.find(key);
+    if (found == policy.end() || !found->is_number_integer()) continue;
+    if (*found > 0)
+      keys.push_back(std::string(key) + " (" + found->dump() + ")");
+  }
+  return keys.empty() ? "" : "checkpoint_storage." + Join(keys, ", ");
+}
+
 }  // namespace
 
 DiskUse::Checkpoints DiskUse::checkpoints() const {
@@ -139,26 +155,18 @@ std::int64_t DatabaseBytes(const Store& store) {
 std::string HowToKeepLess(const DiskUse& use, std::int64_t experiment,
                           const nlohmann::json& config) {
   if (use.checkpoints().count == 0) return "";
-  std::vector<std::string> keys;
-  const nlohmann::json policy =
-      config.value("checkpoint_storage", nlohmann::json::object());
-  for (const char* key :
-       {"save_experiment_best", "save_trial_best", "save_trial_latest"}) {
-    const auto found = policy.find(key);
-    if (found == policy.end() || !found->is_number_integer()) continue;
-    if (*found > 0)
-      keys.push_back(std::string(key) + " (" + found->dump() + ")");
-  }
-  std::string text;
-  if (!keys.empty()) {
-    text = "in the next search lower checkpoint_storage." + Join(keys, ", ") +
-           "; here ";
-  }
   const std::string id = std::to_string(experiment);
-  return text + "'dtrain gc " + id +
-         "' deletes those that the policy does not keep, 'dtrain checkpoint "
-         "delete UUID' one that 'dtrain checkpoints " +
-         id + "' lists";
+  const std::string one =
+      "'dtrain checkpoint delete UUID' deletes one that "
+      "'dtrain checkpoints " +
+      id + "' lists";
+  if (config.value("checkpoint_policy", "") == "all") {
+    return "in the next search use checkpoint_policy: best; here " + one;
+  }
+  const std::string keys = PolicyKeys(config);
+  return (keys.empty() ? "" : "in the next search lower " + keys + "; here ") +
+         "'dtrain gc " + id +
+         "' deletes those that the policy does not keep, " + one;
 }
 
 }  // namespace dtrain

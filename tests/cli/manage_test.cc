@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/app/disk_use.h"
 #include "engine/run/runner_lock.h"
 #include "engine/store/layout.h"
 #include "tests/support/cli_runner.h"
@@ -17,6 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 using testing::HasSubstr;
+using testing::Not;
 
 class ManageTest : public testing::Test {
  protected:
@@ -67,6 +69,18 @@ TEST_F(ManageTest, DryCollectionSaysWhatIsKept) {
                 .Json()["disk"]["checkpoints"]["count"],
             1);
   EXPECT_FALSE(dtrain_.Run({"gc", "1", "--json"}).Json().contains("disk"));
+}
+
+// Under this policy `gc` deletes no checkpoint, and the save_* keys have no
+// effect.
+TEST(HowToKeepLessTest, OfThePolicyAllNamesNoKeysWithoutEffect) {
+  const std::string text =
+      HowToKeepLess({.best = {.count = 1, .bytes = 5}}, 7,
+                    {{"checkpoint_policy", "all"},
+                     {"checkpoint_storage", {{"save_trial_best", 1}}}});
+  EXPECT_THAT(text, HasSubstr("use checkpoint_policy: best"));
+  EXPECT_THAT(text, Not(HasSubstr("save_trial_best")));
+  EXPECT_THAT(text, Not(HasSubstr("dtrain gc")));
 }
 
 class UnknownExperimentTest
