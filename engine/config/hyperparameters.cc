@@ -240,12 +240,26 @@ bool RangeReader::CheckOrder(const Node* low, const Node* high) {
   return false;
 }
 
+// A map without a type is a nested map of constants, which its author may have
+// meant as a range.
+void WarnOfMissingType(const Node& map, const std::string& path,
+                       Findings& findings) {
+  const bool range = map.Find("minval") && map.Find("maxval");
+  if (!range && !map.Find("vals")) return;
+  findings.Warning(map.mark, path,
+                   std::string("has ") +
+                       (range ? "minval and maxval" : "vals") +
+                       ", but no type, and so is not searched; add type: " +
+                       (range ? "int, double or log" : "categorical"));
+}
+
 nlohmann::json ReadMember(const Node& node, const std::string& path,
                           Findings& findings) {
   if (!node.is_map()) return ReadFreeValue(node, path, findings);
   if (node.Find("type") != nullptr) {
     return RangeReader(node, path, findings).Read();
   }
+  WarnOfMissingType(node, path, findings);
   auto map = nlohmann::json::object();
   for (const Node::Entry& entry : node.entries) {
     map[entry.key] =

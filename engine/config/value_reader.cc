@@ -562,6 +562,8 @@ void ReportType(const Node& node, const std::string& path,
   if (node.is_string() && wants_plain) {
     const bool quoted = !PlainScalar(node.text).is_string();
     if (quoted && !node.text.empty()) message += "; remove the quotes";
+  } else if (what.starts_with("a list") && node.IsScalar()) {
+    message += "; put it in brackets";
   } else if (wants_text && node.IsScalar()) {
     message += "; quote it";
   } else if (wants_integer && node.IsNumber() &&

@@ -199,6 +199,21 @@ TEST_F(HyperparametersTest, WarnsOfRangesUnderSingle) {
   EXPECT_EQ(warnings[0].line, 6);
 }
 
+TEST_F(HyperparametersTest, WarnsOfARangeWithoutAType) {
+  const Diagnostics warnings =
+      FindingsOf(kParameters +
+                     "  lr: {minval: 0.1, maxval: 0.9}\n"
+                     "  opt: {vals: [adam, sgd]}\n"
+                     "  window: {minval: 3}\n",
+                 Severity::kWarning);
+
+  ASSERT_EQ(warnings.size(), 2u);
+  EXPECT_EQ(warnings[0].key, "hyperparameters.lr");
+  EXPECT_THAT(warnings[0].message, testing::HasSubstr("add type: int, double"));
+  EXPECT_EQ(warnings[1].line, 5);
+  EXPECT_THAT(warnings[1].message, testing::HasSubstr("categorical"));
+}
+
 TEST_F(HyperparametersTest, CountsAGridWithinItsRanges) {
   // 2 · 3 · 4 points: a count beyond an integer's range is clamped to it.
   EXPECT_TRUE(ReadConfig(kGrid + "  a: {type: int, minval: 1, maxval: 2}\n"
