@@ -205,9 +205,16 @@ void Experiment::ReportEnd(const TrialState& trial) {
   TrialRow row = trial.row;
   // It resumes from there, not from where it was before it failed.
   if (!IsFinal(row.state)) row.batches = trial.position;
-  outbox_.After([this, row = std::move(row), lines = trial.last_lines] {
-    deps_.reporter.OnTrialEnded(row, lines);
-  });
+  outbox_.After(
+      [this, row = std::move(row), lines = trial.last_lines]() mutable {
+        if (const auto recorded = deps_.store.Trial(row.id)) {
+          row.best = recorded->best;
+          row.latest = recorded->latest;
+          row.started = recorded->started;
+          row.ended = recorded->ended;
+        }
+        deps_.reporter.OnTrialEnded(row, lines);
+      });
 }
 
 // Records checkpoints as deleted, and then deletes them.
