@@ -15,8 +15,9 @@ namespace dtrain {
 
 /// Top-k accuracy: fraction of samples whose class is among the `k` largest of
 /// their logits. `logits` [samples, classes], `target` int64 [samples]. Returns
-/// a scalar from 0 to 1 on the device of the logits; 1 if there are at most `k`
-/// classes.
+/// a float64 scalar from 0 to 1 on the device of the logits (float32 has no
+/// 0.73, and a mean of such values would miss a threshold that it reaches); 1
+/// if there are at most `k` classes.
 DTRAIN_API torch::Tensor TopKAccuracy(const torch::Tensor& logits,
                                       const torch::Tensor& target,
                                       std::int64_t k);

@@ -13,6 +13,7 @@
 
 #include "engine/base/error.h"
 #include "engine/checkpoint/safetensors.h"
+#include "models/building_blocks.h"
 #include "models/data_files.h"
 #include "tests/support/recorded_network.h"
 #include "tests/support/temporary_directory.h"
@@ -20,6 +21,20 @@
 namespace dtrain {
 
 namespace {
+
+// float32 would give 0.7350000083446503.
+TEST(AccuracyTest, IsExactForTheMeanOverBatches) {
+  const torch::Tensor target = torch::zeros({100}, torch::kInt64);
+  double right = 0;
+  for (const std::int64_t count : {73, 74}) {
+    torch::Tensor logits = torch::zeros({100, 3});
+    logits.select(1, 0).fill_(0.5);
+    logits.slice(0, count).select(1, 2).fill_(1);
+    EXPECT_EQ(TopKAccuracy(logits, target, 1).item<double>(), count / 100.0);
+    right += Accuracy(logits, target).item<double>() * 100;
+  }
+  EXPECT_EQ(right / 200, 0.735);
+}
 
 // The names and shapes of a state dict, a line each, as Python orders them:
 // parameters and buffers of a module, then its children.
