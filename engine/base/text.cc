@@ -294,6 +294,16 @@ std::optional<std::chrono::seconds> ParseOffset(std::string_view text) {
   return std::chrono::minutes(text[0] == '-' ? -minutes : minutes);
 }
 
+// strptime() takes February 30.
+bool IsDate(const std::tm& time) {
+  std::tm day{};
+  day.tm_year = time.tm_year;
+  day.tm_mon = time.tm_mon;
+  day.tm_mday = time.tm_mday;
+  (void)timegm(&day);  // makes it March 2
+  return day.tm_mday == time.tm_mday;
+}
+
 }  // namespace
 
 std::optional<Timestamp> ParseTimestamp(const std::string& text) {
@@ -301,7 +311,7 @@ std::optional<Timestamp> ParseTimestamp(const std::string& text) {
                            "%Y-%m-%d %H:%M:%S", "%Y-%m-%d"}) {
     std::tm time{};
     const char* end = strptime(text.c_str(), form, &time);
-    if (end == nullptr) continue;
+    if (end == nullptr || !IsDate(time)) continue;
     std::string_view rest = end;
     const Timestamp fraction = TakeFraction(rest);
     const auto offset = ParseOffset(rest);

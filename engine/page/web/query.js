@@ -26,10 +26,16 @@ function parseSeconds(text) {
   return found ? Number(found[1]) * (units[found[2]] ?? 1) : null;
 }
 
+// Date.parse() takes February 30.
+function isDate(text) {
+  const date = new Date(text + 'T00:00:00Z');
+  return !Number.isNaN(date.getTime()) && date.toISOString().startsWith(text);
+}
+
 // Milliseconds since 1970 (UTC without an offset) of RFC 3339, or null.
 function parseTime(text) {
   const pattern = /^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?)?$/;
-  if (!pattern.test(text)) return null;
+  if (!pattern.test(text) || !isDate(text.slice(0, 10))) return null;
   let whole = text.replace(' ', 'T');
   if (whole.length > 10 && !/(Z|[+-]\d\d:\d\d)$/.test(whole)) whole += 'Z';
   const time = Date.parse(whole);

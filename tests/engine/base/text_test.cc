@@ -122,6 +122,15 @@ TEST(NearestNameTest, FindsSlipsOnly) {
   EXPECT_EQ(DidYouMean("colour", names), "");
 }
 
+TEST(ParseTimestampTest, RefusesDatesThatDoNotExist) {
+  EXPECT_TRUE(ParseTimestamp("2024-02-29"));
+  EXPECT_TRUE(ParseTimestamp("2026-12-31T23:59:60Z"));  // a leap second
+  for (const char* text : {"2026-02-29", "2026-02-30", "2026-04-31",
+                           "2026-02-30T12:00:00Z", "2026-06-31 12:00:00"}) {
+    EXPECT_FALSE(ParseTimestamp(text)) << text;
+  }
+}
+
 TEST(FormatTimestampTest, IsRfc3339) {
   EXPECT_EQ(FormatTimestamp(Timestamp(0)), "1970-01-01T00:00:00.000000Z");
   EXPECT_EQ(FormatTimestamp(Timestamp(1'763'710'544'000'042)),
