@@ -17,6 +17,7 @@
 #include "engine/app/trial_values.h"
 #include "engine/base/error.h"
 #include "engine/base/json.h"
+#include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/report/format.h"
 
@@ -117,7 +118,8 @@ std::string DifferenceText(const ComparedRow& row, const ComparedValue& value) {
   }
   const std::string verdict = VerdictOf(value);
   if (!verdict.empty()) notes.push_back(verdict);
-  return Signed(*value.difference, NumberText(row, *value.difference)) +
+  const double difference = DropNoise(*value.difference);
+  return Signed(difference, NumberText(row, difference)) +
          (notes.empty() ? "" : " (" + Join(notes, ", ") + ")");
 }
 
@@ -383,7 +385,7 @@ int PrintComparison(TargetComparison comparison, const CompareOptions& options,
 
 Listing<TrialGroup> GroupListing(const std::string& hparam) {
   const auto number = [](double value) {
-    return Cell(FormatMetric(value), FormatNumber(value));
+    return Cell(FormatMetric(DropNoise(value)), FormatNumber(value));
   };
   return {.name = "groups",
           .columns = {{.name = hparam, .verbatim = true},

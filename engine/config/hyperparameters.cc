@@ -6,27 +6,19 @@
 #include "engine/config/hyperparameters.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/config/schema.h"
 #include "engine/config/value_reader.h"
 
 namespace dtrain {
 namespace {
-
-// Formats with four digits.
-std::string Rounded(double value) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.4g", value);
-  return text.data();
-}
 
 // Reads one hyperparameter that has a `type`: checks its keys and values.
 class RangeReader {
@@ -177,10 +169,10 @@ void RangeReader::WarnOfValues(const Node& low, const Node& high) {
   findings_.Warning(
       low.mark, At("minval"),
       "minval and maxval are exponents of base " + out_["base"].dump() +
-          ", so the values are from " + Rounded(std::min(from, to)) + " to " +
-          Rounded(std::max(from, to)) + "; for values from " + low.text +
-          " to " + high.text + " write {type: double, minval: " + low.text +
-          ", maxval: " + high.text + ", log: true}");
+          ", so the values are from " + FormatRounded(std::min(from, to), 4) +
+          " to " + FormatRounded(std::max(from, to), 4) + "; for values from " +
+          low.text + " to " + high.text + " write {type: double, minval: " +
+          low.text + ", maxval: " + high.text + ", log: true}");
 }
 
 void RangeReader::ReadCategorical() {

@@ -5,6 +5,8 @@
 #include <limits>
 #include <tuple>
 
+#include "engine/base/rounding.h"
+#include "engine/base/text.h"
 #include "engine/report/format.h"
 
 namespace dtrain {
@@ -133,6 +135,17 @@ Scales ScalesOf(const Chart& chart) {
   return scales;
 }
 
+namespace {
+
+// Large ticks are round, so that an exponent shortens them.
+std::string TickText(double value) {
+  constexpr double kLarge = 1e6;
+  const double at = DropNoise(value);
+  return std::abs(at) < kLarge ? FormatMetric(at) : FormatNumber(at);
+}
+
+}  // namespace
+
 std::vector<Tick> TicksOf(const Scale& scale, int wanted) {
   std::vector<Tick> ticks;
   for (std::size_t i = 0; i < scale.names.size(); ++i) {
@@ -142,7 +155,7 @@ std::vector<Tick> TicksOf(const Scale& scale, int wanted) {
   for (const double at : scale.log ? LogTicks(scale, wanted)
                                    : AxisTicks(scale.low, scale.high, wanted)) {
     ticks.push_back({(at - scale.low) / (scale.high - scale.low),
-                     FormatMetric(scale.log ? std::pow(10, at) : at)});
+                     TickText(scale.log ? std::pow(10, at) : at)});
   }
   return ticks;
 }

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/run/search_results.h"
 
@@ -90,10 +91,7 @@ double Elapsed(const Row& row, Timestamp now) {
 
 }  // namespace
 
-std::string FormatMetric(double value) {
-  if (!std::isfinite(value)) return FormatNumber(value);
-  return Print("%.6g", value);
-}
+std::string FormatMetric(double value) { return FormatRounded(value, 6); }
 
 std::string FormatFixed(double value, int digits) {
   return Print("%.*f", digits, value);
@@ -165,7 +163,7 @@ std::string FormatValue(const json& value) {
 
 std::string FormatBriefly(const json& value) {
   if (!value.is_number_float()) return FormatValue(value);
-  return Print("%.4g", value.get<double>());
+  return FormatRounded(value.get<double>(), 4);
 }
 
 std::string FormatHparams(const json& hparams) {

@@ -16,7 +16,7 @@
 
 namespace dtrain {
 
-/// Returns a metric's value with six significant digits.
+/// Returns a metric's value with six significant digits, as FormatRounded.
 std::string FormatMetric(double value);
 
 /// Returns `value` with `digits` (at most 9) digits after the point.

@@ -9,15 +9,14 @@
 #include "engine/run/recorded_run.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <stdexcept>
 #include <utility>
 
 #include "engine/base/error.h"
 #include "engine/base/metric_order.h"
+#include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "searchers/searcher.h"
 
@@ -40,14 +39,6 @@ bool HasProcess(const TrialRow& row) {
 }
 
 bool IsOver(State state) { return IsFinal(state) || state == State::kPaused; }
-
-// Six digits, as in tables.
-std::string ShortNumber(double value) {
-  if (!std::isfinite(value)) return FormatNumber(value);
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.6g", value);
-  return text.data();
-}
 
 void AddCount(std::int64_t count, const std::string& what,
               std::vector<std::string>& parts) {
@@ -128,7 +119,7 @@ std::string RecordedRun::StateText(const RunRecords& records) const {
   if (!row.best) return text;
   return text + (IsFinal(row.state) ? "; best " : "; best so far ") +
          ToString(TrialId{row.id, row.best_trial}) + ", " + row.metric + " " +
-         ShortNumber(row.best->value) + " at " +
+         FormatRounded(row.best->value, 6) + " at " +
          PositionText(row.best->batches, info_.counted);
 }
 

@@ -4,7 +4,7 @@
 /* global d3 */
 
 import {ranksOf} from './analysis.js';
-import {formatNumber, textOf} from './data.js';
+import {dropNoise, formatNumber, textOf} from './data.js';
 
 // Colors that people with any color vision tell apart (Okabe and Ito, 2008).
 export const PALETTE = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00',
@@ -121,7 +121,7 @@ function powersOf10(low, high, count) {
 // At most eight characters or so.
 function tickText(value) {
   const size = Math.abs(value);
-  if (size === 0 || (size >= 1e-3 && size < 1e6)) return formatNumber(value);
+  if (size === 0 || (size >= 1e-3 && size < 1e6)) return formatNumber(dropNoise(value));
   return value.toExponential(3).replace(/\.?0+e/, 'e').replace('+', '').replaceAll('-', '−');
 }
 

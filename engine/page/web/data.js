@@ -49,15 +49,30 @@ export function textOf(value) {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-/** At most six significant digits. */
+/**
+ * Six significant digits; integers in full, and another number with as many more
+ * digits as it takes to differ from every integer: 0.9999995 is not 1.
+ */
 export function formatNumber(value) {
   if (value === null || value === undefined || Number.isNaN(value)) return '–';
+  if (typeof value === 'bigint') return String(value).replace('-', '−');
   if (!Number.isFinite(value)) return value > 0 ? '∞' : '−∞';
-  const size = Math.abs(value);
-  const text = size > 0 && (size < 1e-4 || size >= 1e9) ?
-      value.toExponential(5).replace(/\.?0+e/, 'e') : String(Number(value.toPrecision(6)));
-  return text.replaceAll('-', '−');
+  return rounded(value).replaceAll('-', '−');
 }
+
+function rounded(value) {
+  const size = Math.abs(value);
+  if (Number.isInteger(value) && size <= 2 ** 53) return String(value);
+  if (size < 1e-4 || size > 2 ** 53) return value.toExponential(5).replace(/\.?0+e/, 'e');
+  for (let digits = 6; digits < 17; ++digits) {
+    const number = Number(value.toPrecision(digits));
+    if (!Number.isInteger(number)) return String(number);
+  }
+  return String(value);
+}
+
+/** A computed value without the noise of its last digits: 3.3 − 2.3 is 1. */
+export function dropNoise(value) { return Number(value.toPrecision(12)); }
 
 export function formatDuration(seconds) {
   if (!Number.isFinite(seconds)) return '–';

@@ -17,6 +17,8 @@ using nlohmann::json;
 TEST(FormatTest, ShortensMetrics) {
   EXPECT_EQ(FormatMetric(0.98412345), "0.984123");
   EXPECT_EQ(FormatMetric(3), "3");
+  EXPECT_EQ(FormatMetric(1234567), "1234567");
+  EXPECT_EQ(FormatMetric(0.99999951), "0.9999995");
   EXPECT_EQ(FormatMetric(std::numeric_limits<double>::quiet_NaN()), "NaN");
   EXPECT_EQ(FormatMetric(-std::numeric_limits<double>::infinity()),
             "-Infinity");

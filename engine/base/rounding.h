@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+
+namespace dtrain {
+
+/// Returns `value` for people, with `digits` significant digits. Integers up to
+/// 2^53 are in full. Another number has as many more digits as it takes to
+/// differ from every integer: 0.9999995 is not 1.
+std::string FormatRounded(double value, int digits);
+
+/// Returns `value` rounded to 12 significant digits: a computed value, such as
+/// the difference of two decimals, without the noise of its last digits.
+double DropNoise(double value);
+
+}  // namespace dtrain
