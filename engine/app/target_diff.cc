@@ -86,15 +86,26 @@ void CompareTexts(const std::string& path,
   differing.push_back(std::move(diff));
 }
 
-// "name: value" lines of nested values.
-std::string LinesOfNames(const nlohmann::json& json) {
-  std::string text;
+// Returns a text with the quotes that `dtrain config` gives it: "1" is not 1.
+std::string QuotedForYaml(const std::string& text) {
+  constexpr std::string_view kKey = "text: ";
+  const std::string line = ToYaml({{"text", text}});
+  return line.substr(kKey.size(), line.size() - kKey.size() - 1);
+}
+
+// "name: value" lines of nested values. `typed`: texts are quoted where they
+// could be read as another type.
+std::string LinesOfNames(const nlohmann::json& json, bool typed) {
+  std::string lines;
   for (const auto& [name, value] : FlattenNames(json)) {
-    text += name + ": " +
-            (value.is_string() ? value.get<std::string>() : DumpJson(value)) +
-            "\n";
+    const auto* text = value.get_ptr<const std::string*>();
+    lines += name + ": " +
+             (text == nullptr ? DumpJson(value)
+              : typed         ? QuotedForYaml(*text)
+                              : *text) +
+             "\n";
   }
-  return text;
+  return lines;
 }
 
 std::map<std::string, ContextFile> FilesOf(const Store& store,
@@ -209,7 +220,9 @@ SectionDiff Compare(const Store& store, const std::array<Record, 2>& records,
     case DiffSection::kHparams:
       CompareTrials(
           "hparams", records,
-          [](const Record& one) { return LinesOfNames(one.trial->hparams); },
+          [](const Record& one) {
+            return LinesOfNames(one.trial->hparams, /*typed=*/true);
+          },
           section);
       break;
     case DiffSection::kFiles:
@@ -217,7 +230,7 @@ SectionDiff Compare(const Store& store, const std::array<Record, 2>& records,
       break;
     case DiffSection::kEnvironment:
       both("environment", [](const Record& one) {
-        return LinesOfNames(one.detail.provenance);
+        return LinesOfNames(one.detail.provenance, /*typed=*/false);
       });
       break;
     case DiffSection::kLog:

@@ -26,9 +26,23 @@ std::string Print(const char* format, Values... values) {
   return text.data();
 }
 
+// True if YAML reads the text without quotes as a number, a Boolean or null.
+bool ReadsAsAnotherType(std::string_view text) {
+  if (text.starts_with('+') || text.starts_with('-')) text.remove_prefix(1);
+  constexpr std::array<std::string_view, 16> kWords = {
+      "true", "True", "TRUE", "false", "False", "FALSE", "null", "Null",
+      "NULL", "~",    ".nan", ".NaN",  ".NAN",  ".inf",  ".Inf", ".INF"};
+  if (std::ranges::find(kWords, text) != kWords.end()) return true;
+  std::string digits(text);
+  std::erase(digits, '_');
+  return ParseFinite(digits).has_value() || text.starts_with("0x") ||
+         text.starts_with("0o");
+}
+
 bool NeedsQuotes(const std::string& text) {
   return text.empty() ||
-         text.find_first_of(" \t\n\r\"'=,:{}[]#") != std::string::npos;
+         text.find_first_of(" \t\n\r\"'=,:{}[]#") != std::string::npos ||
+         ReadsAsAnotherType(text);
 }
 
 using ValueFormat = std::string (*)(const json& value);

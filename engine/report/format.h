@@ -38,11 +38,12 @@ std::string FormatLocalTime(Timestamp time, Timestamp now);
 
 std::string FormatSeconds(double seconds);
 
-/// Returns a JSON value in YAML's flow style: strings without quotes where
-/// possible.
+/// Returns a JSON value in YAML's flow style: strings without quotes where they
+/// cannot be read as another type.
 std::string FormatValue(const nlohmann::json& value);
 
-/// Does as FormatValue, with fractions to four digits, for long lists.
+/// Does as FormatValue, with fractions to four digits as FormatRounded, for
+/// long lists.
 std::string FormatBriefly(const nlohmann::json& value);
 
 /// "lr=0.01 optimizer.name=adam": nested names are joined by dots.

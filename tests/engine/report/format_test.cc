@@ -56,6 +56,27 @@ TEST(FormatTest, ShowsTimesAsPeopleSayThem) {
   tzset();
 }
 
+TEST(FormatTest, QuotesTextsThatYamlReadsAsAnotherType) {
+  for (const char* text : {"1", "-1.5", "+1e3", "1_000", "0x1F", "true", "Null",
+                           "~", "-.inf", ".nan"}) {
+    EXPECT_EQ(FormatValue(text), '"' + std::string(text) + '"');
+  }
+  EXPECT_EQ(FormatValue("adam"), "adam");
+  EXPECT_EQ(FormatValue("1.2.3"), "1.2.3");
+  EXPECT_EQ(FormatValue("nan"), "nan");
+  EXPECT_EQ(FormatValue(1), "1");
+  EXPECT_EQ(FormatValue(true), "true");
+  EXPECT_EQ(FormatHparams({{"version", "1.10"}, {"lr", 1.1}}),
+            "lr=1.1 version=\"1.10\"");
+}
+
+TEST(FormatTest, ShortensHparamsButNoIntegers) {
+  EXPECT_EQ(FormatBriefly(0.123456), "0.1235");
+  EXPECT_EQ(FormatBriefly(1234567), "1234567");
+  EXPECT_EQ(FormatBriefly(1234567.0), "1234567");
+  EXPECT_EQ(FormatBriefly(0.99999), "0.99999");
+}
+
 TEST(FormatTest, JoinsNestedHparamsByDots) {
   const json hparams = {
       {"lr", 0.01}, {"name", "two words"}, {"optimizer", {{"beta", 0.9}}}};
