@@ -42,18 +42,16 @@ constexpr std::array kColumns = {
     MetricColumn{
         "trial", FieldKind::kText,
         [](const MetricRow& row) -> FieldValue { return ToString(row.trial); }},
-    MetricColumn{"number", FieldKind::kNumber,
-                 [](const MetricRow& row) -> FieldValue {
-                   return static_cast<double>(row.trial.number);
-                 }},
+    MetricColumn{
+        "number", FieldKind::kNumber,
+        [](const MetricRow& row) -> FieldValue { return row.trial.number; }},
     MetricColumn{"kind", FieldKind::kText,
                  [](const MetricRow& row) -> FieldValue {
                    return std::string(MetricKindName(row.kind));
                  }},
-    MetricColumn{"batches", FieldKind::kNumber,
-                 [](const MetricRow& row) -> FieldValue {
-                   return static_cast<double>(row.batches);
-                 }},
+    MetricColumn{
+        "batches", FieldKind::kNumber,
+        [](const MetricRow& row) -> FieldValue { return row.batches; }},
     MetricColumn{"epoch", FieldKind::kNumber,
                  [](const MetricRow& row) -> FieldValue { return row.epoch; }},
     MetricColumn{"name", FieldKind::kText,
@@ -65,7 +63,7 @@ constexpr std::array kColumns = {
     MetricColumn{"run", FieldKind::kNumber,
                  [](const MetricRow& row) -> FieldValue {
                    if (row.run == 0) return std::monostate();
-                   return static_cast<double>(row.run);
+                   return row.run;
                  }},
     MetricColumn{"superseded", FieldKind::kText,
                  [](const MetricRow& row) -> FieldValue {
@@ -99,7 +97,12 @@ ResolvedField ResolveColumn(const Store& store, const MetricQuery& query,
   const bool known =
       field.function == FieldFunction::kNone && column != kColumns.end();
   if (known) {
-    return {.kind = column->kind, .words = WordsOf(store, query, column->name)};
+    const bool is_trial = column->name == "trial";
+    return {.kind = column->kind,
+            .words = WordsOf(store, query, column->name),
+            .hint = is_trial
+                        ? "'trial' is a text; 'number' is the trial's number"
+                        : ""};
   }
   std::vector<std::string> names;
   for (const MetricColumn& one : kColumns) names.emplace_back(one.name);

@@ -33,7 +33,7 @@ FieldValue MaybeTime(const std::optional<Timestamp>& time) {
   return *time;
 }
 
-FieldValue Whole(std::int64_t number) { return static_cast<double>(number); }
+FieldValue Whole(std::int64_t number) { return number; }
 
 // Columns that the first version could filter by are of kind kAny: comparisons
 // such as name==5 keep their meaning.
@@ -49,7 +49,7 @@ constexpr std::array kExperimentColumns = {
                      [](const ExperimentRow& row, Timestamp) -> FieldValue {
                        return std::string(StateName(row.state));
                      }},
-    ExperimentColumn{"progress", FieldKind::kAny,
+    ExperimentColumn{"progress", FieldKind::kShare,
                      [](const ExperimentRow& row, Timestamp) -> FieldValue {
                        return row.progress;
                      }},
@@ -62,7 +62,8 @@ constexpr std::array kExperimentColumns = {
         [](const ExperimentRow& row, Timestamp) { return Whole(row.trials); }},
     ExperimentColumn{"best", FieldKind::kAny,
                      [](const ExperimentRow& row, Timestamp) -> FieldValue {
-                       return row.best ? row.best->value : std::nan("");
+                       if (!row.best) return std::monostate();
+                       return row.best->value;
                      }},
     ExperimentColumn{"started", FieldKind::kTime,
                      [](const ExperimentRow& row, Timestamp) {
@@ -120,6 +121,13 @@ std::optional<FieldKind> KindOfColumn(const std::string& name) {
       std::ranges::find(kExperimentColumns, name, &ExperimentColumn::name);
   if (found == kExperimentColumns.end()) return std::nullopt;
   return found->kind;
+}
+
+// The only texts that a column can have; empty: any.
+std::vector<std::string> WordsOf(const std::string& column) {
+  if (column == "state") return StateNames();
+  if (column == "archived") return {"true", "false"};
+  return {};
 }
 
 [[noreturn]] void FailField(const std::string& name) {
@@ -189,8 +197,7 @@ ExperimentFields::BestTrial& ExperimentFields::BestOf(
 ResolvedField ExperimentFields::Resolve(const FieldName& field) {
   if (field.function == FieldFunction::kNone) {
     if (const auto kind = KindOfColumn(field.name)) {
-      if (field.name != "state") return {*kind};
-      return {.kind = *kind, .words = StateNames()};
+      return {.kind = *kind, .words = WordsOf(field.name)};
     }
   }
   for (const ExperimentRow& row : rows_) {

@@ -44,8 +44,12 @@ ResolvedField Resolve(const FieldName& field) {
   if (LooksLikeFunction(field.name)) {
     throw Error(ErrorKind::kUsage, "quote a name with parentheses");
   }
-  return {field.name.starts_with(kHparamPrefix) ? FieldKind::kAny
-                                                : FieldKind::kNumber};
+  if (field.name.starts_with(kHparamPrefix)) return {FieldKind::kAny};
+  return {.kind = FieldKind::kNumber,
+          .hint = "'" + field.name +
+                  "' is read as a metric, whose values are numbers; a "
+                  "hyperparameter is " +
+                  std::string(kHparamPrefix) + "NAME"};
 }
 
 // The values that requirements may name.

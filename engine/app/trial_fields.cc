@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <span>
 #include <utility>
 
@@ -30,7 +31,7 @@ struct TrialColumn {
   FieldValue (*value)(const TrialRow& row, Timestamp now);
 };
 
-FieldValue Count(std::int64_t count) { return static_cast<double>(count); }
+FieldValue Count(std::int64_t count) { return count; }
 
 FieldValue TextOrNone(const std::string& text) {
   if (text.empty()) return std::monostate();
@@ -141,6 +142,16 @@ void AddHparamNames(const std::string& prefix, const nlohmann::json& space,
   }
 }
 
+// Returns a double for an integer above 2^63 - 1.
+FieldValue HparamInteger(const nlohmann::json& value) {
+  constexpr auto kMax = std::numeric_limits<std::int64_t>::max();
+  const bool fits =
+      !value.is_number_unsigned() ||
+      value.get<std::uint64_t>() <= static_cast<std::uint64_t>(kMax);
+  if (fits) return value.get<std::int64_t>();
+  return value.get<double>();
+}
+
 MetricPick PickOf(FieldFunction function) {
   switch (function) {
     case FieldFunction::kMin:
@@ -176,6 +187,7 @@ std::vector<std::string> HparamNames(const nlohmann::json& config,
 
 FieldValue HparamValue(const nlohmann::json& value) {
   if (value.is_null() || value.is_discarded()) return std::monostate();
+  if (value.is_number_integer()) return HparamInteger(value);
   if (value.is_number()) return value.get<double>();
   if (value.is_string()) return value.get<std::string>();
   return FormatValue(value);
@@ -304,8 +316,10 @@ ResolvedField TrialFields::Resolve(const FieldName& field) {
       parts_.checkpoints |= place.name == "checkpoint";
       parts_.hparams |= place.name == "hparams";
       const FieldKind kind = FindColumn(place.name)->kind;
-      if (place.name != "state") return {kind};
-      return {.kind = kind, .words = StateNames()};
+      if (place.name == "state") return {.kind = kind, .words = StateNames()};
+      if (place.name != "id") return {kind};
+      return {.kind = kind,
+              .hint = "'id' is a text; 'number' is the trial's number"};
     }
     case Meaning::kHparam:
       if (std::ranges::count(named_hparams_, place.name) == 0) {

@@ -31,6 +31,38 @@ std::string FieldName::Text() const {
   return text + ")";
 }
 
+bool IsNumber(const FieldValue& value) {
+  return std::holds_alternative<double>(value) ||
+         std::holds_alternative<std::int64_t>(value);
+}
+
+namespace {
+
+// Compares exactly, though a double cannot hold every integer.
+std::partial_ordering CompareExactly(std::int64_t a, double b) {
+  constexpr double kBeyond = 9223372036854775808.0;  // 2^63
+  if (std::isnan(b)) return std::partial_ordering::unordered;
+  if (b >= kBeyond) return std::partial_ordering::less;
+  if (b < -kBeyond) return std::partial_ordering::greater;
+  const double whole = std::floor(b);
+  const auto order = a <=> static_cast<std::int64_t>(whole);
+  if (order != 0 || whole == b) return order;
+  return std::partial_ordering::less;
+}
+
+}  // namespace
+
+std::partial_ordering CompareNumbers(const FieldValue& a, const FieldValue& b) {
+  const auto* left = std::get_if<std::int64_t>(&a);
+  const auto* right = std::get_if<std::int64_t>(&b);
+  if (left != nullptr && right != nullptr) return *left <=> *right;
+  if (left != nullptr) return CompareExactly(*left, std::get<double>(b));
+  if (right != nullptr) {
+    return 0 <=> CompareExactly(*right, std::get<double>(a));
+  }
+  return std::get<double>(a) <=> std::get<double>(b);
+}
+
 bool IsNull(const FieldValue& value) {
   if (const auto* number = std::get_if<double>(&value)) {
     return std::isnan(*number);
@@ -44,6 +76,9 @@ bool IsNull(const FieldValue& value) {
 std::string FieldText(const FieldValue& value) {
   if (const auto* number = std::get_if<double>(&value)) {
     return FormatNumber(*number);
+  }
+  if (const auto* whole = std::get_if<std::int64_t>(&value)) {
+    return std::to_string(*whole);
   }
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
   if (const auto* time = std::get_if<Timestamp>(&value)) {
@@ -59,9 +94,12 @@ bool ComesBefore(const FieldValue& a, const FieldValue& b, bool descending) {
   if (IsNull(a) || IsNull(b)) return !IsNull(a) && IsNull(b);
   const FieldValue& first = descending ? b : a;
   const FieldValue& second = descending ? a : b;
+  if (IsNumber(first) && IsNumber(second)) {
+    return CompareNumbers(first, second) < 0;
+  }
   if (first.index() == second.index()) return first < second;
   const auto rank = [](const FieldValue& value) {
-    return std::holds_alternative<double>(value)      ? 0
+    return IsNumber(value)                            ? 0
            : std::holds_alternative<Timestamp>(value) ? 1
                                                       : 2;
   };

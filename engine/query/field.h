@@ -1,5 +1,7 @@
 #pragma once
 
+#include <compare>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <variant>
@@ -10,13 +12,25 @@
 namespace dtrain {
 
 /// Value of a field in one row: none, a number (a duration in seconds), a text,
-/// a time, or several texts such as labels.
-using FieldValue = std::variant<std::monostate, double, std::string, Timestamp,
-                                std::vector<std::string>>;
+/// a time, or several texts such as labels. An integer is not a double, which
+/// is exact only up to 2^53.
+using FieldValue =
+    std::variant<std::monostate, double, std::int64_t, std::string, Timestamp,
+                 std::vector<std::string>>;
 
 /// Kinds of values that a field has. kAny: numbers or texts, as with a
 /// hyperparameter.
-enum class FieldKind { kNumber, kText, kTime, kDuration, kBytes, kTexts, kAny };
+/// kShare: numbers from 0 to 1.
+enum class FieldKind {
+  kNumber,
+  kText,
+  kTime,
+  kDuration,
+  kBytes,
+  kTexts,
+  kAny,
+  kShare
+};
 
 /// Functions of the values that a trial reported of a metric.
 enum class FieldFunction { kNone, kMin, kMax, kLast, kAt, kSpark };
@@ -42,6 +56,9 @@ struct ResolvedField {
   FieldKind kind = FieldKind::kAny;
   // The only texts that it can have, such as states; empty: any.
   std::vector<std::string> words = {};
+  // Ends the error of a comparison that the field does not allow; empty: names
+  // its kind.
+  std::string hint = {};
 };
 
 /// Returns the meaning of a field. Throws Error for an unknown or ambiguous
@@ -58,11 +75,18 @@ struct QueryContext {
   Timestamp now{0};  // of times such as -2d
 };
 
+/// True for an integer and any other number.
+bool IsNumber(const FieldValue& value);
+
+/// Compares two numbers by their exact values; NaN is unordered. REQUIRES:
+/// IsNumber of both.
+std::partial_ordering CompareNumbers(const FieldValue& a, const FieldValue& b);
+
 /// True if there is no value: none, NaN, or no text of several.
 bool IsNull(const FieldValue& value);
 
-/// The value as text: numbers as FormatNumber does, several texts joined by
-/// commas.
+/// The value as text: integers in full, other numbers as FormatNumber does,
+/// several texts joined by commas.
 std::string FieldText(const FieldValue& value);
 
 /// Orders rows by a value: numbers, then times, then texts by their bytes;

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <limits>
 #include <set>
 #include <span>
@@ -37,13 +36,22 @@ bool IsOrder(CompareOp op) {
 
 std::optional<double> NumberOf(const std::string& text) {
   if (IsSameText(text, "nan")) return std::numeric_limits<double>::quiet_NaN();
-  const char* begin = text.data();
-  const char* end = begin + text.size();
-  if (begin != end && *begin == '+') ++begin;
+  const char* begin = text.data() + (text.starts_with('+') ? 1 : 0);
+  const char* end = text.data() + text.size();
   double value = 0;
   const auto [rest, error] = std::from_chars(begin, end, value);
   if (error != std::errc() || rest != end) return std::nullopt;
   return value;
+}
+
+// Returns an integer for a text that is one.
+std::optional<FieldValue> NumberValueOf(const std::string& text) {
+  const char* begin = text.data() + (text.starts_with('+') ? 1 : 0);
+  const char* end = text.data() + text.size();
+  std::int64_t whole = 0;
+  const auto [rest, error] = std::from_chars(begin, end, whole);
+  if (error == std::errc() && rest == end) return whole;
+  return NumberOf(text);
 }
 
 std::optional<double> SecondsOf(const std::string& text) {
@@ -76,17 +84,17 @@ std::string FirstWords(const std::vector<std::string>& words) {
          std::to_string(words.size()) + ")";
 }
 
-template <typename T>
-bool InOrder(const T& actual, CompareOp op, const T& wanted) {
+// True if `op` asks for this order of the actual value and the wanted one.
+bool IsAskedFor(std::partial_ordering order, CompareOp op) {
   switch (op) {
     case CompareOp::kLess:
-      return actual < wanted;
+      return order < 0;
     case CompareOp::kLessEqual:
-      return actual <= wanted;
+      return order <= 0;
     case CompareOp::kGreater:
-      return actual > wanted;
+      return order > 0;
     case CompareOp::kGreaterEqual:
-      return actual >= wanted;
+      return order >= 0;
     default:
       return false;
   }
@@ -98,34 +106,30 @@ bool Equals(const FieldValue& actual, const Literal& wanted) {
     return std::ranges::any_of(
         *texts, [&](const std::string& text) { return Equals(text, wanted); });
   }
-  if (actual.index() == wanted.value.index()) {
-    if (const auto* number = std::get_if<double>(&actual)) {
-      return *number == std::get<double>(wanted.value);
-    }
-    if (const auto* time = std::get_if<Timestamp>(&actual)) {
-      const Timestamp begin = std::get<Timestamp>(wanted.value);
-      return wanted.whole_day ? *time >= begin && *time < begin + kDay
-                              : *time == begin;
-    }
+  if (IsNumber(actual) && IsNumber(wanted.value)) {
+    return CompareNumbers(actual, wanted.value) == 0;
   }
-  const std::string text = FieldText(actual);
-  return IsSameText(text, wanted.text) ||
-         IsSameText(text, FieldText(wanted.value));
+  const auto* time = std::get_if<Timestamp>(&actual);
+  const auto* begin = std::get_if<Timestamp>(&wanted.value);
+  if (time != nullptr && begin != nullptr) {
+    return wanted.whole_day ? *time >= *begin && *time < *begin + kDay
+                            : *time == *begin;
+  }
+  // A number is compared with a text as it was written: 7.10 is not 7.1.
+  return IsSameText(FieldText(actual), wanted.text);
 }
 
 bool IsOrdered(const FieldValue& actual, CompareOp op, const Literal& wanted) {
-  if (actual.index() != wanted.value.index()) return false;
-  if (const auto* number = std::get_if<double>(&actual)) {
-    return InOrder(*number, op, std::get<double>(wanted.value));
+  if (IsNumber(actual) && IsNumber(wanted.value)) {
+    return IsAskedFor(CompareNumbers(actual, wanted.value), op);
   }
   const auto* time = std::get_if<Timestamp>(&actual);
-  if (time == nullptr) return false;
+  if (time == nullptr || actual.index() != wanted.value.index()) return false;
   const Timestamp begin = std::get<Timestamp>(wanted.value);
   // After a day, or not after it, is meant from its end.
-  const bool from_end =
-      op == CompareOp::kGreater || op == CompareOp::kLessEqual;
-  if (!wanted.whole_day || !from_end) return InOrder(*time, op, begin);
-  return InOrder(*time, op, begin + kDay - Timestamp(1));
+  const bool at_end = op == CompareOp::kGreater || op == CompareOp::kLessEqual;
+  const Timestamp end = wanted.whole_day ? begin + kDay - Timestamp(1) : begin;
+  return IsAskedFor(*time <=> (at_end ? end : begin), op);
 }
 
 }  // namespace
@@ -291,7 +295,14 @@ class FilterParser {
         field.kind == FieldKind::kText || field.kind == FieldKind::kTexts;
     if (!is_text || !IsOrder(comparison.op)) return;
     tokens_.Expected("==, !=, ~ or in", at,
-                     "'" + comparison.field.Text() + "' is a text");
+                     HintOr(field, comparison, "is a text"));
+  }
+
+  static std::string HintOr(const ResolvedField& field,
+                            const Comparison& comparison,
+                            const std::string& what) {
+    if (!field.hint.empty()) return field.hint;
+    return "'" + comparison.field.Text() + "' " + what;
   }
 
   void ParseRegex(Comparison& comparison) {
@@ -326,8 +337,10 @@ class FilterParser {
     return LiteralOf(token, field, comparison);
   }
 
-  double Measure(std::optional<double> measure, const Token& token,
-                 const char* expected, const char* hint) const {
+  FieldValue Measure(const std::optional<FieldValue>& number,
+                     std::optional<double> measure, const Token& token,
+                     const char* expected, const char* hint) const {
+    if (number) return *number;
     if (!measure) tokens_.Expected(expected, token.begin, hint);
     return *measure;
   }
@@ -336,41 +349,56 @@ class FilterParser {
                     const Comparison& comparison) const {
     Literal literal{.value = token.text, .text = token.text};
     const bool quoted = token.kind == Token::Kind::kQuoted;
-    const auto number = quoted ? std::nullopt : NumberOf(token.text);
+    const auto number = quoted ? std::nullopt : NumberValueOf(token.text);
     switch (field.kind) {
       case FieldKind::kTime:
         SetTime(token, comparison, literal);
         return literal;
       case FieldKind::kDuration:
         literal.value =
-            Measure(quoted || number ? number : SecondsOf(token.text), token,
-                    "a duration",
+            Measure(number, quoted ? std::nullopt : SecondsOf(token.text),
+                    token, "a duration",
                     "write seconds, or a number with m, h or d such as 10m");
         return literal;
       case FieldKind::kBytes:
-        literal.value = Measure(
-            quoted || number ? number : BytesOf(token.text), token, "a size",
-            "write bytes, or a number with kB, MB or GB such as 10MB");
+        literal.value =
+            Measure(number, quoted ? std::nullopt : BytesOf(token.text), token,
+                    "a size",
+                    "write bytes, or a number with kB, MB or GB such as 10MB");
         return literal;
       case FieldKind::kNumber:
       case FieldKind::kAny:
         if (number) {
           literal.value = *number;
         } else if (field.kind == FieldKind::kNumber || IsOrder(comparison.op)) {
-          tokens_.Expected(
-              "a number", token.begin,
-              "'" + comparison.field.Text() + "' is " +
-                  (field.kind == FieldKind::kNumber ? "a number"
-                                                    : "compared by its size"));
+          const bool any = field.kind == FieldKind::kAny;
+          tokens_.Expected("a number", token.begin,
+                           HintOr(field, comparison,
+                                  any ? "has an order only where it is a number"
+                                      : "is a number"));
         }
+        return literal;
+      case FieldKind::kShare:
+        literal.value = ShareOf(token, comparison);
         return literal;
       case FieldKind::kText:
       case FieldKind::kTexts:
-        if (number) literal.value = *number;
         CheckWord(token, field, comparison);
         return literal;
     }
     return literal;
+  }
+
+  FieldValue ShareOf(const Token& token, const Comparison& comparison) const {
+    const auto number = NumberValueOf(token.text);
+    const bool valid = number && CompareNumbers(*number, 0.0) >= 0 &&
+                       CompareNumbers(*number, 1.0) <= 0;
+    if (!valid) {
+      tokens_.Expected(
+          "a number from 0 to 1", token.begin,
+          "'" + comparison.field.Text() + "' is a share; write 0.5 for 50%");
+    }
+    return *number;
   }
 
   void SetTime(const Token& token, const Comparison& comparison,

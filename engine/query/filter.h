@@ -38,8 +38,9 @@ struct Comparison {
   std::optional<LineRegex> regex;  // of kMatches
 
   /// True if the comparison holds for this value of the field. Numbers compare
-  /// as numbers (NaN is different from everything) and texts are equal or not,
-  /// whatever their case. A missing value is different from everything and
+  /// by value (NaN is different from everything) and texts are equal or not,
+  /// whatever their case. A number is compared with a text as it was written:
+  /// the text 7.10 is not 7.1. A missing value is different from everything and
   /// meets no other comparison but `is null`. Of several texts, `==`, `in` and
   /// `~` hold if they hold for one, `!=` if it holds for all.
   bool Holds(const FieldValue& actual) const;

@@ -24,15 +24,12 @@ Cell FieldCell(const FieldValue& value, FieldKind kind, bool local,
   if (const auto* time = std::get_if<Timestamp>(&value)) {
     return {local ? FormatLocalTime(*time, now) : FormatTime(*time), raw};
   }
+  if (const auto* whole = std::get_if<std::int64_t>(&value)) {
+    return {kind == FieldKind::kBytes ? FormatBytes(*whole) : raw, raw};
+  }
   if (const auto* number = std::get_if<double>(&value)) {
-    switch (kind) {
-      case FieldKind::kDuration:
-        return {FormatSeconds(*number), raw};
-      case FieldKind::kBytes:
-        return {FormatBytes(static_cast<std::int64_t>(*number)), raw};
-      default:
-        return {FormatMetric(*number), raw};
-    }
+    const bool is_duration = kind == FieldKind::kDuration;
+    return {is_duration ? FormatSeconds(*number) : FormatMetric(*number), raw};
   }
   return {raw.empty() ? "-" : raw, raw};
 }
@@ -44,6 +41,7 @@ nlohmann::json FieldJson(const FieldValue& value) {
     if (whole) return static_cast<std::int64_t>(*number);
     return JsonNumber(*number);
   }
+  if (const auto* whole = std::get_if<std::int64_t>(&value)) return *whole;
   if (const auto* texts = std::get_if<std::vector<std::string>>(&value)) {
     return *texts;
   }

@@ -3,6 +3,7 @@
 #include "engine/base/json.h"
 #include "engine/base/text.h"
 #include "engine/query/check.h"
+#include "engine/report/field_view.h"
 #include "engine/run/reporter.h"
 #include "engine/store/trial_log.h"
 
@@ -158,7 +159,7 @@ json ChecksJson(const std::vector<Check>& checks) {
     } else if (const auto* number = std::get_if<double>(&*check.value)) {
       object["actual"] = JsonNumber(*number);
     } else {
-      object["actual"] = FieldText(*check.value);
+      object["actual"] = FieldJson(*check.value);
     }
     array.push_back(std::move(object));
   }

@@ -308,8 +308,8 @@ class Parser {
       case 'any':
         if (number !== null) return {value: number, text};
         if (field.kind === 'number' || ['<', '<=', '>', '>='].includes(op)) {
-          tokens.expected('a number', token.begin, `'${field.name}' is ` +
-              (field.kind === 'number' ? 'a number' : 'compared by its size'));
+          tokens.expected('a number', token.begin, `'${field.name}' ` +
+              (field.kind === 'number' ? 'is a number' : 'has an order only where it is a number'));
         }
         return {value: text, text};
       default:
@@ -360,7 +360,8 @@ function equals(actual, wanted) {
     return wanted.wholeDay ? actual.time >= value.time && actual.time < value.time + DAY :
       actual.time === value.time;
   }
-  return same(valueText(actual), wanted.text) || same(valueText(actual), valueText(value));
+  // A number is compared with a text as it was written: 7.10 is not 7.1.
+  return same(valueText(actual), wanted.text);
 }
 
 function isOrdered(actual, op, wanted) {

@@ -65,11 +65,13 @@ FieldValue ValueOf(const json& row, const FieldName& field) {
     case FieldKind::kNumber:
     case FieldKind::kBytes:
     case FieldKind::kDuration:
+    case FieldKind::kShare:
       return NumberFromJson(*found);
     case FieldKind::kText:
     case FieldKind::kAny:
       break;
   }
+  if (found->is_number_integer()) return found->get<std::int64_t>();
   if (found->is_number()) return found->get<double>();
   return found->get<std::string>();
 }
@@ -118,6 +120,52 @@ TEST(FilterTest, ExplainsTheErrorOfEachCase) {
     EXPECT_THAT(ErrorOf(FilterOf(one)),
                 HasSubstr(one["error"].get<std::string>()));
   }
+}
+
+// JavaScript reads these integers as doubles, so that they are no common cases.
+bool HoldsFor(const FieldValue& value, const std::string& condition) {
+  return Filter::Parse("hp.lr " + condition, Context())
+      .Matches([&](const FieldName&) { return value; });
+}
+
+TEST(FilterTest, ComparesIntegersBeyondThoseOfADouble) {
+  const FieldValue odd = std::int64_t{9007199254740993};
+  EXPECT_TRUE(HoldsFor(odd, "== 9007199254740993"));
+  EXPECT_FALSE(HoldsFor(odd, "== 9007199254740992"));
+  EXPECT_TRUE(HoldsFor(odd, "!= 9007199254740992"));
+  EXPECT_TRUE(HoldsFor(odd, "> 9007199254740992"));
+  EXPECT_FALSE(HoldsFor(odd, "> 9007199254740993"));
+  EXPECT_TRUE(HoldsFor(odd, "<= 9007199254740993"));
+  EXPECT_TRUE(HoldsFor(odd, "in (1, 9007199254740993)"));
+  EXPECT_TRUE(HoldsFor(odd, "> 9.007199254740992e15"));
+  EXPECT_FALSE(HoldsFor(odd, "== 9.007199254740992e15"));
+}
+
+TEST(FilterTest, ComparesAnIntegerWithAnyOtherNumber) {
+  const FieldValue three = std::int64_t{3};
+  EXPECT_TRUE(HoldsFor(three, "== 3.0"));
+  EXPECT_TRUE(HoldsFor(three, "< 3.5"));
+  EXPECT_TRUE(HoldsFor(three, "> 2.5"));
+  EXPECT_TRUE(HoldsFor(three, "< inf"));
+  EXPECT_TRUE(HoldsFor(three, "> -1e300"));
+  EXPECT_TRUE(HoldsFor(std::int64_t{-3}, "< -2.5"));
+  EXPECT_TRUE(HoldsFor(std::int64_t{-3}, "> -3.5"));
+  EXPECT_FALSE(HoldsFor(three, "== nan"));
+  EXPECT_TRUE(HoldsFor(three, "!= nan"));
+  EXPECT_TRUE(HoldsFor(2.5, "< 3"));
+  EXPECT_TRUE(HoldsFor(1e300, "> 9223372036854775807"));
+}
+
+TEST(FieldValueTest, OrdersIntegersAndOtherNumbersByValue) {
+  const FieldValue small = std::int64_t{9007199254740992};
+  const FieldValue large = std::int64_t{9007199254740993};
+  EXPECT_TRUE(ComesBefore(small, large, /*descending=*/false));
+  EXPECT_FALSE(ComesBefore(large, small, /*descending=*/false));
+  EXPECT_TRUE(ComesBefore(large, small, /*descending=*/true));
+  EXPECT_TRUE(ComesBefore(2.5, std::int64_t{3}, /*descending=*/false));
+  EXPECT_FALSE(ComesBefore(std::int64_t{3}, 2.5, /*descending=*/false));
+  EXPECT_EQ(FieldText(large), "9007199254740993");
+  EXPECT_EQ(FieldText(std::int64_t{5000000}), "5000000");
 }
 
 TEST(FilterTest, BeginsErrorsWithTheOptionAndTheExpression) {
