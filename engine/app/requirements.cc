@@ -1,8 +1,9 @@
 // --require: conditions on metrics, after an experiment has ended.
 //
-// The values are those of the best trial at its best validation, not the last
-// ones. The names are checked when the experiment has ended, since only then it
-// is known which metrics it reports.
+// The values are those of the best trial at its best validation, or the last
+// ones before it, as in --filter; not the last ones of all. The names are
+// checked when the experiment has ended, since only then it is known which
+// metrics it reports.
 
 #include "engine/app/requirements.h"
 
@@ -68,12 +69,13 @@ class BestTrialValues {
                            .kind = kind},
                           [&](const MetricRow& row) {
                             courses[row.name].Add(row.value);
-                            if (row.batches != experiment.best->batches) return;
-                            at_best_[row.name] = row.value;
+                            // As in --filter: there, or the last before.
+                            if (row.batches > experiment.best->batches) return;
+                            until_best_[row.name] = row.value;
                           });
       for (auto& [name, course] : courses) courses_[name] = course;
     }
-    at_best_[experiment.metric] = experiment.best->value;
+    until_best_[experiment.metric] = experiment.best->value;
   }
 
   // Returns nothing if the best trial did not report it.
@@ -81,8 +83,8 @@ class BestTrialValues {
     if (field.name == kState && field.function == FieldFunction::kNone) {
       return std::string(StateName(experiment_.state));
     }
-    const auto literal = at_best_.find(field.Text());
-    if (literal != at_best_.end()) return literal->second;
+    const auto literal = until_best_.find(field.Text());
+    if (literal != until_best_.end()) return literal->second;
     if (field.function == FieldFunction::kNone) return Hparam(field.name);
     const auto course = courses_.find(field.name);
     if (course == courses_.end()) return std::nullopt;
@@ -102,12 +104,21 @@ class BestTrialValues {
     return std::nullopt;
   }
 
-  // "accuracy, loss", the metrics that can be named.
+  // Why a field has no value.
+  std::string WhyMissing(const FieldName& field) const {
+    if (!experiment_.best) return "no trial is the best one";
+    return courses_.contains(field.Text())
+               ? "reported only after the best validation"
+               : "not reported by the best trial";
+  }
+
+  // "reported: accuracy, loss", the metrics that can be named, or why there are
+  // none.
   std::string Names() const {
+    if (!experiment_.best) return WithoutBest();
     std::vector<std::string> names;
-    for (const auto& [name, value] : at_best_) names.push_back(name);
-    return names.empty() ? "nothing was validated"
-                         : "reported: " + Join(names, ", ");
+    for (const auto& [name, value] : until_best_) names.push_back(name);
+    return "reported: " + Join(names, ", ");
   }
 
  private:
@@ -124,6 +135,19 @@ class BestTrialValues {
       if (!(greatest >= value)) greatest = value;
     }
   };
+
+  std::string WithoutBest() const {
+    std::int64_t validations = 0;
+    store_.ForEachMetric({.experiment = experiment_.id,
+                          .kind = MetricKind::kValidation,
+                          .name = experiment_.metric},
+                         [&](const MetricRow&) { ++validations; });
+    if (validations == 0) return "nothing was validated";
+    return "'" + experiment_.metric + "' was NaN at " +
+           (validations == 1
+                ? "the only validation"
+                : "all " + std::to_string(validations) + " validations");
+  }
 
   std::optional<FieldValue> Hparam(const std::string& name) const {
     if (!trial_ || !name.starts_with(kHparamPrefix)) return std::nullopt;
@@ -151,7 +175,8 @@ class BestTrialValues {
   const Store& store_;
   const ExperimentRow& experiment_;
   std::optional<TrialRow> trial_;  // the best one
-  std::map<std::string, double> at_best_;
+  // Values at the best validation, or the last ones before it.
+  std::map<std::string, double> until_best_;
   std::map<std::string, Course> courses_;
 };
 
@@ -176,8 +201,8 @@ Check CheckOne(const Filter& requirement, const BestTrialValues& values) {
     const auto value = values.Find(field);
     missing = missing || !value;
     const std::string name = fields.size() == 1 ? "" : field.Text() + " ";
-    actual.push_back(
-        name + (value ? FieldText(*value) : "not reported by the best trial"));
+    actual.push_back(name +
+                     (value ? FieldText(*value) : values.WhyMissing(field)));
     if (requirement.comparison() != nullptr) check.value = value;
   }
   check.actual = Join(actual, ", ") + (missing ? "; " + values.Names() : "");

@@ -20,7 +20,8 @@ std::vector<Filter> ParseRequirements(
     const std::vector<std::string>& expressions);
 
 /// Evaluates each for the experiment: `state`, and of the best trial `hp.NAME`,
-/// a metric at its best validation, or a function of a metric. A requirement
+/// a metric at its best validation (or the last value before it), or a function
+/// of a metric. A requirement
 /// that depends on a metric that was not reported is not met.
 std::vector<Check> CheckRequirements(const std::vector<Filter>& requirements,
                                      const Store& store,
