@@ -27,6 +27,7 @@ enum class ValueKind {
   kCheckpoint,  // the start of a UUID
   kSource,      // 3, 3.7 or the start of a UUID
   kMetric,
+  kMetricField,  // a metric among columns: loss, metric.best
   kLabel,
   kHparam,  // hp.lr
   kFile,

@@ -28,6 +28,7 @@
 #include "engine/analysis/search_axes.h"
 #include "engine/app/notices.h"
 #include "engine/app/stores.h"
+#include "engine/app/trial_fields.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/store/store_names.h"
@@ -323,6 +324,7 @@ void Completer::AddValues(const OptionInfo& option, const std::string& prefix) {
     case ValueKind::kCheckpoint:
     case ValueKind::kSource:
     case ValueKind::kMetric:
+    case ValueKind::kMetricField:
     case ValueKind::kLabel:
     case ValueKind::kHparam:
       AddNames(option, prefix);
@@ -340,6 +342,11 @@ void Completer::AddNames(const OptionInfo& option, const std::string& prefix) {
                       kind == ValueKind::kSource;
   if (kind == ValueKind::kMetric) {
     for (auto& name : names->Metrics(Experiment(*names))) Add(name, "", prefix);
+  } else if (kind == ValueKind::kMetricField) {
+    for (auto& name : names->Metrics(Experiment(*names))) {
+      Add(IsTrialColumn(name) ? std::string(kMetricPrefix) + name : name, "",
+          prefix);
+    }
   } else if (kind == ValueKind::kLabel) {
     for (auto& label : names->Labels()) Add(label, "", prefix);
   } else if (kind == ValueKind::kHparam) {

@@ -148,7 +148,7 @@ CommandRun SetUpTrials(CLI::App& app) {
             "(default: by number)")
       .TypeName("NAMES")
       .Suggests({"best", "rung"})
-      .Completes(ValueKind::kMetric);
+      .Completes(ValueKind::kMetricField);
   AddFlag(app, "--reverse", options->reverse, "Reverse the order");
   AddOption(app, "--limit", options->limit, "Show at most N (0: all)")
       .TypeName("N")

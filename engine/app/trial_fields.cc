@@ -22,8 +22,6 @@
 namespace dtrain {
 namespace {
 
-constexpr std::string_view kMetricPrefix = "metric.";
-
 // A column of a trial.
 struct TrialColumn {
   std::string_view name;
@@ -170,6 +168,10 @@ MetricPick PickOf(FieldFunction function) {
 
 }  // namespace
 
+bool IsTrialColumn(std::string_view name) {
+  return FindColumn(name) != nullptr;
+}
+
 std::vector<std::string> HparamNames(const nlohmann::json& config,
                                      bool searched) {
   const auto space = config.find("hyperparameters");
@@ -267,6 +269,20 @@ void TrialFields::FailUnknown(const std::string& name) {
                   "; metrics: " + Listed(*metrics_));
 }
 
+void TrialFields::NoteColumn(const std::string& name, bool is_metric,
+                             bool is_hparam) {
+  std::string others;
+  if (is_hparam) {
+    others += "; the hyperparameter is " + std::string(kHparamPrefix) + name;
+  }
+  if (is_metric) {
+    others += "; the metric is " + std::string(kMetricPrefix) + name;
+  }
+  if (!others.empty()) {
+    notes_.push_back("'" + name + "' is the column" + others);
+  }
+}
+
 TrialFields::Place TrialFields::PlaceOf(const FieldName& field) {
   const std::string& name = field.name;
   if (field.function != FieldFunction::kNone) {
@@ -278,14 +294,11 @@ TrialFields::Place TrialFields::PlaceOf(const FieldName& field) {
     return {Meaning::kMetric, metric};
   }
   const bool is_metric = HasMetric(name);
+  const bool is_hparam = HasHparam(name);
   if (FindColumn(name) != nullptr) {
-    if (is_metric) {
-      notes_.push_back("'" + name + "' is the column; the metric is metric." +
-                       name);
-    }
+    NoteColumn(name, is_metric, is_hparam);
     return {Meaning::kColumn, name};
   }
-  const bool is_hparam = HasHparam(name);
   if (is_metric && is_hparam) {
     throw Error(ErrorKind::kUsage,
                 "'" + name +

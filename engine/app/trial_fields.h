@@ -15,6 +15,12 @@ namespace dtrain {
 /// Begins the names of hyperparameters, hp.lr.
 inline constexpr std::string_view kHparamPrefix = "hp.";
 
+/// Begins the names of metrics where a column has the same name, metric.best.
+inline constexpr std::string_view kMetricPrefix = "metric.";
+
+/// True if trials have a column of this name.
+bool IsTrialColumn(std::string_view name);
+
 /// The fields of an experiment's trials in the language of --filter, --sort and
 /// --columns: columns (`state`), hyperparameters (`hp.lr`), metrics
 /// (`val_loss`, the value at the trial's best validation), and functions of
@@ -44,7 +50,8 @@ class TrialFields {
   const TrialParts& parts() const { return parts_; }
   /// True if the field is a metric, or a function of one.
   bool IsMetric(const FieldName& field);
-  /// Names that were read as columns, though metrics have them, too.
+  /// Names that were read as columns, though hyperparameters or metrics have
+  /// them, too.
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:
@@ -58,6 +65,7 @@ class TrialFields {
   Place PlaceOf(const FieldName& field);
   bool HasMetric(const std::string& name);
   bool HasHparam(const std::string& name);
+  void NoteColumn(const std::string& name, bool is_metric, bool is_hparam);
   [[noreturn]] void FailUnknown(const std::string& name);
   FieldValue HparamOf(const TrialRow& row, const std::string& name);
   void ReadHparams();
