@@ -12,6 +12,7 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/selection.h"
+#include "engine/app/plot_data.h"
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
@@ -320,6 +321,16 @@ void PrintMetricsText(const Store& store, const MetricQuery& query,
             << '\n';
 }
 
+// Throws for a metric that the experiment does not have.
+void RequireName(const Store& store, const MetricQuery& query) {
+  if (!query.name) return;
+  const auto names = store.MetricNames(query.experiment);
+  if (std::ranges::binary_search(names, *query.name)) return;
+  throw Error(ErrorKind::kNotFound,
+              "experiment " + std::to_string(query.experiment) +
+                  " has no metric '" + *query.name + "'" + KnownMetrics(names));
+}
+
 int ShowMetrics(const MetricsOptions& options, const GlobalOptions& globals) {
   const Store store = OpenStore(globals);
   const Target target = ResolveTarget(store, options.target);
@@ -328,6 +339,7 @@ int ShowMetrics(const MetricsOptions& options, const GlobalOptions& globals) {
   if (options.kind == "training") query.kind = MetricKind::kTraining;
   if (options.kind == "validation") query.kind = MetricKind::kValidation;
   if (!options.name.empty()) query.name = options.name;
+  RequireName(store, query);
   query.superseded = options.superseded;
   const Timestamp now = Clock::System().now();
   const RowNames names = NamesOf(store, query, now);

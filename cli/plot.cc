@@ -125,10 +125,7 @@ std::vector<std::string> CurveMetrics(const PlotSource& source) {
   for (const std::string& name : wanted) {
     if (known.contains(name)) continue;
     const std::vector<std::string> names(known.begin(), known.end());
-    throw Error(ErrorKind::kNotFound,
-                who + name + "'" +
-                    (names.empty() ? std::string("; it has no metrics yet")
-                                   : "; it has " + ListNames(names)));
+    throw Error(ErrorKind::kNotFound, who + name + "'" + KnownMetrics(names));
   }
   return wanted;
 }

@@ -163,6 +163,11 @@ std::string ListNames(const std::vector<std::string>& names) {
          (others > 0 ? " and " + std::to_string(others) + " more" : "");
 }
 
+std::string KnownMetrics(const std::vector<std::string>& names) {
+  return names.empty() ? "; it has no metrics yet"
+                       : "; it has " + ListNames(names);
+}
+
 PlotData ReadPlotData(const Store& store, const PlotQuery& query,
                       std::vector<std::string>& notes) {
   std::vector<ExperimentDetail> details;

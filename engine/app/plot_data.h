@@ -85,4 +85,7 @@ PlotData ReadRuns(const Store& store,
 /// Returns at most 20 of the names, and the number of others.
 std::string ListNames(const std::vector<std::string>& names);
 
+/// Ends an error about an unknown metric: "; it has a, b".
+std::string KnownMetrics(const std::vector<std::string>& names);
+
 }  // namespace dtrain
