@@ -181,7 +181,7 @@ json Constants(const std::vector<SearchAxis>& axes,
   for (const auto& [name, value] : FlattenNames(trials.front().hparams)) {
     const bool searched =
         std::ranges::find(axes, name, &SearchAxis::name) != axes.end();
-    if (!searched) constants[name] = value;
+    if (!searched) constants[name] = ExactIntegers(value);
   }
   return constants;
 }
@@ -206,12 +206,19 @@ json CheckpointColumns(const Store& store, std::int64_t experiment,
 json AxisJson(const SearchAxis& axis, const std::vector<TrialRow>& trials,
               Bundle& bundle) {
   std::vector<double> places;
+  json exact = json::object();  // large integers, by the place of the trial
   for (const TrialRow& trial : trials) {
+    const json* value = FindMember(trial.hparams, axis.name);
+    const json text = value == nullptr ? json() : ExactIntegers(*value);
+    const bool is_large = text.is_string() && !value->is_string();
+    if (is_large) exact[std::to_string(places.size())] = text;
     places.push_back(PlaceOn(axis, trial.hparams));
   }
-  return {{"name", axis.name},       {"log", axis.log},
-          {"low", axis.low},         {"high", axis.high},
-          {"choices", axis.choices}, {"values", bundle.Doubles(places)}};
+  const json choices = ExactIntegers(axis.choices);
+  return {{"name", axis.name},        {"log", axis.log},
+          {"low", axis.low},          {"high", axis.high},
+          {"choices", choices},       {"values", bundle.Doubles(places)},
+          {"exact", std::move(exact)}};
 }
 
 // ---- Metrics.

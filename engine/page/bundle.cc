@@ -94,6 +94,21 @@ std::string Bundle::Finish(const nlohmann::json& document) const {
   return bytes + text + columns_;
 }
 
+nlohmann::json ExactIntegers(const nlohmann::json& value) {
+  constexpr std::int64_t kMaxExact = std::int64_t{1} << 53;
+  if (value.is_array()) {
+    nlohmann::json all = nlohmann::json::array();
+    for (const auto& one : value) all.push_back(ExactIntegers(one));
+    return all;
+  }
+  if (!value.is_number_integer()) return value;
+  const bool is_large = value.is_number_unsigned() &&
+                        value.get<std::uint64_t>() > std::uint64_t{kMaxExact};
+  const auto number = value.get<std::int64_t>();
+  const bool exact = number >= -kMaxExact && number <= kMaxExact;
+  return exact && !is_large ? value : nlohmann::json(value.dump());
+}
+
 std::string Gzip(std::string_view bytes) {
   constexpr int kGzipWindow = 15 + 16;  // the largest, with gzip's header
   constexpr int kMemoryLevel = 9;

@@ -41,6 +41,10 @@ class Bundle {
   std::string columns_;
 };
 
+/// Returns `value`, and each element of an array, with an integer that is not
+/// exact in JavaScript, beyond 2^53, as the text of its digits.
+nlohmann::json ExactIntegers(const nlohmann::json& value);
+
 /// Compresses `bytes` as gzip (RFC 1952). Throws Error(kFailed).
 std::string Gzip(std::string_view bytes);
 

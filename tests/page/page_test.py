@@ -701,7 +701,7 @@ def search(name, program, hyperparameters, trials):
 
 
 class BadInputTest(BrowserTest):
-    WIDE, HOPELESS, SINGLE, EMPTY, INFINITE = range(1, 6)
+    WIDE, HOPELESS, SINGLE, EMPTY, INFINITE, LARGE = range(1, 7)
 
     @classmethod
     def setUpClass(cls):
@@ -715,7 +715,9 @@ class BadInputTest(BrowserTest):
         for config in (search("n" * 1000, "wide.sh", {**wide, "h" * 1000: unit}, 12),
                        search("hopeless", "hopeless.sh", {"x": unit}, 3), single, single,
                        search("infinite", "hopeless.sh", {"loss": 1, "other": {
-                           "type": "categorical", "vals": ["Infinity", "-Infinity", "0"]}}, 12)):
+                           "type": "categorical", "vals": ["Infinity", "-Infinity", "0"]}}, 12),
+                       search("large", "hopeless.sh", {"loss": 0.99999951, "big": {
+                           "type": "categorical", "vals": [2**53, 2**53 + 1]}}, 8)):
             pathlib.Path("bad.json").write_text(json.dumps(config), encoding="utf-8")
             run("create", "bad.json")
         with sqlite3.connect(os.environ["DTRAIN_STORE"] + "/dtrain.db") as store:
@@ -782,6 +784,23 @@ class BadInputTest(BrowserTest):
         self.assertIn("the search has no hyperparameters", notes["importance"])
         self.assertEqual(self.js("return dtrain.state.shown"), 1)
         self.assertEqual(notes["history"], "")
+
+    def test_integers_keep_their_digits_and_no_value_becomes_one(self):
+        self.open_report(self.LARGE)
+        trials = json.loads(run("trials", str(self.LARGE), "--json"))["trials"]
+        texts = self.js("""
+            const {columns} = dtrain.table;
+            const text = (name, i) => columns.find((one) => one.name === name).text(i);
+            return [...Array(dtrain.data.trials.count).keys()].map((i) =>
+              [dtrain.data.idOf(i), text('hp.big', i), text('best', i)]);""")
+        self.assertEqual(texts, [[t["id"], str(t["hparams"]["big"]), "0.9999995"] for t in trials])
+        for condition, wanted in ((f"== {2**53 + 1}", lambda big: big == 2**53 + 1),
+                                  (f"> {2**53}", lambda big: big > 2**53),
+                                  (f"== {2**53}", lambda big: big == 2**53)):
+            self.js(f"dtrain.state.set({{filter: 'hp.big {condition}'}})")
+            self.assertEqual(self.js("return [dtrain.state.error, dtrain.state.shown]"),
+                             ["", sum(wanted(t["hparams"]["big"]) for t in trials)], condition)
+        self.js("dtrain.state.set({filter: ''})")
 
     def test_an_experiment_without_trials(self):
         self.open_report(self.EMPTY)

@@ -164,7 +164,7 @@ export class Data {
     for (const experiment of this.experiments) {
       for (const own of experiment.searched) {
         if (!axes.has(own.name)) {
-          axes.set(own.name, {...own, choices: [],
+          axes.set(own.name, {...own, choices: [], exact: new Map(),
             values: new Float64Array(this.trials.count).fill(NaN)});
         }
         const axis = axes.get(own.name);
@@ -173,6 +173,9 @@ export class Data {
           const value = own.values[i];
           axis.values[experiment.first + i] =
               places.length && !Number.isNaN(value) ? places[value] : value;
+        }
+        for (const [i, digits] of Object.entries(own.exact)) {
+          axis.exact.set(experiment.first + Number(i), BigInt(digits));
         }
         axis.log = axis.log && own.log;
         axis.low = Math.min(axis.low, own.low);
@@ -314,6 +317,12 @@ export class Data {
       if (series.batches[i] <= this.trials.best_batches[trial]) return series.value[i];
     }
     return NaN;
+  }
+
+  /** A trial's hyperparameter as text. */
+  hparamText(axis, trial) {
+    return axis.exact.has(trial) ? formatNumber(axis.exact.get(trial)) :
+      this.axisText(axis, axis.values[trial]);
   }
 
   /** A value on an axis as text. */

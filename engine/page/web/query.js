@@ -20,6 +20,13 @@ export function parseNumber(text) {
   return /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text) ? Number(text) : null;
 }
 
+// Returns an integer beyond 2^53, which a number cannot hold, as a BigInt.
+function parseExactly(text) {
+  const number = parseNumber(text);
+  const whole = /^[+-]?\d+$/.test(text) && !Number.isSafeInteger(number);
+  return whole ? BigInt(text.replace('+', '')) : number;
+}
+
 function parseSeconds(text) {
   const units = {ms: 1e-3, s: 1, m: 60, h: 3600, d: 86400, w: 604800};
   const found = /^(\d+(?:\.\d+)?)(ms|s|m|h|d|w)?$/.exec(text);
@@ -293,7 +300,7 @@ class Parser {
   literal(token, field, op) {
     const {tokens} = this;
     const {text} = token;
-    const number = token.kind === 'quoted' ? null : parseNumber(text);
+    const number = token.kind === 'quoted' ? null : parseExactly(text);
     switch (field.kind) {
       case 'time': return this.timeLiteral(token, field);
       case 'duration': {
@@ -344,9 +351,11 @@ export function parseFilter(text, context) {
   return new Parser(text, context).parse();
 }
 
-// A row's value is null, a number, a text, {time}, or an array of texts.
+// A row's value is null, a number, a BigInt, a text, {time}, or an array of texts.
 const isNull = (value) => value === null || value === undefined ||
     Number.isNaN(value) || (Array.isArray(value) && value.length === 0);
+
+const isNumber = (value) => typeof value === 'number' || typeof value === 'bigint';
 
 const valueText = (value) => typeof value === 'object' && value !== null && 'time' in value ?
     new Date(value.time).toISOString() : String(value);
@@ -355,7 +364,8 @@ function equals(actual, wanted) {
   if (actual === null || actual === undefined) return false;
   if (Array.isArray(actual)) return actual.some((one) => equals(one, wanted));
   const {value} = wanted;
-  if (typeof actual === 'number' && typeof value === 'number') return actual === value;
+  // == compares a BigInt with a number exactly.
+  if (isNumber(actual) && isNumber(value)) return actual == value;
   if (actual.time !== undefined && value.time !== undefined) {
     return wanted.wholeDay ? actual.time >= value.time && actual.time < value.time + DAY :
       actual.time === value.time;
@@ -370,7 +380,7 @@ function isOrdered(actual, op, wanted) {
     const fromEnd = op === '>' || op === '<=';
     [left, right] = [left.time, right.time + (wanted.wholeDay && fromEnd ? DAY - 1e-3 : 0)];
   }
-  if (typeof left !== 'number' || typeof right !== 'number') return false;
+  if (!isNumber(left) || !isNumber(right)) return false;
   switch (op) {
     case '<': return left < right;
     case '<=': return left <= right;

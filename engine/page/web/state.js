@@ -205,6 +205,7 @@ export function trialFields(data) {
   for (const axis of data.axes) {
     const value = (i) => {
       const place = axis.values[i];
+      if (axis.exact.has(i)) return axis.exact.get(i);
       if (Number.isNaN(place)) return null;
       if (!axis.choices.length) return place;
       const choice = axis.choices[place];

@@ -30,8 +30,9 @@ function columnsOf(data) {
   ];
   for (const axis of data.axes) {
     columns.push({name: 'hp.' + axis.name, numeric: !axis.choices.length,
-      value: (i) => (axis.choices.length ? data.axisText(axis, axis.values[i]) : axis.values[i]),
-      text: (i) => data.axisText(axis, axis.values[i])});
+      value: (i) => axis.exact.get(i) ??
+          (axis.choices.length ? data.axisText(axis, axis.values[i]) : axis.values[i]),
+      text: (i) => data.hparamText(axis, i)});
   }
   for (const one of data.metrics) {
     if (data.experiments.every((experiment) => experiment.metric === one.name)) continue;
@@ -247,7 +248,7 @@ export class TrialView {
     if (experiment.reasons[number]) parts.push(element('p', {}, experiment.reasons[number]));
     parts.push(this.section('Hyperparameters', [...data.axes
         .filter((axis) => !Number.isNaN(axis.values[trial]))
-        .map((axis) => [axis.name, data.axisText(axis, axis.values[trial])]),
+        .map((axis) => [axis.name, data.hparamText(axis, trial)]),
     ...Object.entries(experiment.constants || {})
         .map(([name, value]) => [name, textOf(value) + ' (not searched)'])]));
     parts.push(this.metrics(trial), this.section('Effort', [

@@ -126,5 +126,16 @@ TEST(Base64Test, PadsTheLastGroup) {
   EXPECT_EQ(Base64("\xFB\xFF"), "+/8=");
 }
 
+TEST(ExactIntegersTest, WritesIntegersThatJavaScriptRoundsAsTexts) {
+  EXPECT_EQ(ExactIntegers(9007199254740992), json(9007199254740992));
+  EXPECT_EQ(ExactIntegers(9007199254740993), json("9007199254740993"));
+  EXPECT_EQ(ExactIntegers(-9007199254740993), json("-9007199254740993"));
+  EXPECT_EQ(ExactIntegers(18446744073709551615U), json("18446744073709551615"));
+  EXPECT_EQ(ExactIntegers(1e300), json(1e300));
+  EXPECT_EQ(ExactIntegers("adam"), json("adam"));
+  EXPECT_EQ(ExactIntegers({1, 9007199254740993, "a"}),
+            json({1, "9007199254740993", "a"}));
+}
+
 }  // namespace
 }  // namespace dtrain
