@@ -2,9 +2,11 @@
 
 Each limit is three times the longest duration seen in runs of more than ten minutes beside builds
 that overloaded the machine's two cores, and at least three seconds, the time that a process may
-have to wait for a CPU there."""
+have to wait for a CPU there. To these come the seconds of STALL."""
 
 from dataclasses import dataclass
+
+STALL = 5.0  # seconds for which the disk or the machine may stall
 
 
 @dataclass
@@ -22,13 +24,13 @@ class Bound:
 
 
 # From the end of a runner until no process of its experiments lives. Seen: 1.3 s.
-SURVIVORS = Bound("survivors", 4)
+SURVIVORS = Bound("survivors", 4 + STALL)
 # From the end of a runner until another process of its group has ended. Seen: 0.06 s.
-FOLLOWERS = Bound("follower's end", 3)
+FOLLOWERS = Bound("follower's end", 3 + STALL)
 # From SIGTERM to the end of a process that has not found its runner yet. Seen: 0.02 s.
-LONE_FOLLOWERS = Bound("follower's end by SIGTERM", 3)
+LONE_FOLLOWERS = Bound("follower's end by SIGTERM", 3 + STALL)
 # From a request or a signal other than SIGKILL to the end of the runner. Seen: 0.22 s.
-ENDS = Bound("end by request", 3)
+ENDS = Bound("end by request", 3 + STALL)
 # From the end of a runner until its jobs of Slurm and their processes have ended. Killed runners
 # leave them running, and docs/slurm.md promises a minute.
 JOBS = Bound("jobs, after their runner", 60)
@@ -37,21 +39,21 @@ JOB_ENDS = Bound("end by request, on Slurm", 60)
 # Duration of a run on Slurm beyond that of the undisturbed run on this machine.
 JOB_RUNS = Bound("run on Slurm, beyond undisturbed", 120)
 # Duration of a run or a resume beyond that of the undisturbed run. Seen: 1.8 s.
-RUNS = Bound("run, beyond undisturbed", 6)
+RUNS = Bound("run, beyond undisturbed", 6 + STALL)
 # The same under strace. Seen: 4.9 s.
-TRACED_RUNS = Bound("run under strace, beyond it", 15)
+TRACED_RUNS = Bound("run under strace, beyond it", 15 + STALL)
 # The same on a full disk. Seen: 3.8 s, and once 58 s, when free space went unnoticed.
-FULL_RUNS = Bound("run on a full disk, beyond it", 12)
+FULL_RUNS = Bound("run on a full disk, beyond it", 12 + STALL)
 # The same for an experiment that waited for another's slots, from the other's end. Seen: 0.32 s.
-NEIGHBOURS = Bound("neighbour, beyond it", 3)
+NEIGHBOURS = Bound("neighbour, beyond it", 3 + STALL)
 # A run without faults. Seen: 6.0 s.
-UNDISTURBED = Bound("undisturbed run", 18)
+UNDISTURBED = Bound("undisturbed run", 18 + STALL)
 # Any other command, from its start to its end. Seen: 3.0 s.
-COMMANDS = Bound("command", 9)
+COMMANDS = Bound("command", 9 + STALL)
 # Compiling a model. Seen: 223 s beside a build, 43 s without.
 COMPILES = Bound("compiling a model", 670)
 # Reading the whole record of an experiment, and SQLite's wait for a lock. Seen: 0.36 s.
-READS = Bound("reading the record", 3)
+READS = Bound("reading the record", 3 + STALL)
 
 ALL = [
     SURVIVORS, JOBS, JOB_ENDS, JOB_RUNS, FOLLOWERS, LONE_FOLLOWERS, ENDS, RUNS, TRACED_RUNS, FULL_RUNS, NEIGHBOURS,
