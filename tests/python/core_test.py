@@ -356,7 +356,7 @@ class TrialTest(module_test.ExperimentTest):
                          [(4, 0.75)])
 
     def test_all_ranks_stop_at_the_same_step(self):
-        self.create(RANKS, {"name": "single", "max_length": {"batches": 100}}, "-d")
+        self.create(RANKS, {"name": "single", "max_length": {"batches": 250}}, "-d")
         self.wait_for(lambda: self.rows("metrics", "1"))
         self.run_dtrain("pause", "1")
         self.wait_for(lambda: len(self.trained()) == 2)
@@ -364,7 +364,7 @@ class TrialTest(module_test.ExperimentTest):
         self.assertEqual(len(set(ranks.values())), 1, ranks)
         self.epochs_file.unlink()
         self.run_dtrain("resume", "1")
-        self.assertEqual(sorted(self.trained()), ["0 99", "1 99"])
+        self.assertEqual(sorted(self.trained()), ["0 249", "1 249"])
 
     def test_invalid_hyperparameters_end_the_trial(self):
         script = ("import dtrain as det\n"

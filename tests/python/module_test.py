@@ -481,17 +481,17 @@ for step in trial.batches():
 with open(os.environ["EPOCHS"], "a") as file:
     print(trial.rank, step, file=file)
 """
-        self.create(script, {"name": "single", "max_length": {"batches": 120}}, "-d")
+        self.create(script, {"name": "single", "max_length": {"batches": 300}}, "-d")
         self.wait_for(lambda: self.rows("metrics", "1"))
         self.run_dtrain("pause", "1")
         self.wait_for(lambda: len(self.trained()) == 3)
         ranks = dict(line.split() for line in self.trained())
         self.assertEqual(sorted(ranks), ["0", "1", "2"])
         self.assertEqual(len(set(ranks.values())), 1, ranks)
-        self.assertLess(int(ranks["0"]), 119)
+        self.assertLess(int(ranks["0"]), 299)
         self.epochs_file.unlink()
         self.run_dtrain("resume", "1")
-        self.assertEqual(sorted(self.trained()), ["0 119", "1 119", "2 119"])
+        self.assertEqual(sorted(self.trained()), ["0 299", "1 299", "2 299"])
 
     def test_all_ranks_save_the_same_checkpoints(self):
         # Only rank 0 knows the values, and it is the slowest at first.
