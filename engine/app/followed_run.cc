@@ -17,6 +17,7 @@ namespace {
 
 constexpr Duration kPeriod = std::chrono::milliseconds(200);
 constexpr Duration kInterruptedFor = std::chrono::seconds(1);
+constexpr int kInterruptedCalls = 5;
 constexpr std::size_t kLastLines = 20;  // as the runner shows of a failure
 
 }  // namespace
@@ -24,10 +25,12 @@ constexpr std::size_t kLastLines = 20;  // as the runner shows of a failure
 bool SettledCheck::IsSettled(const ExperimentRow& row, Duration now) {
   if (row.state != State::kInterrupted) {
     interrupted_.reset();
+    calls_ = 0;
     return row.state != State::kRunning && row.state != State::kPending;
   }
   if (!interrupted_) interrupted_ = now;
-  return now - *interrupted_ >= kInterruptedFor;
+  ++calls_;
+  return now - *interrupted_ >= kInterruptedFor && calls_ >= kInterruptedCalls;
 }
 
 FollowedRun::FollowedRun(const Store& store, std::int64_t experiment)

@@ -21,11 +21,13 @@ class Store;
 class SettledCheck {
  public:
   /// True once the experiment has ended, is paused, or has been INTERRUPTED for
-  /// a second. `row` has its current state; `now` is monotonic.
+  /// a second and in five calls: while the machine pauses, time passes in which
+  /// no runner can start. `row` has its current state; `now` is monotonic.
   bool IsSettled(const ExperimentRow& row, Duration now);
 
  private:
   std::optional<Duration> interrupted_;
+  int calls_ = 0;  // since then
 };
 
 /// Follows an experiment that another process runs, from the store alone, in
