@@ -26,7 +26,9 @@
 namespace dtrain {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 // These need no Slurm.
 class SlurmDryRunTest : public testing::Test {
@@ -93,6 +95,18 @@ class SlurmCliTest : public testing::Test {
     environment["DTRAIN_SLURM_INTERVAL"] = "200ms";
     environment["TMPDIR"] = temporary_.path().string();
     return dtrain_.RunProgram(words, {.environment = std::move(environment)});
+  }
+  // Waits until the list of jobs of experiment 1 contains `text`.
+  nlohmann::json AwaitJobs(const std::string& text) const {
+    const auto end =
+        std::chrono::steady_clock::now() + Patient(std::chrono::seconds(60));
+    nlohmann::json jobs;
+    while (jobs.dump().find(text) == std::string::npos &&
+           std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      jobs = dtrain_.Run({"workers", "1", "--json"}).Json().at("jobs");
+    }
+    return jobs;
   }
   // The script that starts the workers of experiment 1.
   std::string Script() const {
@@ -166,7 +180,7 @@ TEST_F(SlurmCliTest, AnAllocationIsUsedWithoutAnyJob) {
                              "dtrain", "create", "search.yaml"});
   ASSERT_EQ(run.code, 0) << run.err;
   EXPECT_THAT(cluster_->Run({"squeue", "--noheader", "--states=all"}),
-              testing::Not(HasSubstr("dtrain-1")));
+              Not(HasSubstr("dtrain-1")));
   EXPECT_THAT(Script(),
               testing::ContainsRegex("SLURM_JOB_END_TIME:-[1-9][0-9]{9,}}"))
       << "its workers know its end";
@@ -176,12 +190,7 @@ TEST_F(SlurmCliTest, APendingJobIsListedWithSlurmsReason) {
   dtrain_.Write("search.yaml",
                 SlurmSearchYaml(1, "sbatch_args: [--hold], idle_timeout: 10m"));
   ASSERT_EQ(Run({"dtrain", "create", "search.yaml", "--detach"}).code, 0);
-  nlohmann::json jobs;
-  for (int i = 0;
-       i < 600 && jobs.dump().find("JobHeldUser") == std::string::npos; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    jobs = dtrain_.Run({"workers", "1", "--json"}).Json().at("jobs");
-  }
+  const nlohmann::json jobs = AwaitJobs("JobHeldUser");
   const std::string table = dtrain_.Run({"workers", "1"}).out;
   EXPECT_EQ(dtrain_.Run({"cancel", "1"}).code, 0);
 
@@ -193,6 +202,38 @@ TEST_F(SlurmCliTest, APendingJobIsListedWithSlurmsReason) {
   EXPECT_EQ(cluster_->Run({"squeue", "--noheader", "--states=running,pending"}),
             "");
   EXPECT_TRUE(SlotsAreRemoved());
+}
+
+TEST_F(SlurmCliTest, AJobWithoutAWorkerIsStarting) {
+  const auto gate = temporary_.path() / "gate";
+  dtrain_.Write(
+      "search.yaml",
+      SlurmSearchYaml(1, "max_jobs: 1, prologue: ['until [ -e " +
+                             gate.string() + " ]; do sleep 0.1; done']"));
+  ASSERT_EQ(Run({"dtrain", "create", "search.yaml", "--detach"}).code, 0);
+  const nlohmann::json jobs = AwaitJobs("running");
+  const std::string table = dtrain_.Run({"workers", "1"}).out;
+  std::ofstream(gate) << "open";
+  EXPECT_EQ(dtrain_.Run({"wait", "1"}).code, 0);
+  std::filesystem::remove(gate);
+
+  ASSERT_EQ(jobs.size(), 1);
+  EXPECT_EQ(jobs[0].at("state"), "running");
+  EXPECT_EQ(jobs[0].at("reason"), nullptr);
+  EXPECT_THAT(jobs[0].at("nodes").get<std::string>(),
+              testing::StartsWith("127.0.0."));
+  EXPECT_THAT(table, testing::ContainsRegex("127\\.0\\.0\\.[123] .*starting"));
+  EXPECT_TRUE(SlotsAreRemoved());
+}
+
+TEST_F(SlurmCliTest, SlurmRecordsTheJobOfACompleteSearchAsCompleted) {
+  dtrain_.Write("search.yaml", SlurmSearchYaml(2, "max_jobs: 1"));
+  const CliResult run = Run({"dtrain", "create", "search.yaml"});
+  ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(
+      cluster_->Run({"scontrol", "show", "job"}),
+      AllOf(HasSubstr("JobName=dtrain-1"), HasSubstr("JobState=COMPLET"),
+            HasSubstr("ExitCode=0:0"), Not(HasSubstr("CANCELLED"))));
 }
 
 TEST_F(SlurmCliTest, ResumingNeedsTheController) {
@@ -298,6 +339,57 @@ TEST_F(SlurmCliTest, TasksOnTwoNodesTrainOneModelWithoutAnyVariable) {
   ASSERT_EQ(run.code, 0) << run.err;
   EXPECT_EQ(MetricsOf(dtrain_, "2.1").count({"training", 5, "loss"}), 1);
   EXPECT_EQ(MetricsOf(dtrain_, "1.1"), MetricsOf(dtrain_, "2.1"));
+}
+
+// The variables of an allocation suffice: the checks ask Slurm nothing.
+class SlurmAllocationTest : public SlurmDryRunTest {
+ protected:
+  CliResult In(const std::string& nodes,
+               const std::vector<std::string>& words) const {
+    return dtrain_.Run(words,
+                       {.environment = {{"SLURM_JOB_ID", "7"},
+                                        {"SLURM_JOB_NUM_NODES", nodes}}});
+  }
+  void WriteModel(const std::string& max_jobs) const {
+    dtrain_.Write("model.yaml",
+                  DigitsYaml("slots_per_trial: 4, executor: slurm") +
+                      "slurm: {cpus_per_task: 2, max_jobs: " + max_jobs +
+                      "}\n");
+  }
+};
+
+TEST_F(SlurmAllocationTest, TrialMayHaveMoreSlotsThanMaxJobs) {
+  WriteModel("1");
+  EXPECT_EQ(dtrain_.Run({"create", "model.yaml", "--dry-run"}).code, 2);
+  EXPECT_EQ(In("2", {"create", "model.yaml", "--dry-run"}).code, 0);
+  EXPECT_EQ(In("2", {"validate", "model.yaml"}).code, 0);
+}
+
+TEST_F(SlurmAllocationTest, TrialThatNeedsMoreNodesIsRefused) {
+  WriteModel("8");
+  const std::string why =
+      "resources.slots_per_trial: a trial takes 4 slots, and the nodes of "
+      "this allocation have 2 (1 × 2); use a larger allocation";
+  for (const std::string option : {"--dry-run", "--json"}) {
+    const CliResult run = In("1", {"create", "model.yaml", option});
+    EXPECT_EQ(run.code, 6) << run.err;
+    EXPECT_THAT(run.err, HasSubstr(why));
+  }
+  EXPECT_FALSE(std::filesystem::exists(dtrain_.store()));
+  EXPECT_THAT(In("1", {"validate", "model.yaml"}).err, HasSubstr(why));
+}
+
+TEST_F(SlurmAllocationTest, ResumingNeedsTheNodes) {
+  WriteModel("1");
+  ASSERT_EQ(In("2", {"create", "model.yaml", "--paused"}).code, 0);
+  const CliResult small = In("1", {"resume", "1"});
+  EXPECT_EQ(small.code, 6) << small.err;
+  EXPECT_THAT(small.err, HasSubstr("this allocation have 2 (1 × 2)"));
+  const CliResult outside = dtrain_.Run({"resume", "1"});
+  EXPECT_EQ(outside.code, 6) << outside.err;
+  EXPECT_THAT(outside.err, HasSubstr("the nodes of all jobs have 2 (1 × 2)"));
+  const auto list = dtrain_.Run({"list", "--json"}).Json();
+  EXPECT_EQ(list.at("experiments").at(0).at("state"), "PAUSED");
 }
 
 TEST_F(SlurmCliTest, TrialIsDividedBetweenTheNodesOfTwoJobs) {
