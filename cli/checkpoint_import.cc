@@ -33,6 +33,7 @@
 #include "engine/checkpoint/weights_file.h"
 #include "engine/config/experiment_config.h"
 #include "engine/os/files.h"
+#include "engine/os/installation.h"
 #include "engine/plugin/model_library.h"
 #include "engine/process/local_launcher.h"
 #include "engine/run/evaluation.h"

@@ -37,7 +37,6 @@
 #include "engine/os/process.h"
 #include "engine/plugin/model_library.h"
 #include "engine/plugin/model_sources.h"
-#include "engine/process/local_launcher.h"
 #include "engine/run/runner.h"
 #include "engine/slots/slots.h"
 #include "models/table.h"

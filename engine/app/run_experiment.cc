@@ -39,6 +39,7 @@
 #include "engine/nodes/nodes_launcher.h"
 #include "engine/os/file_lock.h"
 #include "engine/os/files.h"
+#include "engine/os/installation.h"
 #include "engine/os/process.h"
 #include "engine/os/sha256.h"
 #include "engine/process/local_launcher.h"

@@ -22,6 +22,7 @@
 #include "engine/base/text.h"
 #include "engine/config/experiment_config.h"
 #include "engine/nodes/worker.h"
+#include "engine/os/installation.h"
 #include "engine/os/process.h"
 #include "engine/os/socket.h"
 #include "engine/process/local_launcher.h"

@@ -12,6 +12,21 @@ namespace dtrain {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+fs::path FindHost(const char* name, const std::string& how) {
+  fs::path host = InstallPrefix() / "libexec" / "dtrain" / name;
+  std::error_code ignored;
+  if (fs::exists(host, ignored)) return host;
+  throw Error(ErrorKind::kFailed,
+              host.string() +
+                  ": the program that runs trials is missing; build or install "
+                  "dtrain" +
+                  how);
+}
+
+}  // namespace
+
 fs::path OwnProgram() {
   std::error_code error;
   fs::path program = fs::read_symlink("/proc/self/exe", error);
@@ -54,5 +69,14 @@ fs::path FindLibTorch(const fs::path& prefix) {
                   "model_def.cpp need it; " +
                   command);
 }
+
+fs::path FindTrialHost() {
+  fs::path host = FindHost("trial-host", " with LibTorch");
+  // The dynamic linker would report a missing LibTorch only in a trial's log.
+  (void)FindLibTorch(InstallPrefix());
+  return host;
+}
+
+fs::path FindCommandHost() { return FindHost("command-host", ""); }
 
 }  // namespace dtrain

@@ -23,4 +23,10 @@ std::filesystem::path InstallPrefix(const std::filesystem::path& program);
 /// installs it.
 std::filesystem::path FindLibTorch(const std::filesystem::path& prefix);
 
+/// Returns this installation's program that starts trials of models, and the
+/// one for commands, PREFIX/libexec/dtrain/NAME. Throw Error(kFailed) if it is
+/// missing, and FindTrialHost as FindLibTorch.
+std::filesystem::path FindTrialHost();
+std::filesystem::path FindCommandHost();
+
 }  // namespace dtrain

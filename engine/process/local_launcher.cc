@@ -14,7 +14,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <system_error>
 #include <utility>
 
 #include <sys/prctl.h>
@@ -23,7 +22,6 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/os/installation.h"
 #include "engine/os/poller.h"
 #include "engine/os/process.h"
 #include "engine/os/signals.h"
@@ -52,17 +50,6 @@ constexpr Duration kMpsFaultSpread = std::chrono::seconds(10);
 // Maximum length of the text of a GPU's fault.
 constexpr std::size_t kMaxReason = 300;
 constexpr Duration kGiveUpAfter = std::chrono::seconds(10);
-
-std::filesystem::path FindHost(const char* name, const std::string& how) {
-  std::filesystem::path host = InstallPrefix() / "libexec" / "dtrain" / name;
-  std::error_code ignored;
-  if (std::filesystem::exists(host, ignored)) return host;
-  throw Error(ErrorKind::kFailed,
-              host.string() +
-                  ": the program that runs trials is missing; build or install "
-                  "dtrain" +
-                  how);
-}
 
 // Kills the processes that dead trials leave behind. Both a trial and this
 // process are subreapers, so a child that this process did not start itself is
@@ -587,14 +574,5 @@ void ProcessLauncher::TakeForkOutcome(const TrialForker::Outcome& outcome) {
 std::unique_ptr<LocalLauncher> MakeLocalLauncher(LocalLauncherOptions options) {
   return std::make_unique<ProcessLauncher>(std::move(options));
 }
-
-std::filesystem::path FindTrialHost() {
-  std::filesystem::path host = FindHost("trial-host", " with LibTorch");
-  // The dynamic linker would report a missing LibTorch only in a trial's log.
-  (void)FindLibTorch(InstallPrefix());
-  return host;
-}
-
-std::filesystem::path FindCommandHost() { return FindHost("command-host", ""); }
 
 }  // namespace dtrain

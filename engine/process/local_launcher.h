@@ -55,11 +55,4 @@ class LocalLauncher : public Launcher {
 /// Throws Error(kResources) if there can be no slot directory.
 std::unique_ptr<LocalLauncher> MakeLocalLauncher(LocalLauncherOptions options);
 
-/// Path of this installation's trial-host program, relative to the running
-/// `dtrain` (../libexec/dtrain/trial-host). Throws Error(kFailed) if missing.
-std::filesystem::path FindTrialHost();
-
-/// Path of the program that runs commands (command-host). Throws likewise.
-std::filesystem::path FindCommandHost();
-
 }  // namespace dtrain
