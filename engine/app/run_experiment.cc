@@ -209,6 +209,7 @@ std::unique_ptr<WorkerSource> StartWorkersOfSlurm(
   const auto notice = [&reporter](const std::string& line) {
     reporter.OnNotice(LogLevel::kInfo, line);
   };
+  RequireSlotsOfNodes(config);
   if (!InAllocation()) {
     const std::vector<std::string> left = CancelLeftJobs(store, id);
     if (!left.empty()) {

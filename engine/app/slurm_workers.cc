@@ -355,7 +355,6 @@ std::unique_ptr<WorkerSource> StartSlurmWorkers(const ExperimentConfig& config,
                                                 std::int64_t experiment,
                                                 const HostPort& runner,
                                                 Notice notice) {
-  RequireSlotsOfNodes(config);
   const StoreLayout& layout = store.layout();
   JobRequest request = JobOf(
       config, {.experiment = std::to_string(experiment),
