@@ -28,6 +28,11 @@ void Warn(const std::string& text) {
   LogLine(LogLevel::kWarning, "dtrain: " + text);
 }
 
+bool HasMetric(const MetricValues& metrics, const std::string& name) {
+  return std::ranges::any_of(
+      metrics, [&name](const auto& metric) { return metric.first == name; });
+}
+
 // True if `path` is inside `directory`.
 bool IsInside(const fs::path& path, const fs::path& directory) {
   std::error_code error;
@@ -115,6 +120,8 @@ void CommandTrial::On(const ProgramTraining& report) {
   if (IsUnwanted(report.point)) return;
   RequireMonotonic(report.point, training_at_, "training report");
   Advance(report.point);
+  trained_metric_ = trained_metric_ ||
+                    HasMetric(report.metrics, spec_.settings.searcher_metric);
   means_.Add(report);
   if (rate_.Take(clock_.monotonic())) return SendMeans();
   if (std::exchange(warned_of_means_, true)) return;

@@ -439,7 +439,7 @@ CommandEnd CommandTrial::DecideEnd() {
   const std::string why =
       "the program ended at " + PositionText() + " without a validation of '" +
       spec_.settings.searcher_metric + "'" + (units_.planned ? " there" : "") +
-      FoundText() + IgnoredText();
+      MissingText() + FoundText() + IgnoredText();
   Log(LogLevel::kError, why);
   return finish(EndReason::kError, why);
 }
@@ -464,6 +464,20 @@ std::string CommandTrial::PositionText() const {
   return FormatNumber(at_.count) +
          (units_.planned ? " of " + std::to_string(until_.count) : "") + " " +
          std::string(UnitName(units_.unit));
+}
+
+// Returns what a script that reports should have done, as a part of a sentence.
+std::string CommandTrial::MissingText() const {
+  if (spec_.metrics) return "";
+  if (!validation_ && trained_metric_) {
+    return "; it was reported as a training metric: report it as a validation, "
+           "in Python by trial.validate()";
+  }
+  if (!validation_) return "";
+  return "; its last validation is at " +
+         FormatNumber(validation_->point.count) +
+         ": if training has ended early, report that, in Python by "
+         "trial.finish()";
 }
 
 std::string CommandTrial::IgnoredText() const {

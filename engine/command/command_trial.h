@@ -102,6 +102,7 @@ class CommandTrial {
   static std::string DescribeExit(const ProgramExit& exit);
   std::string PositionText() const;
   std::string IgnoredText() const;
+  std::string MissingText() const;
 
   // The program's reports, in command_reports.cc.
   void OnLine(const ReportLine& line, Connection* connection);
@@ -186,6 +187,7 @@ class CommandTrial {
   std::int64_t lines_ = 0;
   std::int64_t ignored_ = 0;
   std::string first_ignored_;
+  bool trained_metric_ = false;  // the searcher's metric came as a training one
   Duration progress_at_{0};
   std::int64_t progress_ = -1;  // batches sent
   bool sent_position_ = false;  // since the program's first report

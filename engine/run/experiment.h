@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/base/clock.h"
@@ -21,6 +23,12 @@
 #include "engine/store/store.h"
 
 namespace dtrain {
+
+/// Beginning of the reason of a trial that refuses its hyperparameters.
+inline constexpr std::string_view kInvalidReason = "invalid hyperparameters: ";
+/// Beginning of the error of a program that exits as if it had succeeded, but
+/// without its result (engine/command).
+inline constexpr std::string_view kNoResult = "the program ended at ";
 
 /// Interfaces through which an Experiment does all its I/O; all must outlive
 /// it.
@@ -200,6 +208,10 @@ class Experiment {
                           const TrialProcess& process) const;
   void CountEarlyFailure(const TrialState& trial, const std::string& cause);
   void AddEarlyFailure(const std::string& reason);
+  // Returns the text of a failure without what differs from trial to trial and
+  // from run to run. Two failures with equal texts have one cause.
+  static std::string FailureEssence(const std::string& why);
+  void CountInvalid(const std::string& why);
   void ReportGpuFault(const GpuFault& fault);
   bool ForgiveGpuFault(TrialState& trial, const TrialProcess& process,
                        const TrialExited& event) const;
@@ -253,12 +265,15 @@ class Experiment {
   UnreadHparams unread_;
   std::string warned_of_;  // unread hyperparameters
   bool explained_repeat_ = false;
-  bool validated_ = false;     // a trial was, after training
-  Unit counted_;               // unit of the trials' `batches`
-  std::string last_error_;     // of a trial
+  bool validated_ = false;  // a trial was, after training
+  Unit counted_;            // unit of the trials' `batches`
+  std::string last_error_;  // of a trial
+  // How the processes of trials failed after their work was done, by number.
+  std::map<std::int64_t, std::string> late_failures_;
   bool reported_ = false;      // a trial has reported metrics
   std::string early_failure_;  // reason of the last before a first report
   int early_failures_ = 0;     // trials in a row that failed for that reason
+  std::int64_t invalid_ = 0;   // trials in a row with invalid hyperparameters
   int failed_starts_ = 0;      // of processes, in a row
   std::set<std::int64_t> unrecorded_batches_;  // trials
 

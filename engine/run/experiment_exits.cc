@@ -13,9 +13,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <csignal>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -23,6 +25,7 @@
 #include "engine/os/signals.h"
 #include "engine/run/experiment.h"
 #include "engine/run/runner.h"
+#include "searchers/search_plan.h"
 
 namespace dtrain {
 namespace {
@@ -68,6 +71,10 @@ bool MayPass(const std::string& why) {
 // which the experiment fails.
 constexpr int kMaxEarlyFailures = 3;
 
+// Minimum number of trials in a row with invalid hyperparameters after which
+// the experiment fails; at least as many as the search has trials.
+constexpr std::int64_t kMinInvalid = 3;
+
 // Maximum number of processes in a row that fail to start.
 constexpr int kMaxFailedStarts = 5;
 
@@ -76,6 +83,22 @@ constexpr int kMaxFailedStarts = 5;
 // that of a run without failures. After one more failure the slot goes to the
 // others until the restart.
 constexpr std::int64_t kMaxRestartsInPlace = 3;
+
+std::string JoinReasons(const std::string& first, const std::string& second) {
+  return first + (first.empty() || second.empty() ? "" : "; ") + second;
+}
+
+// Returns which report of a program was ignored, as the last lines of its log
+// say, or empty. Such a program may wait for the answer.
+std::string IgnoredReport(const std::vector<std::string>& last_lines) {
+  constexpr std::string_view kMark = "ignored, see docs/protocol.md: ";
+  for (const std::string& line : last_lines) {
+    const std::size_t at = line.find(kMark);
+    if (at == line.npos) continue;
+    return "a report was ignored: " + line.substr(at + kMark.size());
+  }
+  return "";
+}
 
 // Delay before a restart after this number of failures in a row.
 Duration BackOff(std::int64_t failures) {
@@ -143,7 +166,9 @@ void Experiment::HandleExit(TrialState& trial, TrialProcess& process,
   if (!event.not_started.empty()) return HandleNoStart(trial, event);
   if (!trial.has_work()) return HandleIdleExit(trial, process, event);
   if (process.stop() == StopCause::kHang) {
-    return HandleError(trial, process, process.failure());
+    return HandleError(
+        trial, process,
+        JoinReasons(process.failure(), IgnoredReport(event.last_lines)));
   }
   HandleFinished(trial, process, event);
 }
@@ -170,8 +195,9 @@ void Experiment::HandleFinished(TrialState& trial, TrialProcess& process,
   // Not a failure of the trial, whatever its message says.
   if (StopIfLost()) return Pause(trial);
   if (process.FinishedBy(EndReason::kInvalidHp)) {
-    return Abandon(trial, ExitReason::kInvalidHp,
-                   "invalid hyperparameters: " + process.finished()->message);
+    const std::string& why = process.finished()->message;
+    Abandon(trial, ExitReason::kInvalidHp, std::string(kInvalidReason) + why);
+    return CountInvalid(why);
   }
   if (process.FinishedBy(EndReason::kUserStop)) {
     SupersedeEarlierRuns(trial, process);
@@ -207,7 +233,7 @@ void Experiment::HandleFinished(TrialState& trial, TrialProcess& process,
 void Experiment::Preempt(TrialState& trial) {
   ++trial.row.preemptions;
   SetState(trial, State::kPending,
-           std::string(kPreemptedReason) + TrainedAgain(trial));
+           JoinReasons(std::string(kPreemptedReason), TrainedAgain(trial)));
   outbox_.Add(
       [row = trial.row](StoreWriter& writer) {
         writer.SetTrialPreemptions(row.id, row.preemptions);
@@ -233,8 +259,11 @@ void Experiment::HandleCrash(TrialState& trial, const TrialProcess& process,
   const bool early = FailedBeforeReport(trial, process) && !event.gpu_fault &&
                      !MayPass(why) && (has_message || !line.empty());
   if (!has_message && !early) return HandleError(trial, process, why);
-  // An identical error before any training: a restart will not help.
-  if (why == trial.last_failure) {
+  // The same error before any training, or the same end without a result: a
+  // restart will not help.
+  const CheckpointRow* latest = keeper_.Latest(trial.row.id);
+  const bool advanced = latest != nullptr && latest->batches > process.from();
+  if (!advanced && FailureEssence(why) == FailureEssence(trial.last_failure)) {
     Abandon(trial, ExitReason::kErrored,
             has_message ? why : why + " (twice, before its first report)");
   } else {
@@ -264,8 +293,50 @@ void Experiment::CountEarlyFailure(const TrialState& trial,
                 " trials failed before they reported: " + cause);
 }
 
+// Counts a trial with invalid hyperparameters, which the searcher replaces by
+// another. Ends the experiment if it would do so without end.
+void Experiment::CountInvalid(const std::string& why) {
+  const std::int64_t limit = std::max(
+      kMinInvalid,
+      PlanSearch(searcher(), setup_.config.hyperparameters).max_trials);
+  if (++invalid_ < limit || stop_.stopping() || search_.over()) return;
+  FailBecauseOf(std::to_string(invalid_) +
+                " trials in a row have invalid hyperparameters, the last: " +
+                why + "; narrow the hyperparameters, or correct the check");
+}
+
+// Words with digits, such as numbers, addresses and IDs, become '#'.
+std::string Experiment::FailureEssence(const std::string& why) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const auto is_word = [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '_' || c >= 0x80;
+  };
+  std::string essence;
+  for (std::size_t at = 0; at < why.size();) {
+    std::size_t end = at;
+    bool has_digit = false;
+    while (end < why.size()) {
+      const char c = why[end];
+      const char last = end > at ? why[end - 1] : ' ';
+      const bool next_is_digit = end + 1 < why.size() && is_digit(why[end + 1]);
+      // Within a number: the point, and the sign of an exponent.
+      const bool inside = has_digit && next_is_digit &&
+                          (c == '.' || ((c == '-' || c == '+') &&
+                                        (last == 'e' || last == 'E')));
+      if (!is_word(c) && !inside) break;
+      has_digit = has_digit || is_digit(c);
+      ++end;
+    }
+    if (end == at) end = at + 1;
+    essence += has_digit ? "#" : why.substr(at, end - at);
+    at = end;
+  }
+  return essence;
+}
+
 void Experiment::AddEarlyFailure(const std::string& reason) {
-  if (reason != early_failure_) early_failures_ = 0;
+  if (FailureEssence(reason) != FailureEssence(early_failure_))
+    early_failures_ = 0;
   early_failure_ = reason;
   ++early_failures_;
 }
@@ -361,8 +432,8 @@ std::string Experiment::TrainedAgain(const TrialState& trial) const {
   const CheckpointRow* latest = keeper_.Latest(trial.row.id);
   const std::int64_t saved = latest == nullptr ? 0 : latest->batches;
   if (!trial.has_work() || saved >= trial.position) return "";
-  return "; resumes from " +
-         (latest == nullptr ? "the beginning" : PositionText(saved, counted_)) +
+  if (latest == nullptr) return "resumes from the beginning: no checkpoint";
+  return "resumes from " + PositionText(saved, counted_) +
          ", its last checkpoint";
 }
 
@@ -381,6 +452,12 @@ void Experiment::HandleIdleExit(TrialState& trial, const TrialProcess& process,
       (process.finished() ? process.finished()->reason != EndReason::kError
                           : event.exit_code == 0);
   if (!orderly) {
+    const std::string line = ErrorLineOf(event, setup_.config);
+    if (!line.empty() && event.signal == 0 && event.lost.empty()) {
+      late_failures_[trial.row.id.number] =
+          "failed after its last validation: " + DescribeExit(event) + ": " +
+          line;
+    }
     deps_.reporter.OnNotice(LogLevel::kWarning,
                             "trial " + ToString(trial.row.id) + ": " +
                                 DescribeExit(event) +
@@ -397,7 +474,8 @@ void Experiment::Pause(TrialState& trial) {
       SetState(trial, State::kCanceled, std::string(kCanceledReason));
       return CleanWorkingTree(trial.row.id);
     }
-    SetState(trial, State::kPaused, PauseReason(trial) + TrainedAgain(trial));
+    SetState(trial, State::kPaused,
+             JoinReasons(PauseReason(trial), TrainedAgain(trial)));
   }
   Advance(trial);
 }

@@ -65,6 +65,7 @@ void Experiment::On(const TrialStarted& event) {
   TrialState* trial = trials_.Find(event.trial.number);
   if (trial == nullptr || !trial->process) return;
   failed_starts_ = 0;
+  late_failures_.erase(event.trial.number);
   trial->process->SetRunning(Now());
   trials_.Refile(*trial);
   ++trial->row.runs;
@@ -180,7 +181,8 @@ void Experiment::On(TrialState& trial, const TrainingReport& report) {
   SetReached(trial, report.batches, report.epoch);
   DetectUnit(report.batches, report.epoch);
   reported_ = true;
-  trial.last_failure.clear();
+  // A program that trains may still end without its result each time.
+  if (!trial.last_failure.starts_with(kNoResult)) trial.last_failure.clear();
   // A report that is sent again for an earlier process lacks the names.
   if (report.unread) {
     WarnOfUnread(trial, *report.unread);
@@ -410,6 +412,7 @@ void Experiment::RequireStoppingMetric(TrialState& trial,
 bool Experiment::RecordValidation(TrialState& trial, double value,
                                   std::int64_t batches) {
   auto& latest = trial.row.latest;
+  invalid_ = 0;
   if (!latest || latest->batches <= batches) {
     latest = BestValidation{.value = value, .batches = batches};
   }

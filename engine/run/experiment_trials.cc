@@ -251,6 +251,8 @@ std::string Experiment::Remarks(const TrialState& trial) const {
     // A recovered reason contains it already.
     if (!trial.why_early.ends_with(remark)) remarks.push_back(remark);
   }
+  const auto late = late_failures_.find(trial.row.id.number);
+  if (late != late_failures_.end()) remarks.push_back(late->second);
   return Join(remarks, "; ");
 }
 

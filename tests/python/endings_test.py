@@ -205,7 +205,35 @@ class EndingsTest(module_test.ExperimentTest):
         [trial] = self.run_loop("    if epoch == 1:\n        sys.exit(0)\n", code=1)
         self.assertIn("ended at 2 of 4 epochs without a validation of 'accuracy' there",
                       trial["reason"])
+        self.assertIn("its last validation is at 2: if training has ended early, report that, in "
+                      "Python by trial.finish()", trial["reason"])
         self.assertEqual(len(self.rows("metrics", "1")), 4)
+
+    def test_the_same_end_without_a_validation_is_retried_once(self):
+        script = ("import random, dtrain\ntrial = dtrain.init()\n"
+                  "for epoch in trial.epochs():\n    trial.report(accuracy=random.random())\n")
+        self.create(script, SINGLE, code=1, max_restarts=5)
+        [trial] = self.rows("trials", "1")
+        self.assertEqual(trial["runs"], 2)
+        self.assertIn("without a validation of 'accuracy' there; it was reported as a training "
+                      "metric: report it as a validation, in Python by trial.validate()",
+                      trial["reason"])
+
+    def test_an_error_after_the_last_validation_is_in_the_reason(self):
+        script = ("import dtrain\ndtrain.init().validate(accuracy=1)\n"
+                  "raise ValueError('no plot')\n")
+        self.create(script, SINGLE)
+        [trial] = self.rows("trials", "1")
+        self.assertEqual((trial["state"], trial["reason"]), (
+            "COMPLETED", "failed after its last validation: exited with code 1: ValueError: no plot"))
+
+    def test_a_search_whose_trials_are_all_invalid_ends(self):
+        script = "import dtrain\ndtrain.init().invalid('too wide')\n"
+        self.create(script, {"name": "asha", "max_trials": 4, "max_length": {"epochs": 4}}, code=1,
+                    hparams={"lr": {"type": "double", "minval": 0, "maxval": 1}})
+        self.assertLessEqual(len(self.rows("trials", "1")), 40)
+        text = self.run_dtrain("describe", "1")
+        self.assertIn("4 trials in a row have invalid hyperparameters, the last: too wide", text)
 
     def test_keyboard_interrupt_within_a_checkpoint_keeps_the_reports(self):
         body = ("    with trial.checkpoint() as path:\n        (path / 'x').write_text('y')\n"

@@ -135,6 +135,17 @@ trial.validate(accuracy=1)
 """
 
 
+class IgnoredTest(module_test.ExperimentTest):
+    def test_a_timeout_names_the_report_that_was_ignored(self):
+        line = '{"type":"validation","epochs":0.5,"metrics":{"accuracy":1}}'
+        (self.home / "context" / "run.sh").write_text(f"echo '{line}' >&3\nexec sleep 1000\n")
+        self.create("", {"name": "single", "max_length": {"epochs": 1}}, code=1, hang_timeout=15,
+                    entrypoint="sh run.sh")
+        [trial] = self.rows("trials", "1")
+        self.assertIn("(hang_timeout); a report was ignored: line 1 'epochs' must be a whole number, "
+                      "got 0.5", trial["reason"])
+
+
 class SameRulesTest(module_test.ExperimentTest):
     def test_dtrain_ignores_what_the_module_refuses(self):
         self.create(LINES, {"name": "single", "max_length": {"epochs": 9}})

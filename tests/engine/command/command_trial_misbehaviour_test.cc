@@ -34,7 +34,8 @@ TEST_F(MisbehaviourTest, ProgramExitsBeforeItsLength) {
   EXPECT_EQ(Why(Run("echo '{\"type\":\"validation\",\"batches\":5,\"metrics\":"
                     "{\"loss\":1}}' >&3")),
             "error: the program ended at 5 of 10 batches without a validation "
-            "of 'loss' there");
+            "of 'loss' there; its last validation is at 5: if training has "
+            "ended early, report that, in Python by trial.finish()");
   EXPECT_THAT(Said<ValidationReport>(), SizeIs(1));
 }
 

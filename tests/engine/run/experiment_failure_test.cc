@@ -423,12 +423,72 @@ TEST_F(ExperimentFailureTest, DoesNotStopASearchWhoseTrialsFailDifferently) {
     launcher_.Push(TrialExited{
         .trial = spec.id,
         .exit_code = 1,
-        .last_error_line = "no file " + std::to_string(spec.id.number)});
+        .last_error_line =
+            "no file " +
+            std::string(static_cast<std::size_t>(spec.id.number), 'x')});
   };
 
   EXPECT_EQ(Run().state, State::kError);
 
   EXPECT_EQ(store_.Trials(id_).size(), 6u);
+}
+
+TEST_F(ExperimentFailureTest, IgnoresNumbersInTheFailuresOfASearch) {
+  AllEnd({.exit_code = 1});
+  Search();
+  launcher_.on_start = [this](const TrialSpec& spec) {
+    launcher_.Push(TrialStarted{.trial = spec.id, .pid = 1});
+    const std::string number = std::to_string(spec.id.number);
+    launcher_.Push(TrialExited{
+        .trial = spec.id,
+        .exit_code = 1,
+        .last_error_line = "ValueError: lr=0.0" + number + "e-5 at 0x7f" +
+                           number + " of trials/" + number});
+  };
+
+  EXPECT_THAT(Run().error,
+              HasSubstr("3 of 3 trials failed before they reported"));
+
+  EXPECT_LE(launcher_.started().size(), 8u);
+}
+
+TEST_F(ExperimentFailureTest, StopsASearchWhoseHyperparametersAreAllInvalid) {
+  Search();
+  config_.searcher.max_trials = 5;
+  launcher_.on_start = [this](const TrialSpec& spec) {
+    launcher_.Push(TrialStarted{.trial = spec.id, .pid = 1});
+    launcher_.Say(spec.id, Finished{.reason = EndReason::kInvalidHp,
+                                    .message = "too wide"});
+    launcher_.Exit(spec.id);
+  };
+
+  const RunResult result = Run();
+
+  EXPECT_EQ(result.state, State::kError);
+  EXPECT_THAT(result.error,
+              HasSubstr("5 trials in a row have invalid hyperparameters, the "
+                        "last: too wide"));
+  EXPECT_LE(launcher_.started().size(), 7u);
+}
+
+TEST_F(ExperimentFailureTest, GivesUpAProgramThatEndsTwiceWithoutItsResult) {
+  AllEnd({});
+  launcher_.on_start = [this](const TrialSpec& spec) {
+    launcher_.Push(TrialStarted{.trial = spec.id, .pid = 1});
+    launcher_.Say(
+        spec.id, TrainingReport{
+                     .seq = 1, .batches = 50, .metrics = {{"loss", spec.run}}});
+    launcher_.Say(spec.id, Finished{.reason = EndReason::kError,
+                                    .message = std::string(kNoResult) +
+                                               "50 of 100 batches, loss " +
+                                               std::to_string(spec.run)});
+    launcher_.Exit(spec.id, 1);
+  };
+
+  EXPECT_EQ(Run().state, State::kError);
+
+  EXPECT_EQ(launcher_.started().size(), 2u);
+  EXPECT_EQ(Trial().reason, "the program ended at 50 of 100 batches, loss 1");
 }
 
 TEST_F(ExperimentFailureTest, CountsFailuresOfTheRunnerBefore) {
