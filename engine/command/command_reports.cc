@@ -311,6 +311,8 @@ void CommandTrial::On(const ProgramEnd& report) {
   BeginEnding("the program reported its end");
 }
 
+void CommandTrial::On(const ProgramUnread& report) { unread_ = report.names; }
+
 void CommandTrial::SendProgress() {
   progress_at_ = clock_.monotonic();
   const bool alive = activity_ && progress_at_ - activity_at_ >= kSignOfLife;

@@ -411,7 +411,8 @@ void CommandTrial::Drain() {
 CommandEnd CommandTrial::DecideEnd() {
   const ProgramExit exit = *program_->Reap();
   const auto finish = [&](EndReason reason, const std::string& message = "") {
-    return CommandEnd{.finished = Finished{reason, message}, .exit = exit};
+    return CommandEnd{.finished = Finished{reason, message, unread_},
+                      .exit = exit};
   };
   if (!refusal_.empty()) return finish(EndReason::kRefused, refusal_);
   if (end_report_) {

@@ -116,6 +116,7 @@ class CommandTrial {
   void RemoveFromScratch(const std::filesystem::path& source) const;
   void On(const ProgramProgress& report);
   void On(const ProgramEnd& report);
+  void On(const ProgramUnread& report);
   bool TryCheckpoint(const ProgramPoint& point,
                      const std::filesystem::path& source);
   bool AwaitSpace(DiskWait& wait);
@@ -168,6 +169,7 @@ class CommandTrial {
   bool closed_ = false;               // the runner has no more operations
   bool stop_sent_ = false;
   std::optional<ProgramEnd> end_report_;
+  std::vector<std::string> unread_;  // hyperparameters, as it says
   std::optional<Error> disk_full_;
   std::optional<EarlyStop> early_stop_;
   std::string ended_early_;  // why, or empty

@@ -216,9 +216,25 @@ ProgramEnd EndOf(const json& object) {
   return end;
 }
 
+ProgramUnread UnreadOf(const json& object) {
+  const auto found = object.find("names");
+  if (found == object.end() || !found->is_array() ||
+      found->size() > kMaxMetrics) {
+    Fail("'names' must be a list of at most " + std::to_string(kMaxMetrics) +
+         " strings");
+  }
+  ProgramUnread unread;
+  for (const json& name : *found) {
+    if (!name.is_string()) Fail("'names' must be strings, got " + Shown(name));
+    unread.names.push_back(Truncate(name.get<std::string>(), kMaxName));
+  }
+  return unread;
+}
+
 ProgramReport ReportFrom(const json& object, const ProgramUnits& units) {
   const std::string type = Text(object, "type");
   if (type == "end") return EndOf(object);
+  if (type == "unread") return UnreadOf(object);
   if (type == "training") {
     return ProgramTraining{PointOf(object, units), MetricsOf(object)};
   }

@@ -84,9 +84,14 @@ struct ProgramEnd {
   std::string message;
 };
 
+/// Hyperparameters that the program has not used.
+struct ProgramUnread {
+  std::vector<std::string> names;
+};
+
 using ProgramReport =
     std::variant<ProgramTraining, ProgramValidation, ProgramCheckpoint,
-                 ProgramProgress, ProgramEnd>;
+                 ProgramProgress, ProgramEnd, ProgramUnread>;
 
 /// Meaning of a program's counts.
 struct ProgramUnits {

@@ -181,6 +181,8 @@ class Experiment {
   bool IsUserModel() const { return !setup_.options.library.empty(); }
   void RecordUnread(const TrialState& trial,
                     const std::vector<std::string>& unread);
+  void RecordUnreadOfProgram(const TrialState& trial,
+                             const std::vector<std::string>& unread);
   void WarnOfUnread(const TrialState& trial,
                     const std::vector<std::string>& unread);
   void CheckFirstValidation(
@@ -263,7 +265,8 @@ class Experiment {
   CheckpointKeeper keeper_;
   BestTrial best_;
   UnreadHparams unread_;
-  std::string warned_of_;  // unread hyperparameters
+  std::string warned_of_;           // unread hyperparameters
+  bool may_have_read_all_ = false;  // a program, before one named some
   bool explained_repeat_ = false;
   bool validated_ = false;  // a trial was, after training
   Unit counted_;            // unit of the trials' `batches`

@@ -327,6 +327,7 @@ void Experiment::On(TrialState& trial, const Finished& finished) {
   // A trial that failed may not have come to read them.
   if (finished.reason == EndReason::kCompleted ||
       finished.reason == EndReason::kStopped) {
+    if (IsCommand(setup_.config)) RecordUnreadOfProgram(trial, finished.unread);
     RecordUnread(trial, finished.unread);
   }
   if (!finished.unread.empty()) {
@@ -334,7 +335,19 @@ void Experiment::On(TrialState& trial, const Finished& finished) {
   }
 }
 
-// Reads of a program are not observed. A built-in model may read some
+// A program may say what it has not used. If it names nothing, it has used all,
+// or cannot say: then no hyperparameter counts as unread by all trials.
+void Experiment::RecordUnreadOfProgram(const TrialState& trial,
+                                       const std::vector<std::string>& unread) {
+  WarnOfUnread(trial, unread);
+  if (unread.empty() && !unread_.names()) {
+    may_have_read_all_ = true;
+  } else if (!may_have_read_all_) {
+    unread_.Record(unread);
+  }
+}
+
+// Those of a program are recorded apart. A built-in model may read some
 // hyperparameters only for certain values of others, so only searched ones
 // count.
 void Experiment::RecordUnread(const TrialState& trial,
@@ -349,17 +362,18 @@ void Experiment::RecordUnread(const TrialState& trial,
 // Warns once for each set of names, which is usually the same in all trials.
 void Experiment::WarnOfUnread(const TrialState& trial,
                               const std::vector<std::string>& unread) {
-  if (!IsUserModel() || unread.empty()) return;
+  const bool is_command = IsCommand(setup_.config);
+  if (!(IsUserModel() || is_command) || unread.empty()) return;
   const std::string names = Join(unread, ", ");
   if (std::exchange(warned_of_, names) == names) return;
   const bool one = unread.size() == 1;
-  deps_.reporter.OnNotice(LogLevel::kWarning,
-                          "trial " + ToString(trial.row.id) +
-                              " has not read the hyperparameter" +
-                              (one ? " " : "s ") + names + "; correct " +
-                              (one ? "its name" : "their names") +
-                              " in the configuration, or read " +
-                              (one ? "it" : "them") + " in the model");
+  deps_.reporter.OnNotice(
+      LogLevel::kWarning,
+      "trial " + ToString(trial.row.id) + " has not read the hyperparameter" +
+          (one ? " " : "s ") + names + "; correct " +
+          (one ? "its name" : "their names") +
+          " in the configuration, or read " + (one ? "it" : "them") +
+          (is_command ? " in the script" : " in the model"));
 }
 
 // Fails the experiment if its first validated trial has not read a searched

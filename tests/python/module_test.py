@@ -296,6 +296,7 @@ class ExperimentTest(unittest.TestCase):
                               stdin=subprocess.DEVNULL, capture_output=True, timeout=self.LIMIT,
                               check=False)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        self.errors = done.stderr
         return done.stdout
 
     def create(self, script, searcher, *arguments, hparams=None, entrypoint="python3 train.py",

@@ -135,6 +135,40 @@ trial.validate(accuracy=1)
 """
 
 
+class UnreadTest(module_test.ExperimentTest):
+    """What `create` says of hyperparameters that no trial has used."""
+
+    HPARAMS = {"lr": {"type": "double", "minval": 0, "maxval": 1}}
+    SEARCH = {"name": "random", "max_trials": 3, "max_length": {"epochs": 1}}
+
+    def test_a_search_without_effect_is_named(self):
+        script = "import dtrain\ndtrain.init().validate(accuracy=1)\n"
+        text = self.create(script, self.SEARCH, hparams=self.HPARAMS)
+        self.assertIn("hyperparameters not read by any trial: lr\n", text)
+        self.assertEqual((text + self.errors).count("has not read the hyperparameter lr; correct "
+                                                    "its name in the configuration, or read it in "
+                                                    "the script"), 1)
+
+    def test_a_trial_that_has_read_it_is_enough(self):
+        for number in (1, 3):
+            script = ("import dtrain\ntrial = dtrain.init()\n"
+                      f"if trial.id.endswith('.{number}'):\n    trial.hparams.lr\n"
+                      "trial.validate(accuracy=1)\n")
+            text = self.create(script, {**self.SEARCH, "max_concurrent_trials": 1},
+                               hparams=self.HPARAMS)
+            self.assertNotIn("not read by any", text)
+
+    def test_hyperparameters_of_the_cluster_info_count(self):
+        script = ("import dtrain\nfrom dtrain import core\n"
+                  "lr = dtrain.get_cluster_info().trial.hparams['lr']\n"
+                  "with core.init() as context:\n"
+                  "    for operation in context.searcher.operations():\n"
+                  "        operation.report_completed(lr)\n")
+        text = self.create(script, {"name": "random", "max_trials": 2, "max_length": {"batches": 1}},
+                           hparams=self.HPARAMS)
+        self.assertNotIn("not read", text + self.errors + self.run_dtrain("logs", "1"))
+
+
 class IgnoredTest(module_test.ExperimentTest):
     def test_a_timeout_names_the_report_that_was_ignored(self):
         line = '{"type":"validation","epochs":0.5,"metrics":{"accuracy":1}}'

@@ -574,8 +574,10 @@ class Trial:
             return
         self._send_means()
         self._send_held()
-        self.flush()
         unread = [] if _all_hparams_read else _hparams.unused(self.hparams)
+        if not self._ended:
+            self._send(_reports.line("unread", names=unread))
+        self.flush()
         if unread and self.rank == 0 and not self._ended:
             print(f"dtrain: warning: the script never read the hyperparameter"
                   f"{'s' if len(unread) > 1 else ''} {', '.join(unread)}", file=sys.stderr)
