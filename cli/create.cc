@@ -27,6 +27,7 @@
 #include "engine/config/experiment_config.h"
 #include "engine/context/context_list.h"
 #include "engine/nodes/distributed_env.h"
+#include "engine/os/signals.h"
 #include "engine/plugin/model_library.h"
 #include "engine/report/search_preview.h"
 #include "engine/run/runner.h"
@@ -135,15 +136,24 @@ void PrintPlan(const ExperimentConfig& config, const SlotPlan& slots,
   if (job) PrintJob(*job);
 }
 
+// Returns why a test has failed; never empty.
+std::string WhyFailed(const Rehearsal& rehearsal) {
+  const auto& [result, findings] = rehearsal;
+  if (!findings.failure().empty()) return findings.failure();
+  if (!result.error.empty()) return result.error;
+  if (result.signal != 0) {
+    return "stopped by " + SignalName(result.signal) + " before its end";
+  }
+  return "it ended as " + std::string(StateName(result.state));
+}
+
 void Explain(const Rehearsal& rehearsal, const GlobalOptions& globals) {
   const auto& [result, findings] = rehearsal;
   for (const std::string& line : findings.last_lines()) {
     if (line != findings.failure()) Say(globals, line);
   }
   if (!findings.Passed(result)) {
-    SayError(globals, "the test failed: " + (findings.failure().empty()
-                                                 ? result.error
-                                                 : findings.failure()));
+    SayError(globals, "the test failed: " + WhyFailed(rehearsal));
   }
   const std::vector<std::string> unread = findings.unread();
   if (unread.empty()) return;

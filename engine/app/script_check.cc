@@ -454,6 +454,23 @@ std::optional<std::string> ScriptProblemHere(const ExperimentConfig& config,
   return std::nullopt;
 }
 
+namespace {
+
+// Returns what a path in a directory leads to by links, if that is outside.
+std::optional<fs::path> TargetOutside(const fs::path& directory,
+                                      const std::string& path) {
+  std::error_code error;
+  const fs::path target = fs::canonical(directory / path, error);
+  if (error) return std::nullopt;
+  const fs::path root = fs::canonical(directory, error);
+  if (error || *target.lexically_relative(root).begin() != "..") {
+    return std::nullopt;
+  }
+  return target;
+}
+
+}  // namespace
+
 std::optional<std::string> StoredScriptProblem(const ExperimentConfig& config,
                                                const ContextList& stored) {
   const Words words = FixedWords(config);
@@ -472,11 +489,17 @@ std::optional<std::string> StoredScriptProblem(const ExperimentConfig& config,
         std::ranges::any_of(stored.files, [&](const ContextFile& file) {
           return file.path == normal || file.path.starts_with(normal + "/");
         });
-    if (!is_stored) {
-      return "'" + path +
-             "' is excluded from the context by .gitignore or .detignore; "
-             "remove it from these files";
+    if (is_stored) continue;
+    if (const auto target = TargetOutside(stored.directory, normal)) {
+      return "'" + path + "' is a link to " + target->string() +
+             ", outside the context; name it by its absolute path, " +
+             (fs::absolute(stored.directory) / normal)
+                 .lexically_normal()
+                 .string();
     }
+    return "'" + path +
+           "' is excluded from the context by .gitignore or .detignore; "
+           "remove it from these files";
   }
   return std::nullopt;
 }

@@ -170,7 +170,9 @@ SpecJson MetricsOf(const InlineExperiment& experiment) {
     if (metrics.contains(name)) {
       RefuseOption(option, "'" + name + "' is given twice");
     }
-    metrics[name] = pattern.substr(equals + 1);
+    const std::string value = pattern.substr(equals + 1);
+    metrics[name] =
+        name == "first_step" ? ReadSpecValue(option, value) : SpecJson(value);
   }
   return metrics;
 }

@@ -31,7 +31,8 @@ std::string StartText(const RunInfo& info, StartKind kind,
     case StartKind::kResumed:
       return " resumed" + from;
     case StartKind::kPromoted:
-      return " promoted, resumed" + from;
+      return from_batches == 0 ? " promoted, runs again from its beginning"
+                               : " promoted, resumed" + from;
   }
   return "";
 }
@@ -64,8 +65,8 @@ void PausedTrials::NoteEnd(const TrialRow& trial) {
 
 StartKind PausedTrials::NoteStart(TrialId trial, std::int64_t from_batches) {
   const bool promoted = paused_.erase(trial) > 0;
-  if (from_batches == 0) return StartKind::kStarted;
-  return promoted ? StartKind::kPromoted : StartKind::kResumed;
+  if (promoted) return StartKind::kPromoted;
+  return from_batches == 0 ? StartKind::kStarted : StartKind::kResumed;
 }
 
 bool SlotWaitNotice::IsDue(const RunStatus& status) {

@@ -560,6 +560,15 @@ if trial.rank == 0:
         self.assertGreaterEqual([trial["rung"] for trial in self.rows("trials", "1")].count(3), 1)
         self.assertNotIn("warning", self.run_dtrain("logs", "1"))
 
+    def test_an_interpreter_of_the_context_that_is_a_link_is_refused(self):
+        link = self.home / "context" / "env" / "bin" / "python"
+        link.parent.mkdir(parents=True)
+        link.symlink_to(sys.executable)
+        self.create("import dtrain\n", {"name": "single", "max_length": {"epochs": 1}}, code=2,
+                    entrypoint="./env/bin/python train.py")
+        self.assertRegex(self.errors, "'./env/bin/python' is a link to /.*, outside the context; name "
+                                      f"it by its absolute path, .*{link}")
+
     def test_the_users_own_python_path_comes_first(self):
         script = ("import os, dtrain\nprint('path', os.environ['PYTHONPATH'])\n"
                   "dtrain.init().validate(accuracy=1)\n")

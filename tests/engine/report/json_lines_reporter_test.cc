@@ -62,9 +62,12 @@ TEST_F(JsonLinesReporterTest, DistinguishesAPromotionFromAStart) {
   reporter_.OnTrialEnded({.id = {3, 1}, .state = State::kPaused}, {});
   reporter_.OnTrialStarted({.id = {3, 1}}, /*from_batches=*/9);
   reporter_.OnTrialStarted({.id = {3, 2}}, /*from_batches=*/9);
+  reporter_.OnTrialEnded({.id = {3, 3}, .state = State::kPaused}, {});
+  reporter_.OnTrialStarted({.id = {3, 3}}, /*from_batches=*/0);
 
   EXPECT_EQ(Lines()[1]["promoted"], true);
   EXPECT_EQ(Lines()[2]["promoted"], false);
+  EXPECT_EQ(Lines()[4]["promoted"], true);
 }
 
 TEST_F(JsonLinesReporterTest, WritesTheRungsOfASearch) {

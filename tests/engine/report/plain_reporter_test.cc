@@ -91,6 +91,8 @@ TEST(EventTextTest, DescribesTheStartOfATrial) {
             "3.1 resumed from batch 6000: lr=0.1");
   EXPECT_EQ(StartedLine({}, trial, StartKind::kPromoted, 300),
             "3.1 promoted, resumed from batch 300: lr=0.1");
+  EXPECT_EQ(StartedLine({}, trial, StartKind::kPromoted, 0),
+            "3.1 promoted, runs again from its beginning: lr=0.1");
 }
 
 TEST(EventTextTest, NamesSearchedHyperparametersBriefly) {
