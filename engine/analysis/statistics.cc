@@ -134,7 +134,7 @@ std::vector<CurvePoint> BestSoFar(std::span<const Observation> observations,
   std::vector<CurvePoint> curve;
   for (std::size_t i = 0; i < observations.size(); ++i) {
     const double value = observations[i].value;
-    if (std::isnan(value)) continue;
+    if (!std::isfinite(value)) continue;
     if (curve.empty() ||
         IsBetter(value, curve.back().second, smaller_is_better)) {
       // Improvements at one place are one step.

@@ -57,8 +57,9 @@ std::vector<double> EffortsOf(std::span<const Observation> observations,
                               Effort effort, Timestamp start);
 
 /// The best value found so far against the effort: one point per improvement
-/// and a last one at the full effort. Values that are NaN count as effort only.
-/// REQUIRES: `observations` are in the order of their times.
+/// and a last one at the full effort. Values that are not finite are never
+/// best; they count as effort only. REQUIRES: `observations` are in the order
+/// of their times.
 std::vector<CurvePoint> BestSoFar(std::span<const Observation> observations,
                                   Effort effort, Timestamp start,
                                   bool smaller_is_better);

@@ -825,6 +825,15 @@ class BadInputTest(BrowserTest):
         self.assertIn(f"{infinite} values not finite", self.notes()["distribution"])
         self.assertIn(f"{infinite} values not finite", self.notes()["history"])
 
+    def test_infinite_values_count_in_filters_as_in_those_of_trials(self):
+        self.open_report(self.INFINITE)
+        for expression in ("max(other) > 0.9", "min(other) < 0", "max(other) == Infinity"):
+            trials = json.loads(run("trials", str(self.INFINITE), "--filter", expression,
+                                    "--json"))["trials"]
+            self.assertTrue(trials, expression)
+            self.js("dtrain.state.set({filter: arguments[0]})", expression)
+            self.assertEqual(self.js("return dtrain.state.shown"), len(trials), expression)
+
     def test_more_than_a_million_values_are_thinned_and_the_page_says_so(self):
         with sqlite3.connect(os.environ["DTRAIN_STORE"] + "/dtrain.db") as store:
             [[row, best, name]] = store.execute(

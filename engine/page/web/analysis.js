@@ -47,13 +47,16 @@ export function effortsOf(observations, effort) {
   return efforts;
 }
 
-/** The best value so far: [effort, value] for each improvement, and one at the full effort. */
+/**
+ * The best value so far: [effort, value] for each improvement, and one at the full
+ * effort. Values that are not finite are never best.
+ */
 export function bestSoFar(efforts, values, smaller) {
   const curve = [];
   for (let i = 0; i < values.length; ++i) {
     const value = values[i];
     const last = curve[curve.length - 1];
-    if (Number.isNaN(value) || (last && !(smaller ? value < last[1] : value > last[1]))) continue;
+    if (!Number.isFinite(value) || (last && !(smaller ? value < last[1] : value > last[1]))) continue;
     if (last && last[0] === efforts[i]) curve.pop();
     curve.push([efforts[i], value]);
   }

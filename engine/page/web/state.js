@@ -230,8 +230,8 @@ function functionField(data, text) {
   const metric = found && data.metrics.find((one) => one.name === found[2]);
   if (!metric) return undefined;
   const reduce = {
-    min: (series) => extreme(series.value, Math.min, Infinity),
-    max: (series) => extreme(series.value, Math.max, -Infinity),
+    min: (series) => extreme(series.value, Math.min),
+    max: (series) => extreme(series.value, Math.max),
     last: (series) => series.value[series.value.length - 1],
     at: (series) => series.value[series.batches.indexOf(Number(found[3]))] ?? null,
   }[found[1]];
@@ -241,8 +241,11 @@ function functionField(data, text) {
   }};
 }
 
-function extreme(values, better, start) {
-  let found = start;
-  for (const value of values) if (!Number.isNaN(value)) found = better(found, value);
-  return Number.isFinite(found) ? found : null;
+// Infinities count, NaN does not, as in the filters of `dtrain trials`.
+function extreme(values, better) {
+  let found = null;
+  for (const value of values) {
+    if (!Number.isNaN(value)) found = found === null ? value : better(found, value);
+  }
+  return found;
 }

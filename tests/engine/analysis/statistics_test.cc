@@ -235,6 +235,15 @@ TEST(BestSoFarTest, CountsABatchTrainedTwiceOnce) {
               ElementsAre(Pair(100, 2), Pair(150, 1)));
 }
 
+TEST(BestSoFarTest, NeverTakesAnInfinity) {
+  const std::vector seen = {Seen(1, 1, 1, 0.5), Seen(2, 2, 1, HUGE_VAL),
+                            Seen(3, 3, 1, 0.75), Seen(4, 4, 1, -HUGE_VAL)};
+  EXPECT_THAT(BestSoFar(seen, Effort::kTrials, Timestamp(0), false),
+              ElementsAre(Pair(1, 0.5), Pair(3, 0.75), Pair(4, 0.75)));
+  EXPECT_THAT(BestSoFar(seen, Effort::kTrials, Timestamp(0), true),
+              ElementsAre(Pair(1, 0.5), Pair(4, 0.5)));
+}
+
 TEST(BestSoFarTest, IsEmptyWithoutANumber) {
   EXPECT_THAT(BestSoFar(std::vector{Seen(1, 1, 1, std::nan(""))},
                         Effort::kTrials, Timestamp(0), true),
