@@ -162,6 +162,13 @@ class Experiment {
   void On(TrialState& trial, const ProfileReport& profile);
   void On(TrialState& trial, const Progress& progress);
   void On(TrialState& trial, const Finished& finished);
+  // Returns the run of the trial that made a report.
+  static std::int64_t RunOf(const TrialState& trial, std::int64_t batches,
+                            Timestamp time);
+  // False for a report that a process sent again from its checkpoint, if the
+  // reporter has received it before.
+  static bool TakeUnshown(TrialState& trial, MetricKind kind,
+                          std::int64_t batches, Timestamp time);
   void Acknowledge(TrialState& trial, std::int64_t seq);
   void SetBatches(TrialState& trial, std::int64_t batches);
   void SetReached(TrialState& trial, std::int64_t batches, double epoch);

@@ -66,7 +66,7 @@ void Experiment::On(const TrialStarted& event) {
   if (trial == nullptr || !trial->process) return;
   failed_starts_ = 0;
   late_failures_.erase(event.trial.number);
-  trial->process->SetRunning(Now());
+  trial->process->SetRunning(Now(), deps_.clock.now());
   trials_.Refile(*trial);
   ++trial->row.runs;
   trial->row.pid = event.pid;
@@ -88,6 +88,23 @@ void Experiment::On(const MessageReceived& event) {
   TrialState* trial = trials_.Find(event.trial.number);
   if (trial == nullptr || !trial->process) return;
   std::visit([&](const auto& message) { On(*trial, message); }, event.message);
+}
+
+std::int64_t Experiment::RunOf(const TrialState& trial, std::int64_t batches,
+                               Timestamp time) {
+  const bool earlier = trial.process->IsFromCheckpoint(batches, time);
+  return earlier ? std::max<std::int64_t>(trial.row.runs - 1, 1)
+                 : trial.row.runs;
+}
+
+bool Experiment::TakeUnshown(TrialState& trial, MetricKind kind,
+                             std::int64_t batches, Timestamp time) {
+  Timestamp& shown = trial.shown.at(static_cast<std::size_t>(kind));
+  if (trial.process->IsFromCheckpoint(batches, time) && time <= shown) {
+    return false;
+  }
+  shown = time;
+  return true;
 }
 
 void Experiment::Acknowledge(TrialState& trial, std::int64_t seq) {
@@ -189,13 +206,17 @@ void Experiment::On(TrialState& trial, const TrainingReport& report) {
     RecordUnread(trial, *report.unread);
   }
   outbox_.Add(
-      [id = trial.row.id, report, run = trial.row.runs](StoreWriter& writer) {
+      [id = trial.row.id, report,
+       run = RunOf(trial, report.batches, report.time)](StoreWriter& writer) {
         writer.AddMetrics(id, MetricKind::kTraining, report.batches,
                           report.epoch, report.metrics, report.time, run);
       },
       Urgency::kBatched);
   SupersedeUntil(trial, MetricKind::kTraining, report.batches);
   Acknowledge(trial, report.seq);
+  if (!TakeUnshown(trial, MetricKind::kTraining, report.batches, report.time)) {
+    return;
+  }
   outbox_.After([this, id = trial.row.id, report] {
     deps_.reporter.OnTraining(id, report);
   });
@@ -210,7 +231,8 @@ void Experiment::On(TrialState& trial, const ValidationReport& report) {
   reported_ = true;
   CheckFirstValidation(trial, report.batches, report.unread);
   outbox_.Add(
-      [id = trial.row.id, report, run = trial.row.runs](StoreWriter& writer) {
+      [id = trial.row.id, report,
+       run = RunOf(trial, report.batches, report.time)](StoreWriter& writer) {
         writer.AddMetrics(id, MetricKind::kValidation, report.batches,
                           report.epoch, report.metrics, report.time, run);
       },
@@ -220,6 +242,10 @@ void Experiment::On(TrialState& trial, const ValidationReport& report) {
   const auto value = SearcherMetric(trial, report.metrics);
   if (value) RequireStoppingMetric(trial, report.metrics);
   const bool best = value && RecordValidation(trial, *value, report.batches);
+  if (!TakeUnshown(trial, MetricKind::kValidation, report.batches,
+                   report.time)) {
+    return;
+  }
   outbox_.After([this, id = trial.row.id, report, best] {
     deps_.reporter.OnValidation(id, report, best);
   });

@@ -25,8 +25,9 @@ std::optional<BatchRange> EarlierValues::PassAll() {
                     .until = std::numeric_limits<std::int64_t>::max()};
 }
 
-void TrialProcess::SetRunning(Duration now) {
+void TrialProcess::SetRunning(Duration now, Timestamp time) {
   running_ = true;
+  start_time_ = time;
   started_ = last_step_ = now;
 }
 

@@ -73,8 +73,8 @@ class TrialProcess {
 
   // ---- Its life.
 
-  /// It has got its slot.
-  void SetRunning(Duration now);
+  /// It has got its slot. `time`: the same moment on the clock of reports.
+  void SetRunning(Duration now, Timestamp time);
   /// It has shown a sign of life.
   void SetAlive(Duration now) { last_step_ = now; }
   /// This runner was stopped for `delay`, in which it saw no signs of life.
@@ -94,6 +94,11 @@ class TrialProcess {
 
   bool running() const { return running_; }
   Duration started() const { return started_; }
+  /// True if an earlier process made this report and the checkpoint kept it,
+  /// because its acknowledgement had not arrived.
+  bool IsFromCheckpoint(std::int64_t batches, Timestamp time) const {
+    return !restored_.empty() && batches <= from_ && time < start_time_;
+  }
   double recorded_seconds() const { return recorded_seconds_; }
   const Progress& progress() const { return progress_; }
   const std::string& restored() const { return restored_; }
@@ -163,6 +168,7 @@ class TrialProcess {
   std::int64_t from_;
   bool running_ = false;
   Duration started_{0};
+  Timestamp start_time_{0};
   Duration last_step_{0};
   double recorded_seconds_ = 0;
   std::optional<Duration> working_since_;  // none: it is starting, or idle
@@ -203,6 +209,8 @@ struct TrialState {
   bool ended_early = false;    // by itself, with success
   std::string why_early;       // reason given by the trial, or empty
   bool exit_reported = false;  // to the searcher: an early exit
+  // Time of the last report that the reporter received, by MetricKind.
+  std::array<Timestamp, 2> shown{};
   // NaN or infinite, if an operation ended with such a metric.
   std::optional<double> bad_metric;
 

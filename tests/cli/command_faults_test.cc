@@ -2,6 +2,8 @@
 
 #include <csignal>
 #include <filesystem>
+#include <sstream>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,6 +19,7 @@ namespace {
 
 using nlohmann::json;
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -547,6 +550,41 @@ dtrain -q run --metric loss --max-length batches=8 --slots cpu --disk-wait 200ms
             "create program/program.yaml 5\nresume 2 5\ncontinue 1.1 5\n"
             "reproduce 1.1 5\nrun 5\n")
       << result.err;
+}
+
+// The checkpoint of the first process contains its validation, which had not
+// been acknowledged when it was saved.
+TEST(RestartedCommandTest, ShowsNoReportTwice) {
+  const CliRunner dtrain;
+  dtrain.Write("train.sh", R"(#!/bin/sh
+set -eu
+if [ -z "$DTRAIN_CHECKPOINT" ]; then
+  echo '{"type":"validation","batches":1,"metrics":{"loss":3}}' >&3
+  echo 1 > "$DTRAIN_DIRECTORY/state"
+  printf '{"type":"checkpoint","batches":1,"path":"%s"}\n' \
+    "$DTRAIN_DIRECTORY/state" >&3
+  exit 3
+fi
+echo '{"type":"validation","batches":2,"metrics":{"loss":2}}' >&3
+)");
+  dtrain.Write("train.yaml",
+               "name: restart\nentrypoint: [sh, train.sh]\nmax_restarts: 1\n"
+               "searcher: {name: single, metric: loss, max_length: {batches: "
+               "2}}\ncheckpoint_policy: all\n");
+  const CliResult result = dtrain.Run({"create", "train.yaml", "--jsonl"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  std::vector<int> shown;
+  std::istringstream lines(result.out);
+  for (std::string line; std::getline(lines, line);) {
+    const json event = json::parse(line);
+    if (event["event"] == "validation") shown.push_back(event["batches"]);
+  }
+  EXPECT_THAT(shown, ElementsAre(1, 2));
+  EXPECT_EQ(
+      dtrain.Run({"trials", "1", "--json"}).Json()["trials"][0]["restarts"], 1);
+  EXPECT_EQ(
+      dtrain.Run({"metrics", "1", "--columns", "batches,run", "--csv"}).out,
+      "batches,run\r\n1,1\r\n2,2\r\n");
 }
 
 }  // namespace

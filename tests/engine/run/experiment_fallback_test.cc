@@ -1,6 +1,7 @@
 // Checkpoints that turn out to be damaged, trials that fail and get further, a
 // disk that is full.
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@ using testing::HasSubstr;
 
 constexpr const char* kFirst = "aaaaaaaa-0000-4000-8000-000000000000";
 constexpr const char* kSecond = "bbbbbbbb-0000-4000-8000-000000000000";
+constexpr const char* kThird = "cccccccc-0000-4000-8000-000000000000";
 
 // Actions of the trial's first processes, in order; later ones train.
 class ExperimentFallbackTest : public ExperimentTest {
@@ -113,6 +115,29 @@ TEST_F(ExperimentFallbackTest, ProgressResetsTheCountOfFailures) {
 
   EXPECT_EQ(Trial().restarts, 2);
   EXPECT_EQ(Trial().failures, 1);
+}
+
+// The first process measured it, and its checkpoint kept it.
+TEST_F(ExperimentFallbackTest, ReportOfAnEarlierProcessBelongsToItsRun) {
+  const auto validate = [this] {
+    launcher_.Say({id_, 1}, ValidationReport{.seq = ++seq_,
+                                             .batches = 10,
+                                             .metrics = {{"loss", 4}},
+                                             .time = Timestamp(5)});
+  };
+  lives_ = {[this] { Save(kFirst, 10), Crash(); },
+            [&] { validate(), Save(kSecond, 20), Crash(); },
+            [&] { validate(), Save(kThird, 30), Crash(); }};
+
+  EXPECT_EQ(Run().state, State::kCompleted);
+
+  std::vector<std::int64_t> runs;
+  store_.ForEachMetric({.experiment = id_, .kind = MetricKind::kValidation},
+                       [&](const MetricRow& row) {
+                         if (row.batches == 10) runs.push_back(row.run);
+                       });
+  EXPECT_THAT(runs, ElementsAre(1));
+  EXPECT_EQ(std::ranges::count(reporter_.validated, 10), 1) << "shown once";
 }
 
 TEST_F(ExperimentFallbackTest, PausesIfACheckpointLacksSpace) {

@@ -20,6 +20,9 @@ class RecordingReporter : public Reporter {
     ended.push_back(row);
     last_lines = lines;
   }
+  void OnValidation(TrialId, const ValidationReport& report, bool) override {
+    validated.push_back(report.batches);
+  }
   void OnNotice(LogLevel, const std::string& text) override {
     notices.push_back(text);
   }
@@ -28,6 +31,7 @@ class RecordingReporter : public Reporter {
 
   std::vector<TrialRow> ended;
   std::vector<std::string> last_lines;
+  std::vector<std::int64_t> validated;  // batches of the reports
   std::vector<std::string> notices;
   RunStatus status;           // the last
   std::vector<Unit> counted;  // units that were detected

@@ -130,7 +130,7 @@ TEST_F(TrialTableTest, SeparatesTrialsWithAProcess) {
 TEST_F(TrialTableTest, ATrialWithoutAnOperationIsIdleUntilItIsStopped) {
   table_.ApplyOperation(Started{}, ValidateAfter{.trial = 0, .length = 2});
   TrialProcess& process = table_.StartProcess(*trial_, "", 0);
-  process.SetRunning(seconds(1));
+  process.SetRunning(seconds(1), Timestamp(0));
   table_.Refile(*trial_);
   EXPECT_THAT(table_.idle(), IsEmpty()) << "it works";
 
@@ -148,7 +148,7 @@ TEST_F(TrialTableTest, ATrialWithoutAnOperationIsIdleUntilItIsStopped) {
 }
 
 TEST_F(TrialTableTest, AnIdleTrialThatGetsAnOperationWorksAgain) {
-  table_.StartProcess(*trial_, "", 0).SetRunning(seconds(1));
+  table_.StartProcess(*trial_, "", 0).SetRunning(seconds(1), Timestamp(0));
   table_.Refile(*trial_);
   ASSERT_THAT(table_.idle(), ElementsAre(1));
 
@@ -194,7 +194,7 @@ TEST_F(TrialProcessTest, AnErrorCountsMoreThanARequestToEnd) {
 
 TEST_F(TrialProcessTest, HangsWithoutASignOfLife) {
   EXPECT_FALSE(process_.Hangs(seconds(100), seconds(5))) << "it has no slot";
-  process_.SetRunning(seconds(10));
+  process_.SetRunning(seconds(10), Timestamp(0));
   EXPECT_FALSE(process_.Hangs(seconds(14), seconds(5)));
   EXPECT_TRUE(process_.Hangs(seconds(15), seconds(5)));
 
@@ -205,7 +205,7 @@ TEST_F(TrialProcessTest, HangsWithoutASignOfLife) {
 }
 
 TEST_F(TrialProcessTest, DoesNotHangWhileItIsBlocked) {
-  process_.SetRunning(seconds(0));
+  process_.SetRunning(seconds(0), Timestamp(0));
 
   EXPECT_TRUE(process_.Receive(7));
   EXPECT_FALSE(process_.Hangs(seconds(9), seconds(5))) << "by the store";
@@ -245,7 +245,7 @@ TEST_F(TrialProcessTest, CountsTheTimeOfAnOperationWithoutADiskWait) {
 
 TEST_F(TrialProcessTest, CountsItsRunningTimeOnce) {
   EXPECT_EQ(process_.TakeSeconds(seconds(3)), 0);
-  process_.SetRunning(seconds(4));
+  process_.SetRunning(seconds(4), Timestamp(0));
 
   EXPECT_EQ(process_.TakeSeconds(seconds(6)), 2);
   EXPECT_EQ(process_.TakeSeconds(seconds(9)), 3);
