@@ -248,27 +248,30 @@ std::vector<CurvePoint> StepsOf(const std::vector<CurvePoint>& curve) {
   return steps;
 }
 
-// Efforts at which the trials that failed ended.
-std::vector<double> FailuresOf(const PlotSearch& search, Effort effort,
-                               const std::vector<double>& efforts) {
-  std::vector<double> places;
+// Trials that failed: the effort at which each ended, and its value or NaN.
+std::vector<CurvePoint> FailuresOf(const PlotSearch& search, Effort effort,
+                                   const std::vector<double>& efforts) {
+  std::vector<CurvePoint> places;
   for (const PlotTrial& trial : search.trials) {
     if (trial.state != State::kError) continue;
+    const double value = trial.values.at(0);
     const Timestamp ended = trial.ended.value_or(search.start);
     if (effort == Effort::kSeconds) {
-      places.push_back(static_cast<double>((ended - search.start).count()) /
-                       1e6);
+      places.emplace_back(
+          static_cast<double>((ended - search.start).count()) / 1e6, value);
       continue;
     }
     const auto later = std::ranges::upper_bound(search.validations, ended, {},
                                                 &Observation::time);
     const auto seen = later - search.validations.begin();
-    places.push_back(seen == 0 ? 0 : efforts[static_cast<size_t>(seen - 1)]);
+    places.emplace_back(seen == 0 ? 0 : efforts[static_cast<size_t>(seen - 1)],
+                        value);
   }
   return places;
 }
 
-// The lowest finite value of all marks, at which failures are drawn.
+// The lowest finite value of all marks, at which failures without a value are
+// drawn.
 double LowestY(const Chart& chart) {
   double lowest = HUGE_VAL;
   const auto include = [&](const std::vector<CurvePoint>& points) {
@@ -283,17 +286,30 @@ double LowestY(const Chart& chart) {
   return std::isfinite(lowest) ? lowest : 1;
 }
 
-void AddFailures(const std::vector<double>& places, Figure& figure) {
+void AddFailures(std::vector<CurvePoint> places, Figure& figure) {
   if (places.empty()) return;
   Chart& chart = figure.panels.front();
-  const double y = LowestY(chart);
-  DotMark failures = {.style = {.color = 5}, .points = {}, .cross = true};
-  for (const double x : places) failures.points.emplace_back(x, y);
-  chart.dots.push_back(std::move(failures));
-  figure.legend.push_back({{.color = 5},
-                           LegendEntry::Sample::kCross,
-                           CountText(places.size(), "trial") +
-                               " failed (at the bottom: without a value)"});
+  const double bottom = LowestY(chart);
+  std::size_t without = 0;
+  for (auto& [x, y] : places) {
+    if (std::isfinite(y) && (!chart.y.log || y > 0)) continue;
+    y = bottom;
+    ++without;
+  }
+  std::string name = CountText(places.size(), "trial") + " failed";
+  if (without == places.size()) {
+    name += " (at the bottom: without a value)";
+  } else {
+    name += ", at the best value";
+    if (without > 0) {
+      name +=
+          " (at the bottom: " + std::to_string(without) + " without a value)";
+    }
+  }
+  chart.dots.push_back(
+      {.style = {.color = 5}, .points = std::move(places), .cross = true});
+  figure.legend.push_back(
+      {{.color = 5}, LegendEntry::Sample::kCross, std::move(name)});
 }
 
 // Collects the marks of a history, search by search.
@@ -344,7 +360,7 @@ class HistoryDrawing {
                                    " of " + CountText(trials_, "trial")});
       chart.dots.push_back(std::move(dots_));
     }
-    AddFailures(failures_, figure);
+    AddFailures(std::move(failures_), figure);
     if (missing_ > 0) {
       figure.notes.push_back(
           std::to_string(missing_) + " of " + CountText(trials_, "trial") +
@@ -419,7 +435,7 @@ class HistoryDrawing {
   std::vector<CurveMark> curves_;
   std::vector<LegendEntry> legend_;
   DotMark dots_ = {.style = {.faint = true}, .points = {}};
-  std::vector<double> failures_;
+  std::vector<CurvePoint> failures_;
   std::size_t trials_ = 0;
   std::size_t missing_ = 0;     // trials without a validation
   std::size_t not_finite_ = 0;  // validations

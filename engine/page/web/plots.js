@@ -101,7 +101,8 @@ export class History extends Chart {
       }
       this.context.globalAlpha = 1;
       for (const [place, i] of failures) {
-        const [px, py] = [x(place / unit.seconds), bottom - 5];
+        const has = Number.isFinite(values[i]) && !(log && values[i] <= 0);
+        const [px, py] = [x(place / unit.seconds), has ? y(values[i]) : bottom - 5];
         this.cross(px, py, themeColor('bad'));
         this.marks.push([px, py, i]);
       }

@@ -62,9 +62,10 @@ export class Parallel extends Chart {
     this.context.lineWidth = order.length > 2000 ? 0.6 : 1.2;
     // Many lines hide each other: then they are faint, the best tenth less so.
     const alpha = Math.min(0.9, 300 / order.length);
+    let invisible = 0;
     for (let n = order.length - 1; n >= 0; --n) {  // the best on top
       this.context.globalAlpha = shares[order[n]] < 0.1 ? Math.min(0.9, 5 * alpha) : alpha;
-      this.drawLine(axes, order[n], rankColor(shares[order[n]]), true);
+      if (!this.drawLine(axes, order[n], rankColor(shares[order[n]]), true)) ++invisible;
     }
     this.context.globalAlpha = 1;
     this.drawnAxes = axes;
@@ -72,7 +73,8 @@ export class Parallel extends Chart {
     const missing = state.shown - order.length;
     return this.say([this.omitted ? `The ${axes.length - 1} most important hyperparameters of ` +
       `${axes.length - 1 + this.omitted}; the page is too narrow for more.` : '',
-      missing > 0 ? `${countOf(missing, 'trial')} without a finite value, not drawn.` : '']
+      missing > 0 ? `${countOf(missing, 'trial')} without a finite value, not drawn.` : '',
+      invisible ? `${countOf(invisible, 'trial')} without values on adjacent axes, not drawn.` : '']
         .filter(Boolean).join(' '));
   }
 
@@ -82,11 +84,13 @@ export class Parallel extends Chart {
     this.drawLine(this.drawnAxes, trial, themeColor('text'));
   }
 
+  // Returns false if no two adjacent axes have a value of the trial.
   drawLine(axes, trial, color, marked = false) {
     const {context} = this;
     context.strokeStyle = color;
     context.beginPath();
     let open = false;
+    let drawn = false;  // a piece between two axes
     for (const axis of axes) {
       const value = axis.values[trial];
       if (!Number.isFinite(value)) {
@@ -96,10 +100,12 @@ export class Parallel extends Chart {
       const y = axis.scale(value);
       if (open) context.lineTo(axis.x, y);
       else context.moveTo(axis.x, y);
+      drawn ||= open;
       open = true;
       if (marked) this.marks.push([axis.x, y, trial]);
     }
     context.stroke();
+    return drawn;
   }
 
   drawParallelAxis(axes, i) {

@@ -205,6 +205,23 @@ TEST(HistoryFigureTest, DrawsValidationsAndTheBestSoFar) {
   EXPECT_EQ(chart.y.label, "loss (smaller is better)");
 }
 
+TEST(HistoryFigureTest, DrawsFailuresAtTheirValues) {
+  PlotData data = SearchWithValidations();
+  auto& trials = data.searches[0].trials;
+  trials[0].state = trials[3].state = State::kError;
+  trials[0].values = {0.5};
+  trials[3].values = {kNan};
+  const Figure figure = HistoryFigure(data, Effort::kBatches, "batches", {});
+  const DotMark& failures = figure.panels.at(0).dots.back();
+  EXPECT_TRUE(failures.cross);
+  ASSERT_EQ(failures.points.size(), 2);
+  EXPECT_EQ(failures.points[0].second, 0.5);
+  EXPECT_EQ(failures.points[1].second, 0.25);  // the lowest of all
+  EXPECT_EQ(LegendOf(figure).back(),
+            "2 trials failed, at the best value (at the bottom: 1 without a "
+            "value)");
+}
+
 TEST(HistoryFigureTest, DrawsTheBestOfEachGroup) {
   PlotData data = SearchWithValidations();
   data.group = "opt";
