@@ -17,6 +17,7 @@
 #include "engine/report/json_view.h"
 #include "engine/report/profile_view.h"
 #include "engine/report/search_preview.h"
+#include "engine/run/reporter.h"
 #include "engine/run/runner.h"
 #include "engine/slots/slots.h"
 #include "engine/store/store.h"
@@ -164,7 +165,7 @@ std::string PlanText(const SearchPlan& plan, Unit unit) {
   return Join(parts, ", ") + " " + std::string(UnitName(unit));
 }
 
-// Returns the number of trials validated at the end of each rung.
+// Returns the number of trials that reached each rung.
 std::vector<std::int64_t> TrialsByRung(const std::vector<TrialRow>& trials) {
   std::vector<std::int64_t> counts;
   for (const TrialRow& trial : trials) {
@@ -179,18 +180,38 @@ void PrintSearch(const ExperimentConfig& config,
                  const std::vector<TrialRow>& trials) {
   if (config.searcher.name == "single") return;
   const SearcherConfig& searcher = config.searcher;
+// A search without several rungs has nothing to say here.
+void PrintRungs(const SearcherConfig& searcher,
+                const std::vector<TrialRow>& trials) {
+  const auto brackets = PlanBrackets(searcher);
+  const bool several = std::ranges::any_of(
+      brackets, [](const Bracket& one) { return one.rungs.size() > 1; });
+  const auto counts = TrialsByRung(trials);
+  if (!several && counts.size() < 2) return;
+  std::vector<std::string> parts;
+  for (const std::int64_t count : counts) {
+    parts.push_back(std::to_string(parts.size() + 1) + ": " +
+                    std::to_string(count));
+  }
+  const auto early = std::ranges::count_if(trials, [](const TrialRow& trial) {
+    return trial.reason.starts_with(kEndedEarly);
+  });
+  std::string text = Join(parts, ", ");
+  if (early > 0) {
+    text += (text.empty() ? "" : "; ") +
+            CountText(static_cast<std::size_t>(early), "trial") +
+            " ended early, before the next rung";
+  }
+  PrintFact("by rung", text);
+}
+
   PrintFact("plan", PlanText(PlanSearch(searcher, config.hyperparameters),
                              config.length_unit));
   const auto expected = ExpectSearch(searcher, config.hyperparameters);
   if (expected && expected->simulations > 0) {
     PrintFact("expected", ExpectedText(*expected, config.length_unit));
   }
-  std::vector<std::string> parts;
-  for (const std::int64_t count : TrialsByRung(trials)) {
-    parts.push_back(std::to_string(parts.size() + 1) + ": " +
-                    std::to_string(count));
-  }
-  PrintFact("by rung", Join(parts, ", "));
+  PrintRungs(searcher, trials);
 }
 
 void PrintTrialStates(const std::vector<TrialRow>& trials) {

@@ -127,7 +127,7 @@ std::vector<std::size_t> PackLanes(std::span<const Span> spans);
 
 /// Number of trials that completed a rung of a search, by what they did next.
 struct RungCount {
-  std::size_t went_on = 0;  // completed the next rung, too
+  std::size_t went_on = 0;  // completed the next rung
   std::size_t ended = 0;    // ended before they completed the next one
   std::size_t open = 0;     // have neither ended nor completed the next one
 

@@ -12,6 +12,7 @@
 #include "engine/base/length.h"
 #include "engine/base/text.h"
 #include "engine/config/experiment_config.h"
+#include "engine/run/reporter.h"
 #include "engine/store/store.h"
 #include "searchers/search_plan.h"
 
@@ -22,8 +23,11 @@ constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 PlotTrial PlotTrialOf(const TrialRow& row, const PlotSearch& search,
                       const std::string& group) {
-  PlotTrial trial{
-      .id = row.id, .state = row.state, .rung = row.rung, .ended = row.ended};
+  PlotTrial trial{.id = row.id,
+                  .state = row.state,
+                  .rung = row.rung,
+                  .ended_early = row.reason.starts_with(kEndedEarly),
+                  .ended = row.ended};
   for (const SearchAxis& axis : search.axes) {
     trial.places.push_back(PlaceOn(axis, row.hparams));
   }

@@ -30,6 +30,7 @@
 #include "engine/config/experiment_config.h"
 #include "engine/os/files.h"
 #include "engine/report/format.h"
+#include "engine/run/reporter.h"
 #include "engine/run/runner.h"
 #include "engine/run/runner_lock.h"
 #include "engine/slots/slots.h"
@@ -64,8 +65,10 @@ void DeriveState(const StoreLayout& layout, ExperimentRow& row) {
   row.state = State::kInterrupted;
 }
 
-// A trial's process ends with its runner.
+// A trial's process ends with its runner. A length that the trial ended early
+// counts as completed for the search, but the trial has not reached its rung.
 void DeriveState(const ExperimentRow& experiment, TrialRow& trial) {
+  if (trial.reason.starts_with(kEndedEarly) && trial.rung > 0) --trial.rung;
   if (experiment.state != State::kInterrupted || !IsLive(trial.state)) return;
   trial.state = State::kInterrupted;
   trial.pid = 0;

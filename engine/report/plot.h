@@ -33,7 +33,8 @@ struct PlotTrial {
   std::vector<double> values;
   std::vector<double> places;  // on the axes of its search
   nlohmann::json group;        // value of the hyperparameter that groups trials
-  std::int64_t rung = 0;
+  std::int64_t rung = 0;       // the last one that it reached
+  bool ended_early = false;    // before the length that it was to train to
   std::optional<Timestamp> ended;
   // The runs of its process, in seconds since the start of the experiment.
   std::vector<Span> runs = {};

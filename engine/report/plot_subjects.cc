@@ -146,10 +146,6 @@ std::string GroupedText(const PlotData& data) {
   return data.group.empty() ? "" : "by " + ShortName(data.group);
 }
 
-std::string CountText(std::size_t count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
-
 std::string PlotTitle(const PlotData& data, const std::string& text) {
   if (data.searches.size() == 1) {
     const PlotSearch& search = data.searches.front();

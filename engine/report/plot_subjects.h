@@ -48,9 +48,6 @@ std::string GroupedText(const PlotData& data);
 /// A name, cut so that the text around it stays visible.
 std::string ShortName(const std::string& name);
 
-/// "1 trial", "3 trials".
-std::string CountText(std::size_t count, const std::string& noun);
-
 /// Adds a note on trials that have no finite value of a metric.
 void NoteMissingValues(const PlotData& data, Figure& figure);
 

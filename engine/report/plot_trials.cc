@@ -360,16 +360,22 @@ bool HasBars(const Figure& figure, std::size_t color) {
 
 Figure RungsFigure(const PlotData& data) {
   Figure figure;
-  std::size_t trials = 0;
+  std::size_t trials = 0, early = 0;
   for (const PlotSearch& search : data.searches) {
     trials += search.trials.size();
+    early += static_cast<std::size_t>(
+        std::ranges::count_if(search.trials, &PlotTrial::ended_early));
     Chart chart = RungsChart(search, figure);
     chart.title = PanelTitle(data, search);
     figure.panels.push_back(std::move(chart));
   }
   figure.title = PlotTitle(
       data, "trials by completed rung, " + CountText(trials, "trial"));
-  const std::string meanings[] = {"completed the next rung, too",
+  if (early > 0) {
+    figure.notes.push_back(CountText(early, "trial") +
+                           " ended early, before the length of the next rung");
+  }
+  const std::string meanings[] = {"completed the next rung",
                                   "ended after this rung",
                                   "has not ended: running or waiting"};
   for (const std::size_t color : {kWentOn, kEnded, kOpen}) {

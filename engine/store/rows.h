@@ -209,7 +209,9 @@ struct TrialRow {
   nlohmann::json hparams;
   std::uint32_t seed = 0;
   std::int64_t batches = 0;
-  std::int64_t rung = 0;  // ValidateAfter operations completed
+  // ValidateAfter operations completed, one that the trial ended early
+  // included; FindTrial and ListTrials leave that one out.
+  std::int64_t rung = 0;
   std::optional<BestValidation> best;
   std::optional<BestValidation> latest;
   std::string latest_checkpoint;  // newest COMPLETE one, or empty

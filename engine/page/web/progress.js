@@ -123,7 +123,7 @@ export class Timeline extends Chart {
 }
 
 // What became of trials after a rung, with the opacity of its bars.
-const AFTER_RUNG = [['went_on', 1, 'completed the next rung, too'],
+const AFTER_RUNG = [['went_on', 1, 'completed the next rung'],
   ['open', 0.6, 'may still complete it'], ['ended', 0.25, 'ended before that']];
 
 /** How many trials reached each rung of the search. */

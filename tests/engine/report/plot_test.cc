@@ -497,6 +497,15 @@ TEST(RungsFigureTest, CountsWhatBecameOfTrials) {
   EXPECT_EQ(chart.bars[4].to, 3);
   EXPECT_EQ(chart.bars[4].text, "3");
   EXPECT_EQ(figure.legend.size(), 3);
+  EXPECT_THAT(figure.notes, IsEmpty());
+}
+
+TEST(RungsFigureTest, SaysHowManyTrialsEndedEarly) {
+  PlotData data = Search();
+  data.searches[0].trials[0].ended_early = true;
+  EXPECT_THAT(RungsFigure(data).notes,
+              ElementsAre("1 trial ended early, before the length of the next "
+                          "rung"));
 }
 
 TEST(FiguresTest, GiveEachSearchAPanelOrACurve) {
