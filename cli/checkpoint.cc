@@ -42,7 +42,9 @@ int Show(const ShowOptions& options, const GlobalOptions& globals) {
   PrintFact("state", row.state);
   PrintFact(CountColumn(store, row.trial.experiment, Format::kText),
             std::to_string(row.batches));
-  PrintFact("epoch", FormatMetric(row.epoch));
+  PrintFact("epoch", KnowsEpochs(store, row.trial.experiment)
+                         ? FormatMetric(row.epoch)
+                         : "-");
   PrintFact("size", FormatBytes(row.bytes));
   PrintFact("metric", row.metric ? FormatMetric(*row.metric) : "-");
   PrintFact("saved", FormatTime(row.time));

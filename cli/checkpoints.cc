@@ -16,12 +16,13 @@ struct CheckpointsOptions : TableOptions {
   bool deleted = false;
 };
 
-std::vector<Cell> Row(const CheckpointRow& row) {
+std::vector<Cell> Row(const CheckpointRow& row, bool knows_epochs) {
   return {row.uuid,
           ToString(row.trial),
           row.state,
           std::to_string(row.batches),
-          Cell(FormatMetric(row.epoch), FormatNumber(row.epoch)),
+          Cell(knows_epochs ? FormatMetric(row.epoch) : "-",
+               FormatNumber(row.epoch)),
           Cell(FormatBytes(row.bytes), std::to_string(row.bytes)),
           Cell(row.metric ? FormatMetric(*row.metric) : "-",
                row.metric ? FormatNumber(*row.metric) : ""),
@@ -29,7 +30,8 @@ std::vector<Cell> Row(const CheckpointRow& row) {
 }
 
 Listing<CheckpointRow> CheckpointListing(const Store& store,
-                                         const std::string& counted) {
+                                         const std::string& counted,
+                                         bool knows_epochs) {
   return {.name = "checkpoints",
           .columns = {{.name = "uuid", .elastic = true, .least = 36},
                       {.name = "trial", .right = true},
@@ -43,7 +45,10 @@ Listing<CheckpointRow> CheckpointListing(const Store& store,
               [&store](const CheckpointRow& row) {
                 return CheckpointJson(row, store.PathOf(row).string());
               },
-          .cells = [](const CheckpointRow& row) { return Row(row); }};
+          .cells =
+              [knows_epochs](const CheckpointRow& row) {
+                return Row(row, knows_epochs);
+              }};
 }
 
 int ListCheckpoints(const CheckpointsOptions& options,
@@ -57,8 +62,9 @@ int ListCheckpoints(const CheckpointsOptions& options,
   });
   const std::string counted =
       CountColumn(store, target.experiment, options.format());
-  PrintListing(CheckpointListing(store, counted), rows, options.format(),
-               globals);
+  const bool knows_epochs = KnowsEpochs(store, target.experiment);
+  PrintListing(CheckpointListing(store, counted, knows_epochs), rows,
+               options.format(), globals);
   return kExitDone;
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <iomanip>
@@ -54,7 +55,10 @@ constexpr std::array kColumns = {
         "batches", FieldKind::kNumber,
         [](const MetricRow& row) -> FieldValue { return row.batches; }},
     MetricColumn{"epoch", FieldKind::kNumber,
-                 [](const MetricRow& row) -> FieldValue { return row.epoch; }},
+                 [](const MetricRow& row) -> FieldValue {
+                   if (std::isnan(row.epoch)) return std::monostate();
+                   return row.epoch;
+                 }},
     MetricColumn{"name", FieldKind::kText,
                  [](const MetricRow& row) -> FieldValue { return row.name; }},
     MetricColumn{"value", FieldKind::kNumber,
@@ -143,7 +147,8 @@ std::vector<SortKey> KeysOf(const MetricsOptions& options,
   return keys;
 }
 
-// The rows that the options select, in their order.
+// The rows that the options select, in their order. Epochs that the program
+// does not report are NaN.
 class MetricRows {
  public:
   MetricRows(const Store& store, const MetricQuery& query,
@@ -152,7 +157,8 @@ class MetricRows {
         query_(query),
         options_(options),
         filter_(ParseFilter(options, names)),
-        keys_(KeysOf(options, names)) {}
+        keys_(KeysOf(options, names)),
+        knows_epochs_(KnowsEpochs(store, query.experiment)) {}
 
   // Rows are passed on as they are read, since there may be millions, unless
   // they are in another order than the store's.
@@ -173,10 +179,15 @@ class MetricRows {
 
  private:
   void ForEachMatch(const std::function<void(const MetricRow&)>& row) const {
-    store_.ForEachMetric(query_, [&](const MetricRow& one) {
+    const auto pass_match = [&](const MetricRow& one) {
       const bool matches = filter_.Matches(
           [&](const FieldName& field) { return ValueOf(one, field); });
       if (matches) row(one);
+    };
+    if (knows_epochs_) return store_.ForEachMetric(query_, pass_match);
+    store_.ForEachMetric(query_, [&](MetricRow one) {
+      one.epoch = std::nan("");
+      pass_match(one);
     });
   }
 
@@ -185,6 +196,7 @@ class MetricRows {
   const MetricsOptions& options_;
   const Filter filter_;
   const std::vector<SortKey> keys_;
+  const bool knows_epochs_;
 };
 
 using SelectedColumns = std::vector<SelectedColumn>;
@@ -255,7 +267,7 @@ void PrintMetricsCsv(const MetricRows& rows, bool superseded) {
     cells = {ToString(row.trial),
              std::string(MetricKindName(row.kind)),
              std::to_string(row.batches),
-             FormatNumber(row.epoch),
+             std::isnan(row.epoch) ? "" : FormatNumber(row.epoch),
              row.name,
              FormatNumber(row.value),
              FormatTimestamp(row.time)};
@@ -309,7 +321,8 @@ void PrintMetricsText(const Store& store, const MetricQuery& query,
   print("TRIAL", "KIND", count, "EPOCH", "NAME", "VALUE", "TIME", "");
   rows.ForEach([&](const MetricRow& row) {
     print(ToString(row.trial), MetricKindName(row.kind),
-          std::to_string(row.batches), FormatMetric(row.epoch),
+          std::to_string(row.batches),
+          std::isnan(row.epoch) ? "-" : FormatMetric(row.epoch),
           EscapeForTerminal(row.name), FormatMetric(row.value),
           FormatTime(row.time), row.superseded ? "  superseded" : "");
   });

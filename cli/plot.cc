@@ -130,21 +130,53 @@ std::vector<std::string> CurveMetrics(const PlotSource& source) {
   return wanted;
 }
 
-// The unit of batches, of a single experiment.
-std::string BatchesLabel(const PlotSource& source) {
-  const auto experiments = ExperimentsOf(source);
-  std::set<std::string> units;
-  for (const std::int64_t id : experiments) {
-    units.insert(CountColumn(source.store, id, Format::kText));
+// Removes the experiments without epochs, which have no place on an axis of
+// epochs, and notes them. Throws if no other one remains.
+void KeepThoseWithEpochs(PlotSource& source) {
+  std::vector<std::string> without;
+  for (const std::int64_t id : ExperimentsOf(source)) {
+    if (!KnowsEpochs(source.store, id)) without.push_back(std::to_string(id));
   }
-  return Join(std::vector<std::string>(units.begin(), units.end()), " or ");
+  if (without.empty()) return;
+  const bool several = without.size() > 1;
+  const std::string text = (several ? "experiments " : "experiment ") +
+                           Join(without, ", ") +
+                           (several ? " report" : " reports") + " no epochs";
+  std::erase_if(source.targets, [&](const Target& target) {
+    return std::ranges::count(without, std::to_string(target.experiment)) > 0;
+  });
+  if (source.targets.empty()) {
+    throw Error(ErrorKind::kUsage,
+                "--x epochs: " + text + "; use --x batches or --x time");
+  }
+  source.notes.push_back(text + " and " + (several ? "are" : "is") +
+                         " left out");
 }
 
-std::string CurveXLabel(const PlotSource& source) {
+struct HorizontalAxis {
+  CurveAxis axis = CurveAxis::kBatches;
+  std::string label;
+};
+
+// The axis that --x names, for the experiments that have a place on it.
+HorizontalAxis ChooseX(PlotSource& source) {
   const std::string& x = source.options.x;
-  if (x == "epochs") return x;
-  if (x == "time") return "seconds since the start of the experiment";
-  return BatchesLabel(source);
+  if (x == "time") {
+    return {CurveAxis::kSeconds, "seconds since the start of the experiment"};
+  }
+  if (x == "epochs") {
+    KeepThoseWithEpochs(source);
+    return {CurveAxis::kEpochs, x};
+  }
+  LengthAxis axis =
+      ChooseLengthAxis(source.store, ExperimentsOf(source), x.empty());
+  if (!axis.note.empty()) {
+    source.notes.push_back(axis.note + (axis.in_epochs
+                                            ? "; --x batches shows their own"
+                                            : "; --x time compares them"));
+  }
+  return {axis.in_epochs ? CurveAxis::kEpochs : CurveAxis::kBatches,
+          std::move(axis.label)};
 }
 
 // Keeps the trials that are named one by one, and removes the others of their
@@ -172,18 +204,16 @@ Figure DrawCurves(PlotSource& source) {
                 "--x trials needs --kind history; curves have batches, epochs "
                 "or time");
   }
+  HorizontalAxis x = ChooseX(source);
   CurvesRequest request{.metrics = CurveMetrics(source),
-                        .x_label = CurveXLabel(source),
+                        .x_label = std::move(x.label),
                         .one_trial = source.targets.size() == 1 &&
                                      source.targets[0].trial.has_value()};
   if (!options.smooth.empty()) request.smooth = *ParseFinite(options.smooth);
-  const CurveAxis axis = options.x == "epochs" ? CurveAxis::kEpochs
-                         : options.x == "time" ? CurveAxis::kSeconds
-                                               : CurveAxis::kBatches;
   std::vector<TrialCurve> curves;
   for (const Target& target : source.targets) {
     auto own = ReadCurves(source.store, target.experiment, target.trial,
-                          request.metrics, axis, source.selection);
+                          request.metrics, x.axis, source.selection);
     std::ranges::move(own, std::back_inserter(curves));
   }
   const bool any = std::ranges::any_of(curves, [](const TrialCurve& curve) {
@@ -203,26 +233,21 @@ Figure DrawCurves(PlotSource& source) {
 }
 
 Figure DrawHistory(PlotSource& source) {
+  const bool by_trials = source.options.x == "trials";
+  HorizontalAxis x = by_trials ? HorizontalAxis() : ChooseX(source);
   PlotQuery query = QueryOf(source);
   query.validations = true;
   const PlotData data = ReadSearches(source, query);
-  const std::string& x = source.options.x;
-  if (x == "trials") {
+  if (by_trials) {
     return HistoryFigure(data, Effort::kTrials, "trials validated so far",
                          source.look);
   }
-  if (x == "epochs") {
-    return HistoryFigure(data, Effort::kEpochs, "epochs of all trials together",
-                         source.look);
+  if (x.axis == CurveAxis::kSeconds) {
+    return HistoryFigure(data, Effort::kSeconds, x.label, source.look);
   }
-  if (x == "time") {
-    return HistoryFigure(data, Effort::kSeconds,
-                         "seconds since the start of the experiment",
-                         source.look);
-  }
-  return HistoryFigure(data, Effort::kBatches,
-                       BatchesLabel(source) + " of all trials together",
-                       source.look);
+  const bool in_epochs = x.axis == CurveAxis::kEpochs;
+  return HistoryFigure(data, in_epochs ? Effort::kEpochs : Effort::kBatches,
+                       x.label + " of all trials together", source.look);
 }
 
 // By default the trials are compared at one length.

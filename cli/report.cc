@@ -108,10 +108,12 @@ Figure HistoryOf(const Store& store, const std::vector<Subject>& subjects,
                                 .selection = selection},
                                notes);
   NameSubjects(subjects, data);
-  const Unit unit = CountedUnit(store, ids.front());
-  return HistoryFigure(data, Effort::kBatches,
-                       std::string(UnitName(unit)) + " of all trials together",
-                       {});
+  LengthAxis axis = ChooseLengthAxis(store, ids, /*convert=*/true);
+  Figure figure =
+      HistoryFigure(data, axis.in_epochs ? Effort::kEpochs : Effort::kBatches,
+                    axis.label + " of all trials together", {});
+  if (!axis.note.empty()) figure.notes.push_back(std::move(axis.note));
+  return figure;
 }
 
 Figure CurvesOf(const Store& store, const std::vector<Subject>& subjects,
@@ -119,19 +121,22 @@ Figure CurvesOf(const Store& store, const std::vector<Subject>& subjects,
                 const TrialSelection& selection) {
   PlotData data = ReadRanks(store, ids, "", selection);
   NameSubjects(subjects, data);
+  LengthAxis axis = ChooseLengthAxis(store, ids, /*convert=*/true);
   std::vector<TrialCurve> curves;
   for (const Subject& subject : subjects) {
     const ExperimentRow& row = subject.detail.row;
-    auto own = ReadCurves(store, row.id, std::nullopt, {row.metric},
-                          CurveAxis::kBatches, selection);
+    auto own = ReadCurves(
+        store, row.id, std::nullopt, {row.metric},
+        axis.in_epochs ? CurveAxis::kEpochs : CurveAxis::kBatches, selection);
     for (TrialCurve& curve : own) curve.metric = subject.metric;
     std::ranges::move(own, std::back_inserter(curves));
   }
-  const Unit unit = CountedUnit(store, ids.front());
-  return CurvesFigure(data, std::move(curves),
-                      {.metrics = {subjects.front().metric},
-                       .x_label = std::string(UnitName(unit))},
-                      {});
+  Figure figure = CurvesFigure(
+      data, std::move(curves),
+      {.metrics = {subjects.front().metric}, .x_label = std::move(axis.label)},
+      {});
+  if (!axis.note.empty()) figure.notes.push_back(std::move(axis.note));
+  return figure;
 }
 
 // Returns the history and the curves as SVG, or a sentence if no trial has a
@@ -182,10 +187,11 @@ std::string NoscriptHtml(const Store& store,
       NoscriptFigures(store, subjects, selection);
   for (const Subject& subject : subjects) {
     const ExperimentRow& row = subject.detail.row;
-    html +=
-        "<h2>" + std::to_string(row.id) + " " + EscapeHtml(row.name) +
-        "</h2>\n<table><tr><th>trial</th><th>" + EscapeHtml(subject.metric) +
-        "</th><th>batches</th><th>state</th><th>hyperparameters</th></tr>\n";
+    html += "<h2>" + std::to_string(row.id) + " " + EscapeHtml(row.name) +
+            "</h2>\n<table><tr><th>trial</th><th>" +
+            EscapeHtml(subject.metric) + "</th><th>" +
+            std::string(UnitName(CountedUnit(store, row.id))) +
+            "</th><th>state</th><th>hyperparameters</th></tr>\n";
     const auto varying = VaryingNames(subject.ranked);
     const std::size_t shown = std::min(subject.ranked.size(), kNoscriptTrials);
     for (std::size_t i = 0; i < shown; ++i) {

@@ -16,6 +16,7 @@
 #include "engine/base/json.h"
 #include "engine/base/metric_order.h"
 #include "engine/base/text.h"
+#include "engine/run/search_results.h"
 #include "engine/store/store.h"
 #include "searchers/hparam_space.h"
 
@@ -33,7 +34,10 @@ struct TargetColumn {
   ComparedTarget target;
   std::map<std::string, std::map<std::string, json>> sections;
   ExperimentRow experiment;
-  std::vector<CurvePoint> best_so_far;  // by batches; empty without a search
+  Unit unit = Unit::kBatches;  // of batches
+  std::vector<TrialRow> trials;
+  // Validations of a search, by time; empty for a trial.
+  std::vector<Observation> validations;
 };
 
 void AddHparams(const json& hparams, TargetColumn& column) {
@@ -70,7 +74,7 @@ void AddEffort(const json& config, const std::vector<TrialRow>& trials,
     seconds += trial.seconds;
   }
   auto& rows = column.sections["effort"];
-  rows["batches"] = batches;
+  rows[std::string(UnitName(column.unit))] = batches;
   if (wall_seconds) rows["seconds"] = *wall_seconds;
   rows["slot hours"] = SlotHours(config, seconds);
 }
@@ -99,9 +103,9 @@ void AddMetrics(const Store& store, const TrialRow& trial,
                       });
 }
 
-std::vector<CurvePoint> BestByBatches(const Store& store,
-                                      const ExperimentRow& experiment,
-                                      const TrialSelection& selection) {
+std::vector<Observation> ReadValidations(const Store& store,
+                                         const ExperimentRow& experiment,
+                                         const TrialSelection& selection) {
   std::vector<Observation> seen;
   store.ForEachMetric({.experiment = experiment.id,
                        .kind = MetricKind::kValidation,
@@ -111,11 +115,11 @@ std::vector<CurvePoint> BestByBatches(const Store& store,
                         seen.push_back({.time = row.time,
                                         .trial = row.trial.number,
                                         .batches = row.batches,
-                                        .value = row.value});
+                                        .value = row.value,
+                                        .epochs = row.epoch});
                       });
   std::ranges::stable_sort(seen, {}, &Observation::time);
-  return BestSoFar(seen, Effort::kBatches, Timestamp(0),
-                   experiment.smaller_is_better);
+  return seen;
 }
 
 TargetColumn ReadColumn(const Store& store, const Target& target,
@@ -124,7 +128,8 @@ TargetColumn ReadColumn(const Store& store, const Target& target,
   const ExperimentRow& row = detail.row;
   TargetColumn column{
       .target = {.id = std::to_string(row.id), .name = row.name},
-      .experiment = row};
+      .experiment = row,
+      .unit = CountedUnit(store, row.id)};
   AddConfiguration(detail.config, target.trial.has_value(), column);
   if (target.trial) {
     const TrialRow trial = FindTrial(store, row, *target.trial);
@@ -132,6 +137,7 @@ TargetColumn ReadColumn(const Store& store, const Target& target,
     AddHparams(trial.hparams, column);
     AddMetrics(store, trial, column);
     AddEffort(detail.config, {trial}, trial.seconds, column);
+    column.trials = {trial};
     return column;
   }
   auto trials =
@@ -150,8 +156,9 @@ TargetColumn ReadColumn(const Store& store, const Target& target,
   AddEffort(detail.config, trials,
             filtered ? std::nullopt : std::optional(row.seconds), column);
   if (trials.size() > 1) {
-    column.best_so_far = BestByBatches(store, row, selection);
+    column.validations = ReadValidations(store, row, selection);
   }
+  column.trials = std::move(trials);
   return column;
 }
 
@@ -164,26 +171,88 @@ json ValueAt(const std::vector<CurvePoint>& curve, double x) {
   return value;
 }
 
-// Adds the best values after parts of the smallest budget of all searches.
-void AddBestSoFar(std::vector<TargetColumn>& columns) {
-  double budget = HUGE_VAL;
-  int searches = 0;
-  for (const TargetColumn& column : columns) {
-    if (column.best_so_far.empty()) continue;
-    budget = std::min(budget, column.best_so_far.back().first);
-    ++searches;
+// "1 epoch", "2.5 epochs".
+std::string BudgetText(double length, Unit unit) {
+  const double whole = std::floor(length);
+  if (length == whole) {
+    return LengthText(static_cast<std::int64_t>(whole), unit);
   }
-  if (searches < 2) return;
+  return FormatNumber(length) + " " + std::string(UnitName(unit));
+}
+
+// Adds the best values after parts of the smallest budget of all searches. The
+// budgets are counted in `unit`: the one of all columns, or epochs.
+void AddBestSoFar(Unit unit, Effort effort,
+                  std::vector<TargetColumn>& columns) {
+  double budget = HUGE_VAL;
+  std::vector<std::pair<TargetColumn*, std::vector<CurvePoint>>> searches;
+  for (TargetColumn& column : columns) {
+    auto curve = BestSoFar(column.validations, effort, Timestamp(0),
+                           column.experiment.smaller_is_better);
+    if (curve.empty()) continue;
+    budget = std::min(budget, curve.back().first);
+    searches.emplace_back(&column, std::move(curve));
+  }
+  if (searches.size() < 2) return;
   for (const int percent : {10, 25, 50, 100}) {
-    const double batches = std::floor(budget * percent / 100);
+    const bool whole = effort == Effort::kBatches;
+    const double part = budget * percent / 100;
+    const double length = whole ? std::floor(part) : part;
     const std::string name =
-        std::to_string(percent) + " % (" + FormatNumber(batches) + " batches)";
-    for (TargetColumn& column : columns) {
-      if (column.best_so_far.empty()) continue;
-      column.sections["best so far"][name] =
-          ValueAt(column.best_so_far, batches);
+        std::to_string(percent) + " % (" + BudgetText(length, unit) + ")";
+    for (auto& [column, curve] : searches) {
+      column->sections["best so far"][name] = ValueAt(curve, length);
     }
   }
+}
+
+// The epochs that the trials of a column trained together.
+double SumEpochs(const Store& store, const TargetColumn& column) {
+  double sum = 0;
+  for (const TrialRow& trial : column.trials) {
+    double epochs = 0;
+    store.ForEachMetric(
+        {.experiment = trial.id.experiment,
+         .trial = trial.id.number,
+         .superseded = true},
+        [&](const MetricRow& row) { epochs = std::max(epochs, row.epoch); });
+    sum += epochs;
+  }
+  return sum;
+}
+
+// Adds what compares training lengths. Different units are compared in epochs
+// if all experiments know them, else not at all; returns a warning on that.
+std::string AddLengths(const Store& store, std::vector<TargetColumn>& columns) {
+  std::vector<std::int64_t> ids;
+  std::vector<Unit> units;
+  for (const TargetColumn& column : columns) {
+    ids.push_back(column.experiment.id);
+    units.push_back(column.unit);
+  }
+  const std::string different = DifferentUnitsText(ids, units);
+  if (different.empty()) {
+    AddBestSoFar(units.front(), Effort::kBatches, columns);
+    return "";
+  }
+  std::vector<std::string> without;
+  for (const std::int64_t id : ids) {
+    const std::string text = std::to_string(id);
+    if (!KnowsEpochs(store, id) && std::ranges::count(without, text) == 0) {
+      without.push_back(text);
+    }
+  }
+  if (!without.empty()) {
+    return different + ": their lengths are not compared, because " +
+           Join(without, ", ") +
+           (without.size() == 1 ? " reports" : " report") +
+           " no epochs; 'dtrain plot --x time' compares by time";
+  }
+  for (TargetColumn& column : columns) {
+    column.sections["effort"]["epochs"] = SumEpochs(store, column);
+  }
+  AddBestSoFar(Unit::kEpochs, Effort::kEpochs, columns);
+  return different + ": their lengths are compared in epochs";
 }
 
 // The better direction of a row, if it is known.
@@ -317,10 +386,11 @@ TargetComparison CompareTargets(const Store& store,
     columns.push_back(ReadColumn(store, target, selection));
   }
   KeepMetrics(metrics, columns);
-  AddBestSoFar(columns);
+  const std::string lengths = AddLengths(store, columns);
   TargetComparison comparison{.baseline = baseline,
                               .rows = RowsOf(columns, baseline),
                               .warnings = WarningsOf(columns, baseline)};
+  if (!lengths.empty()) comparison.warnings.push_back(lengths);
   for (const TargetColumn& column : columns) {
     comparison.targets.push_back(column.target);
   }

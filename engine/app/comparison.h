@@ -60,9 +60,11 @@ struct TargetComparison {
 /// - metrics: the validation metrics `metrics`, or all, at the best validation
 ///   of the trial or best trial;
 /// - trials: their number by state (experiments only);
-/// - effort: batches of all trials, slot hours, seconds;
+/// - effort: batches, epochs or records of all trials, slot hours, seconds;
 /// - best so far: the best value of the searcher's metric after 10, 25, 50 and
 ///   100 % of the batches of the search that trained least (searches only).
+/// Lengths in different units are compared in epochs, or not at all if one of
+/// the experiments has none; a warning says so.
 /// Only trials of `selection` are compared: the best trial of an experiment is
 /// the best of these. Its wall time covers all trials, so it is left out.
 /// Warns if the targets have different searcher's metrics. Throws

@@ -485,6 +485,7 @@ json RecordJson(const ExperimentDetail& detail) {
 json ExperimentSummary(const Store& store, const ExperimentDetail& detail,
                        const PageOptions& options) {
   json data = RecordJson(detail);
+  data["unit"] = UnitName(CountedUnit(store, detail.row.id));
   data["importance"] =
       ImportanceJson(store, detail, AxesOf(detail), options.selection);
   data["filter"] = options.selection.ToJson(detail.row.id);

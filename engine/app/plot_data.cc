@@ -334,6 +334,30 @@ PlotData ReadRuns(const Store& store,
   return data;
 }
 
+LengthAxis ChooseLengthAxis(const Store& store,
+                            const std::vector<std::int64_t>& experiments,
+                            bool convert) {
+  std::vector<Unit> units;
+  std::set<std::string> names;
+  for (const std::int64_t id : experiments) {
+    units.push_back(CountedUnit(store, id));
+    names.emplace(UnitName(units.back()));
+  }
+  LengthAxis axis{.label =
+                      Join(std::vector(names.begin(), names.end()), " or ")};
+  const std::string different = DifferentUnitsText(experiments, units);
+  if (different.empty()) return axis;
+  const auto knows = [&](std::int64_t id) { return KnowsEpochs(store, id); };
+  if (convert && std::ranges::all_of(experiments, knows)) {
+    axis.in_epochs = true;
+    axis.label = UnitName(Unit::kEpochs);
+    axis.note = different + ": the axis shows epochs";
+  } else {
+    axis.note = different + ": they cannot be compared along this axis";
+  }
+  return axis;
+}
+
 std::vector<TrialCurve> ReadCurves(const Store& store, std::int64_t experiment,
                                    std::optional<std::int64_t> trial,
                                    const std::vector<std::string>& metrics,

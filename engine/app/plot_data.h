@@ -38,6 +38,19 @@ PlotData ReadPlotData(const Store& store, const PlotQuery& query,
 /// Horizontal axes of curves.
 enum class CurveAxis { kBatches, kEpochs, kSeconds };
 
+/// Horizontal axis for the lengths of several experiments.
+struct LengthAxis {
+  bool in_epochs = false;  // else what the experiments' batches count
+  std::string label;       // "batches", or "batches or epochs" if they differ
+  std::string note = {};   // on experiments that count different units
+};
+
+/// Chooses an axis. Experiments that count different units share the epochs, if
+/// all know them and `convert` is true.
+LengthAxis ChooseLengthAxis(const Store& store,
+                            const std::vector<std::int64_t>& experiments,
+                            bool convert);
+
 /// Reads the named metrics, training and validation, of the selected trials of
 /// an experiment, or of one trial. Throws Error(kNotFound) if one of them is
 /// not recorded.

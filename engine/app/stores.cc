@@ -385,6 +385,40 @@ Unit CountedUnit(const Store& store, std::int64_t experiment) {
   return CountedUnit(store, experiment, ConfigFromJson(detail.config));
 }
 
+bool KnowsEpochs(const Store& store, std::int64_t experiment) {
+  const ExperimentDetail detail = FindExperimentDetail(store, experiment);
+  const ExperimentConfig config = ConfigFromJson(detail.config);
+  const bool planned = config.searcher.max_length > 0;
+  // Each report of a search in epochs has one, which may be 0.
+  return !IsCommand(config) ||
+         (planned && config.length_unit == Unit::kEpochs) ||
+         store.HasEpochs(experiment);
+}
+
+std::string DifferentUnitsText(const std::vector<std::int64_t>& experiments,
+                               const std::vector<Unit>& units) {
+  std::vector<std::pair<Unit, std::vector<std::string>>> groups;
+  for (std::size_t i = 0; i < experiments.size(); ++i) {
+    auto group = std::ranges::find(groups, units[i],
+                                   [](const auto& one) { return one.first; });
+    if (group == groups.end()) {
+      groups.push_back({units[i], {}});
+      group = std::prev(groups.end());
+    }
+    const std::string id = std::to_string(experiments[i]);
+    if (std::ranges::count(group->second, id) == 0) group->second.push_back(id);
+  }
+  if (groups.size() < 2) return "";
+  std::vector<std::string> texts;
+  for (const auto& [unit, ids] : groups) {
+    const bool several = ids.size() > 1;
+    texts.push_back((several ? "experiments " : "experiment ") +
+                    Join(ids, ", ") + (several ? " count " : " counts ") +
+                    std::string(UnitName(unit)));
+  }
+  return Join(texts, "; ");
+}
+
 std::string StateText(State state, const SlotWait* wait) {
   return std::string(StateName(state)) + (wait == nullptr ? "" : " (waiting)");
 }

@@ -150,6 +150,15 @@ class SlotQueueView {
 
 /// Returns the unit that the experiment's `batches` count.
 Unit CountedUnit(const Store& store, std::int64_t experiment);
+/// True if the epochs of the experiment's reports are known: a program that
+/// counts batches or records reports none, which is stored as 0.
+bool KnowsEpochs(const Store& store, std::int64_t experiment);
+
+/// Units of the experiments' batches as a warning about comparing them:
+/// "experiment 5 counts epochs, experiment 6 batches"; empty if they are the
+/// same. REQUIRES: experiments and units have one size.
+std::string DifferentUnitsText(const std::vector<std::int64_t>& experiments,
+                               const std::vector<Unit>& units);
 
 /// Returns "RUNNING", or "RUNNING (waiting)" if it waits for slots.
 std::string StateText(State state, const SlotWait* wait);

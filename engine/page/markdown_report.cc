@@ -34,12 +34,19 @@ void AddHead(std::string& text, const std::vector<std::string>& names) {
   text += '\n';
 }
 
-std::string BestText(const json& best) {
+// "1 epoch", "3000 records". `unit`: the plural.
+std::string LengthText(std::int64_t count, const std::string& unit) {
+  const std::string one =
+      unit == "batches" ? "batch" : unit.substr(0, unit.size() - 1);
+  return std::to_string(count) + " " + (count == 1 ? one : unit);
+}
+
+std::string BestText(const json& best, const std::string& unit) {
   if (best.is_null()) return "none";
-  std::string text =
-      FormatMetric(NumberFromJson(best.at("value"))) + " in trial " +
-      best.at("trial").get<std::string>() + " after " +
-      std::to_string(best.at("batches").get<std::int64_t>()) + " batches";
+  std::string text = FormatMetric(NumberFromJson(best.at("value"))) +
+                     " in trial " + best.at("trial").get<std::string>() +
+                     " after " +
+                     LengthText(best.at("batches").get<std::int64_t>(), unit);
   if (!best.at("checkpoint").is_string()) return text + ", without checkpoint";
   return text + ", checkpoint " + best.at("checkpoint").get<std::string>();
 }
@@ -57,11 +64,11 @@ std::string StatesText(const std::vector<TrialRow>& trials) {
 }
 
 void AddTrials(std::string& text, const std::vector<TrialRow>& ranked,
-               const std::string& metric) {
+               const std::string& metric, const std::string& unit) {
   std::vector<std::string> varying = VaryingNames(ranked);
   const std::size_t all_names = varying.size();
   if (varying.size() > kMaxHparams) varying.resize(kMaxHparams);
-  std::vector<std::string> head = {"trial", metric, "batches", "state"};
+  std::vector<std::string> head = {"trial", metric, unit, "state"};
   head.insert(head.end(), varying.begin(), varying.end());
   text += "\n";
   AddHead(text, head);
@@ -123,7 +130,7 @@ std::string OneReport(const MarkdownSubject& subject) {
          {"state", text_of("state") + (error.empty() ? "" : ": ") + error});
   AddRow(text, {"searcher", text_of("searcher")});
   AddRow(text, {"metric", text_of("metric") + " (" + direction + ")"});
-  AddRow(text, {"best", BestText(data.at("best"))});
+  AddRow(text, {"best", BestText(data.at("best"), text_of("unit"))});
   AddRow(text, {"trials", StatesText(subject.ranked)});
   const json& filter = data.at("filter");
   if (!filter.is_null()) {
@@ -135,7 +142,7 @@ std::string OneReport(const MarkdownSubject& subject) {
   AddRow(text, {"time", FormatSeconds(data.at("seconds").get<double>())});
   if (!text_of("note").empty()) AddRow(text, {"note", text_of("note")});
   if (!subject.ranked.empty()) {
-    AddTrials(text, subject.ranked, text_of("metric"));
+    AddTrials(text, subject.ranked, text_of("metric"), text_of("unit"));
   }
   AddImportance(text, data.at("importance"));
   return text;

@@ -1,5 +1,7 @@
 #include "engine/report/json_view.h"
 
+#include <cmath>
+
 #include "engine/base/json.h"
 #include "engine/base/text.h"
 #include "engine/query/check.h"
@@ -100,10 +102,11 @@ json TrialJson(const TrialRow& row, const std::string& metric, double seconds,
 }
 
 json MetricJson(const MetricRow& row) {
+  const bool has_epoch = !std::isnan(row.epoch);
   return {{"trial", ToString(row.trial)},
           {"kind", MetricKindName(row.kind)},
           {"batches", row.batches},
-          {"epoch", JsonNumber(row.epoch)},
+          {"epoch", has_epoch ? JsonNumber(row.epoch) : json(nullptr)},
           {"name", row.name},
           {"value", JsonNumber(row.value)},
           {"time", TimeJson(row.time)}};

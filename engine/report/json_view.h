@@ -41,6 +41,7 @@ nlohmann::json ExperimentJson(const ExperimentRow& row, double seconds,
                               const SlotWait* wait = nullptr);
 nlohmann::json TrialJson(const TrialRow& row, const std::string& metric,
                          double seconds, const SlotWait* wait = nullptr);
+/// `row.epoch`: NaN if the program reports none.
 nlohmann::json MetricJson(const MetricRow& row);
 nlohmann::json CheckpointJson(const CheckpointRow& row,
                               const std::string& path);

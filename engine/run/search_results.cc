@@ -24,12 +24,6 @@ std::string_view OneOf(Unit unit) {
   return "";
 }
 
-// "1 epoch", "100 batches".
-std::string LengthText(std::int64_t count, Unit unit) {
-  return std::to_string(count) + " " +
-         std::string(count == 1 ? OneOf(unit) : UnitName(unit));
-}
-
 }  // namespace
 
 void UpdateMetrics(MetricValues& known, const MetricValues& report) {
@@ -42,6 +36,11 @@ void UpdateMetrics(MetricValues& known, const MetricValues& report) {
       old->second = value;
     }
   }
+}
+
+std::string LengthText(std::int64_t count, Unit unit) {
+  return std::to_string(count) + " " +
+         std::string(count == 1 ? OneOf(unit) : UnitName(unit));
 }
 
 std::string PositionText(std::int64_t count, Unit unit) {

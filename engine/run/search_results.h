@@ -23,6 +23,9 @@ namespace dtrain {
 /// "batch 3750", "epoch 3" or "record 600": a count of what `unit` says.
 std::string PositionText(std::int64_t count, Unit unit);
 
+/// "1 epoch", "100 batches".
+std::string LengthText(std::int64_t count, Unit unit);
+
 /// Updates `known` with a report, which may contain only some of the metrics.
 void UpdateMetrics(MetricValues& known, const MetricValues& report);
 

@@ -73,6 +73,8 @@ class Store {
   std::optional<ExperimentDetail> Experiment(std::int64_t id) const;
   /// Returns any report of the experiment after its first batch.
   std::optional<ReportedAt> FirstReport(std::int64_t experiment) const;
+  /// True if any report of the experiment has an epoch above 0.
+  bool HasEpochs(std::int64_t experiment) const;
   std::vector<TrialRow> Trials(std::int64_t experiment,
                                TrialParts parts = {}) const;
   std::optional<TrialRow> Trial(TrialId id) const;

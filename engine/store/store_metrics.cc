@@ -299,6 +299,17 @@ std::optional<ReportedAt> Store::FirstReport(std::int64_t experiment) const {
   });
 }
 
+bool Store::HasEpochs(std::int64_t experiment) const {
+  return connection_->Guard([&] {
+    SQLite::Statement query(
+        *connection_->database,
+        "SELECT 1 FROM trials t CROSS JOIN metrics m ON m.trial = t.id "
+        "WHERE t.experiment = ?1 AND m.epoch > 0 LIMIT 1");
+    BindAll(query, experiment);
+    return query.executeStep();
+  });
+}
+
 std::vector<std::string> Store::MetricNames(std::int64_t experiment) const {
   return connection_->Guard([&] {
     SQLite::Statement query(

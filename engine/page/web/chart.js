@@ -30,6 +30,25 @@ export const namesOf = (axis) => (axis.choices.length ? axis.choices.map(textOf)
 /** "1 trial", "3 trials" */
 export const countOf = (count, noun) => `${count} ${noun}${count === 1 ? '' : 's'}`;
 
+/** What the experiments count in `batches`: "batches", or "batches or epochs" if they differ. */
+export function lengthLabel({experiments}) {
+  const units = new Set(experiments.map(({unit = 'batches'}) => unit));
+  return [...units].sort().join(' or ') || 'batches';
+}
+
+/** A sentence if the experiments count different units; empty otherwise. */
+export function differentUnits({experiments}) {
+  const units = new Map();
+  for (const {unit = 'batches', id} of experiments) units.set(unit, [...units.get(unit) || [], id]);
+  if (units.size < 2) return '';
+  const texts = [...units].map(([unit, ids]) => (ids.length === 1 ?
+    `experiment ${ids[0]} counts ${unit}` : `experiments ${ids.join(', ')} count ${unit}`));
+  return `Units differ: ${texts.join('; ')}.`;
+}
+
+/** True if the epochs of an experiment's values are known. */
+export const knowsEpochs = ({unit, metrics}) => unit === 'epochs' || Boolean(metrics.batches_per_epoch);
+
 /** "val_loss (smaller is better)", for an axis. */
 export function metricLabel(state, key) {
   return `${shorten(nameOf(key), 28)}${key.startsWith('training/') ? ' of training' : ''} ` +

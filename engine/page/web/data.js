@@ -74,6 +74,12 @@ function rounded(value) {
 /** A computed value without the noise of its last digits: 3.3 − 2.3 is 1. */
 export function dropNoise(value) { return Number(value.toPrecision(12)); }
 
+/** "1 epoch", "3000 records"; `unit` is the plural. */
+export function lengthText(count, unit) {
+  const one = unit === 'batches' ? 'batch' : unit.slice(0, -1);
+  return `${count} ${count === 1 ? one : unit}`;
+}
+
 export function formatDuration(seconds) {
   if (!Number.isFinite(seconds)) return '–';
   if (seconds < 120) return formatNumber(Number(seconds.toPrecision(3))) + ' s';

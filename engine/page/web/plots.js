@@ -5,8 +5,9 @@
 
 import {bestSoFar, decimatedPoints, distributionOf, effortsOf, paretoFront, smoothed}
   from './analysis.js';
-import {Chart, PALETTE, choice, countOf, directionButton, element, experimentColor,
-  metricLabel, nameOf, rangeOf, rankShares, scaleOf, themeColor, timeUnit} from './chart.js';
+import {Chart, PALETTE, choice, countOf, differentUnits, directionButton, element,
+  experimentColor, knowsEpochs, lengthLabel, metricLabel, nameOf, rangeOf, rankShares, scaleOf,
+  themeColor, timeUnit} from './chart.js';
 import {formatNumber} from './data.js';
 
 const TOP = 10;  // curves in color
@@ -17,9 +18,9 @@ export class History extends Chart {
   constructor(state) {
     super(state, {id: 'history', title: 'History', about:
       'Line: the best value found so far. Dots: each trial’s value at its best validation, when ' +
-      'it was found. Crosses: trials that failed.'});
-    this.controls.append(choice('x', [['batches', state.data.experiments[0]?.unit || 'batches'],
-      ['trials', 'trials'], ['seconds', 'time']], state.get('effort'),
+      'it was found. Crosses: trials that failed, at their best value, or at the bottom without one.'});
+    this.controls.append(choice('x', [['batches', lengthLabel(state.data)], ['trials', 'trials'],
+      ['seconds', 'time']], state.get('effort'),
     (effort) => state.set({effort})));
   }
 
@@ -87,7 +88,7 @@ export class History extends Chart {
     const y = scaleOf({...range, log}, bottom, top);
     y.nice();
     this.axes(x, y, {y: metricLabel(state, key), x: labels[effort] ||
-      `${data.experiments[0].unit} of all trials together`});
+      `${lengthLabel(data)} of all trials together`});
     this.clip();
     for (const experiment of data.experiments) {
       const {line, places, failures} = all[experiment.index];
@@ -119,6 +120,7 @@ export class History extends Chart {
     const missing = sum((one) => one.trials - one.validated);
     return [failed ? `${countOf(failed, 'trial')} failed.` : '',
       missing ? `${countOf(missing, 'trial')} without a value.` : '',
+      this.state.get('effort') === 'batches' ? differentUnits(this.data) : '',
       ...this.omissions(omitted(drawn, log)),
       this.data.experiments.some((one) => one.metrics.thinned) ? THINNED : ''].filter(Boolean);
   }
@@ -163,9 +165,10 @@ export class Curves extends Chart {
     super(state, {id: 'curves', title: 'Curves', wide: true, height: 360, about:
       'The best ten trials in color, the others faint; metrics of training are dashed. Wheel and ' +
       'drag zoom; a double click shows everything.'});
+    const own = lengthLabel(state.data);
     this.controls.append(
-        choice('x', [['batches', state.data.experiments[0]?.unit || 'batches'],
-          ['epochs', 'epochs'], ['time', 'time']], state.get('x'), (x) => state.set({x})),
+        choice('x', [['batches', own], ...own === 'epochs' ? [] : [['epochs', 'epochs']],
+          ['time', 'time']], state.get('x'), (x) => state.set({x})),
         choice('smoothing', [['0', 'none'], ['0.6', '0.6'], ['0.9', '0.9'], ['0.98', '0.98']],
             state.get('smooth'), (smooth) => state.set({smooth})));
     this.legend = element('div', {class: 'legend'});
@@ -205,6 +208,7 @@ export class Curves extends Chart {
     const curves = [];
     for (let i = 0; i < data.trials.count; ++i) {
       if (!state.visible[i]) continue;
+      if (state.get('x') === 'epochs' && !knowsEpochs(data.experimentOf(i))) continue;
       const series = data.series(i, key);
       if (!series) continue;
       const values = factor ? smoothed(series.value, factor) : series.value;
@@ -243,7 +247,7 @@ export class Curves extends Chart {
         if (value > ys.high) ys.high = value;
       }
     }
-    const notes = this.omissions(left_out);
+    const notes = [...this.omissions(left_out), ...this.unitNotes()];
     if (!(xs.low <= xs.high)) {
       return this.say([emptyText(key, this.data.valuesAtBest(key).filter((_, i) => state.visible[i])),
         ...notes].join(' '));
@@ -255,7 +259,7 @@ export class Curves extends Chart {
     const whole = scaleOf({...ys, log}, bottom, top);
     const y = log ? whole : this.zoomed.rescaleY(whole);
     const labels = {epochs: 'epochs', time: `${unit.name} since the start of the trial`};
-    this.axes(x, y, {x: labels[state.get('x')] || state.data.experiments[0].unit,
+    this.axes(x, y, {x: labels[state.get('x')] || lengthLabel(state.data),
       y: metricLabel(state, key)});
     this.clip();
     this.drawCurves(curves, (place) => x(place / unit.seconds), y, log, key.startsWith('training/'));
@@ -264,6 +268,15 @@ export class Curves extends Chart {
     if (curves.length > colored) notes.unshift(`${colored} of ${curves.length} trials in color.`);
     if (this.data.experiments.some((one) => one.metrics.thinned)) notes.push(THINNED);
     return this.say(notes.join(' '));
+  }
+
+  unitNotes() {
+    const x = this.state.get('x');
+    const different = x === 'batches' ? differentUnits(this.data) : '';
+    const without = x === 'epochs' ? this.data.experiments.filter((one) => !knowsEpochs(one)) : [];
+    return [different, without.length ?
+      `Without epochs, not drawn: experiment ${without.map(({id}) => id).join(', ')}.` : '']
+        .filter(Boolean);
   }
 
   drawCurves(curves, x, y, log, dashed) {

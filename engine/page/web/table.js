@@ -2,7 +2,7 @@
 // nothing.
 
 import {element, nameOf, shorten, themeColor} from './chart.js';
-import {formatDuration, formatNumber, textOf} from './data.js';
+import {formatDuration, formatNumber, lengthText, textOf} from './data.js';
 import {STATE_COLORS} from './progress.js';
 
 const ROW_HEIGHT = 26;
@@ -260,7 +260,7 @@ export class TrialView {
     if (profile) parts.push(...this.profile(profile));
     const saved = this.checkpointsOf(experiment, number);
     parts.push(this.section('Checkpoints', saved.map(({uuid, batches, bytes}) =>
-      [uuid, `after ${batches} ${experiment.unit || 'batches'}`, formatBytes(bytes)])));
+      [uuid, `after ${lengthText(batches, experiment.unit || 'batches')}`, formatBytes(bytes)])));
     parts.push(element('h3', {}, 'Commands'), element('pre', {class: 'commands'},
         commandsOf(id, data.stateOf(trial), saved).join('\n')));
     if (experiment.logs[number]) {

@@ -1,0 +1,206 @@
+// Lengths in their units: programs that count epochs, batches or records, in
+// one plot, comparison or report.
+
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/cli_runner.h"
+
+namespace dtrain {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+using testing::Not;
+
+// Validates three times, the last time at $DTRAIN_UNTIL.
+constexpr const char* kCountProgram = R"(#!/bin/sh
+set -eu
+step=$((DTRAIN_UNTIL / 3))
+for i in 1 2 3; do
+  printf '{"type":"validation","%s":%d,"metrics":{"acc":0.%d%d}}\n' \
+    "$DTRAIN_HPARAM_unit" $((i * step)) "$i" "$DTRAIN_HPARAM_x" >&3
+done
+)";
+
+class UnitsTest : public testing::Test {
+ protected:
+  static constexpr const char* kEpochs = "1";
+  static constexpr const char* kBatches = "2";
+  static constexpr const char* kRecords = "3";
+  static constexpr const char* kModel = "4";  // counts batches, knows epochs
+
+  UnitsTest() {
+    dtrain_.Write("count.sh", kCountProgram);
+    CreateProgram("epochs", 3);
+    CreateProgram("batches", 300);
+    CreateProgram("records", 3000);
+    dtrain_.Write("model.yaml",
+                  "name: model\nentrypoint: builtin:FaultTrial\n"
+                  "hyperparameters:\n"
+                  "  x: {type: int, minval: 1, maxval: 2, count: 2}\n"
+                  "  batches_per_epoch: 10\n  global_batch_size: 32\n"
+                  "searcher: {name: grid, metric: acc, smaller_is_better: "
+                  "false, max_length: {epochs: 2}}\n");
+    Create("model.yaml");
+  }
+
+  void CreateProgram(const std::string& unit, int length) const {
+    dtrain_.Write(
+        unit + ".yaml",
+        "name: " + unit + "\nentrypoint: [sh, count.sh]\nhyperparameters:\n" +
+            "  x: {type: int, minval: 1, maxval: 2, count: 2}\n  unit: " +
+            unit +
+            "\nsearcher: {name: grid, metric: acc, smaller_is_better: false, "
+            "max_length: {" +
+            unit + ": " + std::to_string(length) + "}}\n");
+    Create(unit + ".yaml");
+  }
+  void Create(const std::string& yaml) const {
+    const CliResult result = dtrain_.Run({"create", yaml, "-q"});
+    ASSERT_EQ(result.code, 0) << result.err;
+  }
+
+  // The values of a row; null if there is none.
+  static json Row(const json& comparison, const std::string& name) {
+    for (const json& row : comparison["rows"]) {
+      if (row["name"] == name) return row["values"];
+    }
+    return nullptr;
+  }
+
+  const CliRunner dtrain_;
+};
+
+TEST_F(UnitsTest, ComparesNoDifferentUnits) {
+  const json found =
+      dtrain_.Run({"compare", kEpochs, kBatches, kRecords, "--json"}).Json();
+  EXPECT_EQ(Row(found, "epochs")[0]["value"], 6);
+  EXPECT_EQ(Row(found, "epochs")[1]["value"], nullptr);
+  EXPECT_EQ(Row(found, "batches")[1]["value"], 600);
+  EXPECT_EQ(Row(found, "batches")[1]["difference"], nullptr);
+  EXPECT_EQ(Row(found, "records")[2]["value"], 6000);
+  for (const json& row : found["rows"])
+    EXPECT_NE(row["section"], "best so far");
+  EXPECT_EQ(found["warnings"],
+            json({"experiment 1 counts epochs; experiment 2 counts batches; "
+                  "experiment 3 counts records: their lengths are not "
+                  "compared, because 2, 3 report no epochs; 'dtrain plot --x "
+                  "time' compares by time"}));
+}
+
+TEST_F(UnitsTest, ComparesInEpochsWhereTheyAreKnown) {
+  const json found =
+      dtrain_.Run({"compare", kEpochs, kModel, "--json", "--all"}).Json();
+  EXPECT_EQ(Row(found, "batches")[1]["value"], 40);
+  EXPECT_EQ(Row(found, "epochs")[0]["value"], 6);
+  EXPECT_EQ(Row(found, "epochs")[1]["value"], 4);
+  EXPECT_EQ(Row(found, "epochs")[1]["difference"], -2);
+  EXPECT_NE(Row(found, "25 % (1 epoch)"), nullptr);
+  EXPECT_NE(Row(found, "100 % (4 epochs)"), nullptr);
+  EXPECT_THAT(found["warnings"].dump(),
+              HasSubstr("their lengths are compared in epochs"));
+}
+
+TEST_F(UnitsTest, ComparesEqualUnitsUnderTheirName) {
+  const CliResult result = dtrain_.Run({"compare", kRecords, "3.1", "--all"});
+  EXPECT_THAT(result.out, AllOf(HasSubstr("\nrecords "), HasSubstr("6000")));
+  EXPECT_THAT(result.err, Not(HasSubstr("counts")));
+}
+
+TEST_F(UnitsTest, PlotsOverEpochsOnlyWhereTheyAreKnown) {
+  const CliResult none = dtrain_.Run({"plot", kBatches, "--x", "epochs"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err,
+              HasSubstr("--x epochs: experiment 2 reports no epochs; use --x "
+                        "batches or --x time\n"));
+  for (const char* kind : {"curves", "history"}) {
+    const CliResult some = dtrain_.Run(
+        {"plot", kRecords, kEpochs, "--x", "epochs", "--kind", kind});
+    EXPECT_EQ(some.code, 0) << some.err;
+    EXPECT_THAT(some.err,
+                HasSubstr("experiment 3 reports no epochs and is left out"));
+    EXPECT_THAT(some.out, HasSubstr("experiment 1, epochs:"));
+  }
+}
+
+TEST_F(UnitsTest, PlotSaysThatUnitsDiffer) {
+  const CliResult mixed = dtrain_.Run({"plot", kEpochs, kBatches});
+  EXPECT_THAT(mixed.out, HasSubstr("batches or epochs"));
+  EXPECT_THAT(mixed.err,
+              HasSubstr("experiment 1 counts epochs; experiment 2 counts "
+                        "batches: they cannot be compared along this axis; "
+                        "--x time compares them\n"));
+  const CliResult converted =
+      dtrain_.Run({"plot", kEpochs, kModel, "--kind", "history"});
+  EXPECT_THAT(converted.out, HasSubstr("epochs of all trials together"));
+  EXPECT_THAT(converted.err,
+              HasSubstr("the axis shows epochs; --x batches shows their own"));
+}
+
+TEST_F(UnitsTest, MetricsHaveNoEpochThatWasNotReported) {
+  const json rows =
+      dtrain_.Run({"metrics", kBatches, "--json"}).Json()["metrics"];
+  EXPECT_EQ(rows.at(0)["batches"], 100);
+  EXPECT_EQ(rows.at(0)["epoch"], nullptr);
+  EXPECT_THAT(dtrain_.Run({"metrics", kBatches}).out,
+              HasSubstr("      100         -  acc"));
+  EXPECT_THAT(dtrain_.Run({"metrics", kBatches, "--csv"}).out,
+              HasSubstr("2.1,validation,100,,acc,"));
+  const json columns =
+      dtrain_.Run({"metrics", kBatches, "--columns", "epoch", "--json"})
+          .Json()["metrics"];
+  EXPECT_EQ(columns.at(0)["columns"]["epoch"], nullptr);
+  EXPECT_EQ(dtrain_.Run({"metrics", kEpochs, "--json"})
+                .Json()["metrics"]
+                .at(0)["epoch"],
+            1);
+}
+
+TEST_F(UnitsTest, ReportsNameEachUnit) {
+  const std::string text =
+      dtrain_.Run({"report", kEpochs, kRecords, "--md"}).out;
+  EXPECT_THAT(text, HasSubstr("after 3 epochs"));
+  EXPECT_THAT(text, HasSubstr("| trial | acc | epochs | state |"));
+  EXPECT_THAT(text, HasSubstr("after 3000 records"));
+  EXPECT_THAT(text, HasSubstr("| trial | acc | records | state |"));
+  const std::string page =
+      dtrain_.Run({"report", kEpochs, kRecords, "--html", "-"}).out;
+  EXPECT_THAT(page, HasSubstr("epochs or records of all trials together"));
+  EXPECT_THAT(page, HasSubstr("experiment 1 counts epochs"));
+  EXPECT_THAT(page, HasSubstr("<th>records</th>"));
+}
+
+// Each trial that is promoted ends early, on its way to the second rung.
+TEST_F(UnitsTest, ReachesNoRungByEndingEarly) {
+  dtrain_.Write("early.yaml",
+                "name: early\nentrypoint: builtin:FaultTrial\n"
+                "hyperparameters:\n"
+                "  x: {type: double, minval: 0, maxval: 1}\n"
+                "  batches_per_epoch: 30\n  global_batch_size: 32\n"
+                "searcher: {name: async_halving, metric: acc, "
+                "smaller_is_better: true, max_trials: 8, num_rungs: 2, "
+                "max_length: {epochs: 8}, max_concurrent_trials: 1}\n"
+                "perform_initial_validation: true\n"
+                "scheduling_unit: 7\nmin_validation_period: {records: 1000}\n"
+                "early_stopping: {patience: 2}\n"
+                "reproducibility: {experiment_seed: 371175117}\n");
+  Create("early.yaml");
+  const CliResult described = dtrain_.Run({"describe", "5"});
+  EXPECT_THAT(described.out,
+              ContainsRegex("by rung +1: 8; [1-9] trials? ended early, before "
+                            "the next rung\n"));
+  const CliResult plot = dtrain_.Run({"plot", "5", "--kind", "rungs"});
+  EXPECT_THAT(plot.out, Not(HasSubstr("rung 2")));
+  EXPECT_THAT(plot.err,
+              ContainsRegex("[1-9] trials? ended early, before the length"));
+  EXPECT_THAT(dtrain_.Run({"describe", kModel}).out, Not(HasSubstr("by rung")));
+}
+
+}  // namespace
+}  // namespace dtrain
