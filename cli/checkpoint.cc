@@ -196,7 +196,8 @@ int Verify(const VerifyOptions& options, const GlobalOptions& globals) {
   if (bad == 0) return kExitDone;
   SayError(globals, std::to_string(bad) + " of " +
                         std::to_string(results.size()) +
-                        " checkpoints are damaged or unreadable; trials resume "
+                        (bad == 1 ? " checkpoints is" : " checkpoints are") +
+                        " damaged or unreadable; trials resume "
                         "from the newest intact one");
   return kExitFailed;
 }

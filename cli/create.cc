@@ -31,6 +31,7 @@
 #include "engine/plugin/model_library.h"
 #include "engine/report/search_preview.h"
 #include "engine/run/runner.h"
+#include "engine/run/search_results.h"
 #include "engine/slots/slots.h"
 #include "engine/slurm/job_request.h"
 #include "engine/store/store.h"
@@ -42,8 +43,7 @@ namespace {
 
 std::string LengthText(const ExperimentConfig& config) {
   if (config.searcher.max_length == 0) return "program-defined length";
-  return std::to_string(config.searcher.max_length) + " " +
-         std::string(UnitName(config.length_unit));
+  return LengthText(config.searcher.max_length, config.length_unit);
 }
 
 nlohmann::json ContextPlanJson(const std::optional<ContextList>& context) {

@@ -19,6 +19,7 @@
 #include "engine/report/search_preview.h"
 #include "engine/run/reporter.h"
 #include "engine/run/runner.h"
+#include "engine/run/search_results.h"
 #include "engine/slots/slots.h"
 #include "engine/store/store.h"
 #include "searchers/search_plan.h"
@@ -159,10 +160,13 @@ std::string PlanText(const SearchPlan& plan, Unit unit) {
              (row.trials == 1 ? " trial of program-defined length"
                               : " trials of program-defined length");
     }
-    parts.push_back(std::to_string(row.trials) + " to " +
-                    std::to_string(row.length));
+    // The last one names the unit.
+    const bool last = parts.size() + 1 == plan.rows.size();
+    parts.push_back(
+        std::to_string(row.trials) + " to " +
+        (last ? LengthText(row.length, unit) : std::to_string(row.length)));
   }
-  return Join(parts, ", ") + " " + std::string(UnitName(unit));
+  return Join(parts, ", ");
 }
 
 // Returns the number of trials that reached each rung.
@@ -176,10 +180,6 @@ std::vector<std::int64_t> TrialsByRung(const std::vector<TrialRow>& trials) {
   return counts;
 }
 
-void PrintSearch(const ExperimentConfig& config,
-                 const std::vector<TrialRow>& trials) {
-  if (config.searcher.name == "single") return;
-  const SearcherConfig& searcher = config.searcher;
 // A search without several rungs has nothing to say here.
 void PrintRungs(const SearcherConfig& searcher,
                 const std::vector<TrialRow>& trials) {
@@ -205,6 +205,10 @@ void PrintRungs(const SearcherConfig& searcher,
   PrintFact("by rung", text);
 }
 
+void PrintSearch(const ExperimentConfig& config,
+                 const std::vector<TrialRow>& trials) {
+  if (config.searcher.name == "single") return;
+  const SearcherConfig& searcher = config.searcher;
   PrintFact("plan", PlanText(PlanSearch(searcher, config.hyperparameters),
                              config.length_unit));
   const auto expected = ExpectSearch(searcher, config.hyperparameters);

@@ -53,6 +53,7 @@
 #include "engine/report/summary.h"
 #include "engine/run/reporter.h"
 #include "engine/run/runner.h"
+#include "engine/run/search_results.h"
 
 namespace dtrain {
 namespace {
@@ -299,8 +300,7 @@ SummaryContext ContextOf(const Store& store, const ExperimentRow& row,
       .metric = row.metric,
       .hyperparameters = config.hyperparameters,
       .command = ProgramFor(globals),
-      .max_length = std::to_string(config.searcher.max_length) + " " +
-                    std::string(UnitName(config.length_unit))};
+      .max_length = LengthText(config.searcher.max_length, config.length_unit)};
   context.counted = CountedUnit(store, row.id, config);
   for (const TrialRow& trial : ListTrials(store, row)) {
     ++context.trials[trial.state];

@@ -11,6 +11,7 @@
 #include "engine/app/stores.h"
 #include "engine/app/tensorboard_export.h"
 #include "engine/app/trial_selection.h"
+#include "engine/report/format.h"
 #include "engine/store/store.h"
 
 namespace dtrain {
@@ -70,9 +71,11 @@ int Tensorboard(const TensorboardOptions& options,
   TensorboardExport directory(options.out);
   const ExportedCounts counts =
       Export(store, ids, options, directory, /*notes=*/true, globals);
-  Say(globals, "wrote " + std::to_string(counts.values) + " values of " +
-                   std::to_string(counts.trials) + " trials to " + options.out +
-                   "; look at them with: tensorboard --logdir " + options.out);
+  Say(globals,
+      "wrote " + CountText(static_cast<std::size_t>(counts.values), "value") +
+          " of " + CountText(static_cast<std::size_t>(counts.trials), "trial") +
+          " to " + options.out + "; look at them with: tensorboard --logdir " +
+          options.out);
   if (options.follow) Follow(store, ids, options, directory, globals);
   return kExitDone;
 }

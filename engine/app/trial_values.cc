@@ -12,6 +12,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/report/format.h"
+#include "engine/run/search_results.h"
 #include "engine/store/store.h"
 
 namespace dtrain {
@@ -194,12 +195,24 @@ void RequireMetric(const Store& store, const ExperimentDetail& experiment,
     known.push_back(FormatNumber(length) + " (" + std::to_string(count) +
                     (count == 1 ? " trial)" : " trials)"));
   }
-  throw Error(ErrorKind::kNotFound,
-              "experiment " + std::to_string(experiment.row.id) +
-                  " has no validation " + asked.PlaceText() +
-                  (filtered ? "; the selected trials were validated at "
-                            : "; its trials were validated at ") +
-                  Join(known, ", "));
+  const std::string id = "experiment " + std::to_string(experiment.row.id);
+  if (asked.place.kind == ValuePlace::Kind::kLength) {
+    throw Error(ErrorKind::kNotFound,
+                id + " has no validation " + asked.PlaceText() +
+                    (filtered ? "; the selected trials were validated at "
+                              : "; its trials were validated at ") +
+                    Join(known, ", "));
+  }
+  // Without a finite value of the searcher's metric there is no best
+  // validation.
+  const bool searched = asked.metric == experiment.row.metric;
+  throw Error(
+      ErrorKind::kNotFound,
+      id + (filtered ? ": no selected trial" : ": no trial") +
+          (searched ? " has a finite value of '" : " has a value of '") +
+          asked.metric + "'" + (searched ? "" : " at its best validation") +
+          "; it was reported at these " + std::string(UnitName(asked.unit)) +
+          ": " + Join(known, ", "));
 }
 
 }  // namespace
@@ -242,6 +255,10 @@ std::string TrialValues::PlaceText() const {
       return "at the last validation";
     case ValuePlace::Kind::kLength:
       break;
+  }
+  const double whole = std::floor(place.length);
+  if (place.length == whole && whole < 9e15) {
+    return "at " + LengthText(static_cast<std::int64_t>(whole), unit);
   }
   return "at " + FormatNumber(place.length) + " " + std::string(UnitName(unit));
 }

@@ -50,6 +50,16 @@ using std::chrono::milliseconds;
 constexpr Duration kTick = milliseconds(100);
 constexpr std::size_t kMaxConnections = 256;
 
+// "1 epoch", "2.5 epochs".
+std::string LengthText(double count, Unit unit) {
+  std::string name(UnitName(unit));
+  if (count == 1) {
+    name.pop_back();
+    if (unit == Unit::kBatches) name.pop_back();  // "batch"
+  }
+  return FormatNumber(count) + " " + name;
+}
+
 void Log(LogLevel level, const std::string& text) {
   LogLine(level, "dtrain: " + text);
 }
@@ -161,8 +171,7 @@ void CommandTrial::Restore() {
          .epoch = state.epoch};
   checkpoint_ = at_.count;
   Log(LogLevel::kInfo, "resuming from checkpoint " + spec_.restore + " at " +
-                           FormatNumber(at_.count) + " " +
-                           std::string(UnitName(units_.unit)));
+                           LengthText(at_.count, units_.unit));
   for (TrialMessage& message : state.trainer.unacknowledged) {
     channel_.Send(std::move(message));
   }
@@ -447,10 +456,9 @@ CommandEnd CommandTrial::DecideEnd() {
 
 void CommandTrial::LogResumePoint() const {
   const std::string next =
-      checkpoint_
-          ? "resume from its checkpoint at " + FormatNumber(*checkpoint_) +
-                " " + std::string(UnitName(units_.unit))
-          : "start from scratch, because it has no checkpoint";
+      checkpoint_ ? "resume from its checkpoint at " +
+                        LengthText(*checkpoint_, units_.unit)
+                  : "start from scratch, because it has no checkpoint";
   Log(LogLevel::kInfo, "stopped at " + PositionText() + "; will " + next);
 }
 
@@ -462,8 +470,8 @@ std::string CommandTrial::DescribeExit(const ProgramExit& exit) {
 }
 
 std::string CommandTrial::PositionText() const {
-  return FormatNumber(at_.count) +
-         (units_.planned ? " of " + std::to_string(until_.count) : "") + " " +
+  if (!units_.planned) return LengthText(at_.count, units_.unit);
+  return FormatNumber(at_.count) + " of " + std::to_string(until_.count) + " " +
          std::string(UnitName(units_.unit));
 }
 

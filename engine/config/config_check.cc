@@ -448,7 +448,8 @@ void CheckReach(const Node& root, const Json& searcher, Findings& findings) {
       std::string(reached.max == 0 ? "no trial is expected to train"
                                    : "possibly no trial trains") +
           " to max_length: " + std::to_string(config.max_trials) +
-          " trials are few for " +
+          (config.max_trials == 1 ? " trial is too few for "
+                                  : " trials are few for ") +
           std::to_string(brackets.front().rungs.size()) + " rungs; " +
           (brackets.size() == 1
                ? "use at least " + std::to_string(enough) + ", "

@@ -264,8 +264,8 @@ void AddTimelineNotes(const TimelineCounts& counts, Figure& figure) {
                            " rows are shown");
   }
   figure.notes.push_back(
-      "a bar lasts from a trial's start, or a later run's first report, to the "
-      "run's last report");
+      "a bar lasts from the start of a trial to its last report; after a "
+      "restart or a pause, from the first report of the run to its last one");
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "engine/report/format.h"
 #include "engine/report/json_view.h"
 #include "engine/report/terminal.h"
+#include "engine/run/search_results.h"
 #include "searchers/hparam_space.h"
 
 namespace dtrain {
@@ -29,7 +30,7 @@ constexpr std::size_t kBestShown = 5;
 // `planned` is false if a program decides how long it trains.
 std::string LengthText(std::int64_t length, Unit unit, bool planned) {
   if (!planned) return "decided by the program";
-  return std::to_string(length) + " " + std::string(UnitName(unit));
+  return LengthText(length, unit);
 }
 
 std::string RungsText(const std::vector<std::int64_t>& rungs) {
@@ -237,8 +238,7 @@ std::string BudgetText(const SearchPlan& plan, Unit unit) {
   if (plan.max_seconds > 0) {
     return FormatSeconds(plan.max_seconds) + " of training in all trials";
   }
-  return std::to_string(plan.total_length) + " " + std::string(UnitName(unit)) +
-         " in all trials";
+  return LengthText(plan.total_length, unit) + " in all trials";
 }
 
 json ExpectedJson(const std::optional<ExpectedSearch>& expected) {
@@ -264,9 +264,12 @@ std::string RangeText(const ExpectedRange& range) {
 std::string ExpectedText(const ExpectedSearch& expected, Unit unit) {
   std::vector<std::string> parts;
   for (const auto& [length, range] : expected.trials) {
-    parts.push_back(RangeText(range) + " to " + std::to_string(length));
+    // The last one names the unit.
+    const bool last = parts.size() + 1 == expected.trials.size();
+    parts.push_back(RangeText(range) + " to " +
+                    (last ? LengthText(length, unit) : std::to_string(length)));
   }
-  return Join(parts, ", ") + " " + std::string(UnitName(unit));
+  return Join(parts, ", ");
 }
 
 namespace {

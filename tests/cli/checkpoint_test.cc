@@ -84,7 +84,7 @@ TEST_F(CheckpointTest, MarksADamagedCheckpoint) {
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.out, HasSubstr("'model.safetensors' does not match"));
   EXPECT_THAT(result.err,
-              HasSubstr("1 of 2 checkpoints are damaged or unreadable"));
+              HasSubstr("1 of 2 checkpoints is damaged or unreadable"));
   EXPECT_EQ(StateOf(uuid), "CORRUPT");
   EXPECT_EQ(StateOf("bbbb"), "COMPLETED");
 }

@@ -35,7 +35,7 @@ wait $follower; echo "follower $?"
 dtrain tensorboard 1
 )sh"});
   EXPECT_EQ(result.out, "follower 0\n") << result.err;
-  EXPECT_THAT(result.err, HasSubstr("wrote 1 values of 1 trials"));
+  EXPECT_THAT(result.err, HasSubstr("wrote 1 value of 1 trial to"));
   EXPECT_THAT(result.err, HasSubstr("wrote 0 values of 0 trials"));
 }
 

@@ -197,7 +197,7 @@ class TensorboardTest(unittest.TestCase):
             env=self.environment,
             stderr=subprocess.PIPE, text=True)
         first = follower.stderr.readline()
-        self.assertIn("values of 1 trials", first)
+        self.assertIn("values of 1 trial to", first)
         self.assertIn("another export is writing to", self.export("1", code=5))
         go.touch()
         self.assertEqual(follower.wait(60), 0, follower.stderr.read())
@@ -261,12 +261,12 @@ class TensorboardTest(unittest.TestCase):
             self.assertLess(time.monotonic(), end, shown)
             time.sleep(0.05)
             shown = self.run_dtrain("metrics", "1", "--json").stdout
-        self.assertIn("wrote 6 values of 1 trials", self.export("1"))
+        self.assertIn("wrote 6 values of 1 trial to", self.export("1"))
         self.run_dtrain("pause", "1")
         self.run_dtrain("wait", "1", code=75)
         go.touch()
         self.run_dtrain("resume", "1")
-        self.assertIn("wrote 10 values of 1 trials", self.export("1"))
+        self.assertIn("wrote 10 values of 1 trial to", self.export("1"))
         self.assertEqual([path.name[-6:] for path in self.out.glob("1.1/*")], ["000002"])
         self.assert_equal_to_store(["1.1"])
 
