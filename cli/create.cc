@@ -81,8 +81,8 @@ nlohmann::json JobJson(const std::optional<JobRequest>& job) {
            std::chrono::duration<double>(job->config.idle_timeout).count()}};
 }
 
-// Prints the jobs that would start workers.
-void PrintJob(const JobRequest& job) {
+// Prints the jobs that would start workers, `max_jobs` at one time.
+void PrintJob(const JobRequest& job, std::int64_t max_jobs) {
   std::string command;
   for (const std::string& word : job.SubmitCommand()) {
     command += (command.empty() ? "" : " ") + QuoteForShell(word);
@@ -90,8 +90,9 @@ void PrintJob(const JobRequest& job) {
   std::cout << (InAllocation()
                     ? "\nthe workers of this allocation would be started by "
                       "the script\n\n"
-                    : "\nup to " + std::to_string(job.config.max_jobs) +
-                          " jobs would be submitted to Slurm by\n\n  " +
+                    : "\nup to " + std::to_string(max_jobs) +
+                          (max_jobs == 1 ? " job" : " jobs") +
+                          " would be submitted to Slurm by\n\n  " +
                           EscapeForTerminal(command) +
                           "\n\nwith the script\n\n");
   for (const std::string& line : Split(job.Script(), '\n')) {
@@ -133,7 +134,7 @@ void PrintPlan(const ExperimentConfig& config, const SlotPlan& slots,
       slots.ToString() + ContextText(context);
   std::cout << EscapeForTerminal(text) << "\n\n";
   PrintYaml(ToYaml(config.effective));
-  if (job) PrintJob(*job);
+  if (job) PrintJob(*job, MaxJobs(config));
 }
 
 // Returns why a test has failed; never empty.
@@ -359,6 +360,26 @@ void CheckPausedFlags(const CreateOptions& options) {
               "'dtrain resume', which starts it");
 }
 
+// Sets the number of trials of a model-based search, and says if it leaves
+// slots on other machines without trials.
+void SettleConcurrency(ExperimentConfig& config, const GlobalOptions& globals) {
+  const bool set = config.searcher.max_concurrent_trials > 0;
+  ResolveConcurrency(config, TrialsOnSlurm(config));
+  const bool counts_none = config.resources.listen && !RunsOnSlurm(config);
+  if (!set && counts_none && IsModelBased(config.searcher)) {
+    const auto trials = config.searcher.max_concurrent_trials;
+    Say(globals,
+        "warning: searcher.max_concurrent_trials: is not set, and the "
+        "slots of workers are not known yet; at most " +
+            std::to_string(trials) +
+            (trials == 1 ? " trial runs" : " trials run") +
+            " at once; set it to the number that all machines hold");
+  }
+  if (const auto note = SlotsWithoutTrials(config)) {
+    Say(globals, "note: " + *note);
+  }
+}
+
 }  // namespace
 
 void CheckCreateFlags(const CreateOptions& options) {
@@ -369,7 +390,7 @@ void CheckCreateFlags(const CreateOptions& options) {
 int CreateAndRun(const CreateOptions& options, const std::string& text,
                  RunRequest& request, const GlobalOptions& globals) {
   ExperimentConfig config = CheckedConfig(options, text, request, globals);
-  ResolveConcurrency(config);
+  SettleConcurrency(config, globals);
   const auto directory = ContextDirectory(options.config, options.context);
   const bool runs = !options.dry_run && !options.test;
   const auto place =

@@ -11,11 +11,13 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "engine/app/config_file.h"
+#include "engine/app/slurm_workers.h"
 #include "engine/app/warm_start.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/config/experiment_config.h"
 #include "engine/report/search_preview.h"
+#include "engine/run/runner.h"
 #include "searchers/registry.h"
 #include "searchers/search_plan.h"
 
@@ -198,6 +200,10 @@ int PreviewSearch(const PreviewSearchOptions& options,
   SimulationOptions simulation;
   if (options.metric) simulation = SimulationFrom(options);
   ExperimentConfig config = PreviewedConfig(options, globals);
+  // The slots of this machine may not be those of the experiment.
+  if (!config.resources.local) {
+    ResolveConcurrency(config, TrialsOnSlurm(config));
+  }
   if (options.metric) {
     CheckTime(config, options.seconds_per_unit.has_value());
     ResolveWarmStart(config, globals);

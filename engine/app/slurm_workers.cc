@@ -25,6 +25,7 @@
 #include "engine/slurm/worker_step.h"
 #include "engine/store/file_tree.h"
 #include "engine/store/store.h"
+#include "searchers/search_plan.h"
 
 namespace dtrain {
 namespace {
@@ -78,6 +79,43 @@ std::int64_t SlotsPerJob(const ExperimentConfig& config) {
   const auto each =
       std::max<std::int64_t>(static_cast<std::int64_t>(per_trial), 1);
   return trials * each * config.slurm.nodes;
+}
+
+// Returns the number of slots of an allocation's node, which has GPUs or CPUs,
+// as far as Slurm's variables tell.
+std::int64_t SlotsOfAllocatedNode() {
+  // "2", "a100:2", and CPUs of groups of nodes such as "16(x3),8".
+  for (const char* const name :
+       {"SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE", "SLURM_CPUS_ON_NODE",
+        "SLURM_JOB_CPUS_PER_NODE"}) {
+    const std::string text = ProcessVariable(name).value_or("");
+    const std::size_t colon = text.rfind(':');
+    const std::int64_t count = std::atoll(
+        text.c_str() + (colon == text.npos ? std::size_t{0} : colon + 1));
+    if (count > 0) return count;
+  }
+  return 1;
+}
+
+// Returns `config` with the slots that Slurm can give it: those of its jobs, or
+// those of this allocation as one job.
+ExperimentConfig WithNodesOfSlurm(ExperimentConfig config) {
+  if (!InAllocation()) return config;
+  config.slurm.max_jobs = 1;
+  config.slurm.min_jobs = 0;
+  config.slurm.nodes = NodesOfAllocation();
+  if (!NamedSlots(config)) {
+    config.resources.slots = {.kind = SlotChoice::Kind::kCpu,
+                              .cpu_slots = SlotsOfAllocatedNode()};
+  }
+  return config;
+}
+
+// Returns the slots of a trial as SlotsPerJob counts them: 1 for a share of a
+// GPU.
+std::int64_t SlotsPerTrial(const ExperimentConfig& config) {
+  return std::max<std::int64_t>(
+      static_cast<std::int64_t>(config.resources.slots_per_trial), 1);
 }
 
 // Workers of jobs that are submitted as there is work.
@@ -301,6 +339,48 @@ void CheckSubmission(const ExperimentConfig& config,
   if (!RunsOnSlurm(config) || InAllocation()) return;
   static_cast<void>(QueryInterval());
   Slurm().CheckSubmission(PlannedJob(config, layout));
+}
+
+std::int64_t TrialsOnSlurm(const ExperimentConfig& given) {
+  if (!RunsOnSlurm(given)) return 0;
+  const ExperimentConfig config = WithNodesOfSlurm(given);
+  const std::int64_t trials =
+      config.slurm.max_jobs * SlotsPerJob(config) / SlotsPerTrial(config);
+  const auto& most = config.resources.max_slots;
+  return most ? std::min(trials, std::max<std::int64_t>(
+                                     *most / SlotsPerTrial(config), 1))
+              : trials;
+}
+
+std::int64_t MaxJobs(const ExperimentConfig& config) {
+  std::int64_t slots = TrialsAtOnce(config.searcher, config.hyperparameters) *
+                       SlotsPerTrial(config);
+  if (const auto& most = config.resources.max_slots) {
+    slots = std::min(slots, *most);
+  }
+  const std::int64_t each = SlotsPerJob(config);
+  return std::min(std::max((slots + each - 1) / each, config.slurm.min_jobs),
+                  config.slurm.max_jobs);
+}
+
+std::optional<std::string> SlotsWithoutTrials(const ExperimentConfig& config) {
+  const SearcherConfig& searcher = config.searcher;
+  const std::int64_t at_once = searcher.max_concurrent_trials;
+  const std::int64_t trials = TrialsOnSlurm(config);
+  const std::int64_t all =
+      PlanSearch(searcher, config.hyperparameters).max_trials;
+  if (at_once == 0 || std::min(trials, all) <= at_once) return std::nullopt;
+  const bool here = InAllocation();
+  if (!here && MaxJobs(config) == config.slurm.max_jobs) return std::nullopt;
+  return "searcher.max_concurrent_trials: at most " + std::to_string(at_once) +
+         (at_once == 1 ? " trial runs" : " trials run") + " at once, and " +
+         (here ? "the nodes of this allocation have"
+               : std::to_string(config.slurm.max_jobs) +
+                     " jobs (slurm.max_jobs) would have") +
+         " slots for " + std::to_string(trials) + "; raise it to use " +
+         (here ? "them"
+               : "more than " + std::to_string(MaxJobs(config)) +
+                     (MaxJobs(config) == 1 ? " job" : " jobs"));
 }
 
 bool HadJobs(const Store& store, std::int64_t experiment) {

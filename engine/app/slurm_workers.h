@@ -41,6 +41,19 @@ void RequireSlotsOfNodes(const ExperimentConfig& config);
 /// refuses them.
 void CheckSubmission(const ExperimentConfig& config, const StoreLayout& layout);
 
+/// Returns the number of trials for which Slurm can give slots at the same
+/// time, by max_jobs jobs or in this allocation, as far as the configuration
+/// and Slurm's variables tell; 0 if the experiment does not run on Slurm.
+std::int64_t TrialsOnSlurm(const ExperimentConfig& config);
+
+/// Returns the maximum number of jobs that the search can fill. REQUIRES: it
+/// runs on Slurm.
+std::int64_t MaxJobs(const ExperimentConfig& config);
+
+/// Returns a line for the user if searcher.max_concurrent_trials leaves jobs,
+/// or slots of this allocation, without trials.
+std::optional<std::string> SlotsWithoutTrials(const ExperimentConfig& config);
+
 /// True if a runner of the experiment has submitted jobs, or was about to.
 bool HadJobs(const Store& store, std::int64_t experiment);
 

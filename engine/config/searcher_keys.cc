@@ -119,7 +119,7 @@ constexpr KeySpec kSearcherKeys[] = {
      .fallback = "16",
      .doc = "Maximum number of trials that run at the same time; 0: no limit. "
             "For bayesian_asha the default and 0 mean as many as the slots "
-            "hold.",
+            "hold, on Slurm those of max_jobs jobs.",
      .most = 1'000'000,
      .store = IntoSearcher<&SearcherConfig::max_concurrent_trials>},
     {.path = "searcher.num_rungs",

@@ -232,14 +232,14 @@ SlotPlan PlanExperimentSlots(const ExperimentConfig& config) {
   return plan;
 }
 
-void ResolveConcurrency(ExperimentConfig& config) {
+void ResolveConcurrency(ExperimentConfig& config, std::int64_t elsewhere) {
   SearcherConfig& searcher = config.searcher;
   if (!IsModelBased(searcher) || searcher.max_concurrent_trials > 0) return;
   ExperimentConfig unlimited = config;
   unlimited.searcher.max_concurrent_trials = searcher.max_trials;
-  const SlotPlan plan = PlanExperimentSlots(unlimited);
-  searcher.max_concurrent_trials = std::clamp<std::int64_t>(
-      plan.count / plan.slots_per_trial, 1, searcher.max_trials);
+  const std::int64_t trials = PlanExperimentSlots(unlimited).count + elsewhere;
+  searcher.max_concurrent_trials =
+      trials > 0 ? std::min(trials, searcher.max_trials) : PlacesOf(searcher);
   config.effective["searcher"]["max_concurrent_trials"] =
       searcher.max_concurrent_trials;
 }

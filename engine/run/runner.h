@@ -26,9 +26,11 @@ struct RunResult;
 SlotPlan PlanExperimentSlots(const ExperimentConfig& config);
 
 /// Sets searcher.max_concurrent_trials of a model-based search, unless it is
-/// set, to the number of trials that these slots hold: a trial that is chosen
-/// before it can run is chosen with too few results.
-void ResolveConcurrency(ExperimentConfig& config);
+/// set, to the number of trials that the slots of this machine hold, plus
+/// `elsewhere`, those that other machines hold: a trial that is chosen before
+/// it can run is chosen with too few results. Without any slot that is known,
+/// the number is that of previews.
+void ResolveConcurrency(ExperimentConfig& config, std::int64_t elsewhere = 0);
 
 /// Returns the directory in which the commands of a recorded experiment are
 /// executed: its own copy of the context, or else the original one.

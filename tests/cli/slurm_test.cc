@@ -44,10 +44,98 @@ TEST_F(SlurmDryRunTest, PrintsTheJob) {
       dtrain_.Run({"create", "one.yaml", "--executor", "slurm", "--slurm",
                    "partition=gpu", "--slurm", "max_jobs=3", "--dry-run"});
   EXPECT_EQ(run.code, 0) << run.err;
-  EXPECT_THAT(run.out, HasSubstr("up to 3 jobs would be submitted"));
+  EXPECT_THAT(run.out, HasSubstr("up to 1 job would be submitted"));
   EXPECT_THAT(run.out, HasSubstr("--partition=gpu"));
   EXPECT_THAT(run.out, HasSubstr("  exec srun --ntasks=1 "));
   EXPECT_FALSE(std::filesystem::exists(dtrain_.store()));
+}
+
+// A search of commands; `searcher` has its keys but the metric.
+std::string SlurmPlanYaml(const std::string& searcher,
+                          const std::string& resources) {
+  return "entrypoint: ['true']\n"
+         "searcher: {metric: loss, max_trials: 100, " +
+         searcher +
+         "}\n"
+         "hyperparameters: {lr: {type: double, minval: 0, maxval: 1}}\n"
+         "resources: {" +
+         resources + "}\n";
+}
+
+constexpr char kSlurmModelSearcher[] =
+    "name: bayesian, max_length: {batches: 8}";
+
+TEST_F(SlurmDryRunTest, ASearchByAModelFillsAllJobs) {
+  dtrain_.Write("search.yaml",
+                SlurmPlanYaml(kSlurmModelSearcher, "executor: slurm") +
+                    "slurm: {max_jobs: 3, nodes: 2, cpus_per_task: 4}\n");
+  const CliResult planned = dtrain_.Run({"create", "search.yaml", "--dry-run"});
+  EXPECT_EQ(planned.code, 0) << planned.err;
+  EXPECT_THAT(planned.out, HasSubstr("  max_concurrent_trials: 24\n"));
+  EXPECT_THAT(planned.out, HasSubstr("up to 3 jobs would be submitted"));
+  const auto brackets = dtrain_.Run({"preview-search", "search.yaml", "--json"})
+                            .Json()
+                            .at("brackets");
+  EXPECT_EQ(brackets.at(0).at("max_concurrent_trials"), 24);
+
+  const CliResult pairs = dtrain_.Run({"create", "search.yaml", "--dry-run",
+                                       "--set", "resources.slots_per_trial=2"});
+  EXPECT_THAT(pairs.out, HasSubstr("  max_concurrent_trials: 12\n"));
+}
+
+TEST_F(SlurmDryRunTest, ASearchByAModelFillsTheNodesOfAnAllocation) {
+  dtrain_.Write("search.yaml",
+                SlurmPlanYaml(kSlurmModelSearcher, "executor: slurm"));
+  const auto in_allocation = [this](const std::string& variable,
+                                    const std::string& value) {
+    return dtrain_
+        .Run({"create", "search.yaml", "--dry-run"},
+             {.environment = {{"SLURM_JOB_ID", "7"},
+                              {"SLURM_JOB_NUM_NODES", "3"},
+                              {variable, value}}})
+        .out;
+  };
+  EXPECT_THAT(in_allocation("SLURM_JOB_CPUS_PER_NODE", "16(x3)"),
+              HasSubstr("  max_concurrent_trials: 48\n"));
+  EXPECT_THAT(in_allocation("SLURM_GPUS_PER_NODE", "a100:2"),
+              HasSubstr("  max_concurrent_trials: 6\n"));
+}
+
+TEST_F(SlurmDryRunTest, ASearchByAModelDoesNotKnowTheSlotsOfWorkers) {
+  dtrain_.Write("search.yaml", SlurmPlanYaml(kSlurmModelSearcher,
+                                             "slots: 'cpu:2', listen: 0"));
+  const std::vector<std::string> words = {"create", "search.yaml", "--dry-run"};
+  const CliResult run = dtrain_.Run(words);
+  EXPECT_THAT(run.err, HasSubstr("warning: searcher.max_concurrent_trials: is "
+                                 "not set, and the slots of workers are not "
+                                 "known yet; at most 2 trials run at once"));
+  EXPECT_THAT(run.out, HasSubstr("  max_concurrent_trials: 2\n"));
+
+  const CliResult elsewhere = dtrain_.Run(
+      {"create", "search.yaml", "--dry-run", "--set", "resources.local=false"});
+  EXPECT_THAT(elsewhere.err, HasSubstr("at most 4 trials run at once"));
+  const CliResult set =
+      dtrain_.Run({"create", "search.yaml", "--dry-run", "--set",
+                   "searcher.max_concurrent_trials=8"});
+  EXPECT_EQ(set.err, "");
+}
+
+TEST_F(SlurmDryRunTest, SaysThatASearchCannotFillItsJobs) {
+  dtrain_.Write("search.yaml",
+                SlurmPlanYaml("name: random", "executor: slurm") +
+                    "slurm: {gpus_per_node: 4, max_jobs: 8}\n");
+  const CliResult run = dtrain_.Run({"create", "search.yaml", "--dry-run"});
+  EXPECT_THAT(run.err,
+              HasSubstr("note: searcher.max_concurrent_trials: at most 16 "
+                        "trials run at once, and 8 jobs (slurm.max_jobs) would "
+                        "have slots for 32; raise it to use more than 4 jobs"));
+  EXPECT_THAT(run.out, HasSubstr("up to 4 jobs would be submitted"));
+
+  const CliResult raised =
+      dtrain_.Run({"create", "search.yaml", "--dry-run", "--set",
+                   "searcher.max_concurrent_trials=32"});
+  EXPECT_EQ(raised.err, "");
+  EXPECT_THAT(raised.out, HasSubstr("up to 8 jobs would be submitted"));
 }
 
 TEST_F(SlurmDryRunTest, CreateSaysWhereSbatchWasSearchedFor) {
