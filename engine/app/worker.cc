@@ -119,22 +119,55 @@ SecretFile SecretOf(const WorkerRequest& request, const StoreLayout& store) {
   return SecretFile::Of(store, ProcessVariable);
 }
 
+// Returns what `--slots` asks for if only GPUs will do; otherwise empty.
+std::string WantedGpus(const SlotChoice& choice) {
+  using enum SlotChoice::Kind;
+  switch (choice.kind) {
+    case kAuto:
+    case kNone:
+    case kCpu:
+      return "";
+    case kGpu:
+      return std::to_string(choice.gpu_slots) +
+             (choice.gpu_slots == 1 ? " GPU" : " GPUs");
+    case kMaxFree:
+    case kIds:
+      return "GPUs";
+  }
+  return "";
+}
+
+// Throws Error(kResources) rather than let CPUs replace GPUs that were asked
+// for.
 std::vector<Gpu> GpusFor(const SlotChoice& choice, const WorkerTask& task) {
   using enum SlotChoice::Kind;
-  if (choice.kind == kNone || choice.kind == kCpu ||
-      task.gpus == std::optional(false)) {
-    return {};
+  if (choice.kind == kNone || choice.kind == kCpu) return {};
+  const std::string wanted = WantedGpus(choice);
+  const std::string trials =
+      "the trials of experiment " + std::to_string(task.experiment);
+  if (task.gpus == std::optional(false)) {
+    if (wanted.empty()) return {};
+    throw Error(ErrorKind::kResources,
+                "--slots asks for " + wanted + ", and " + trials +
+                    " run on CPUs, as on the runner's machine; set "
+                    "resources.local: false there, or offer CPU slots");
   }
   GpuSearch search = FindGpus(kGpuSearchLimit);
   if (!search.problem.empty()) {
     throw Error(ErrorKind::kResources, search.problem);
   }
-  if (search.gpus.empty() && task.gpus == std::optional(true)) {
+  if (!search.gpus.empty()) return std::move(search.gpus);
+  if (!wanted.empty()) {
     throw Error(ErrorKind::kResources,
-                "the trials of experiment " + std::to_string(task.experiment) +
-                    " need GPUs, and this machine has none");
+                "--slots asks for " + wanted +
+                    ", and this machine has none that CUDA can use; see what "
+                    "nvidia-smi prints there, or offer CPU slots");
   }
-  return std::move(search.gpus);
+  if (task.gpus == std::optional(true)) {
+    throw Error(ErrorKind::kResources,
+                trials + " need GPUs, and this machine has none");
+  }
+  return {};
 }
 
 // Plans the slots of this machine. A CPU slot has as many threads as one of the
