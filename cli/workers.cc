@@ -46,11 +46,14 @@ nlohmann::json WorkerJson(const WorkerRow& row, Timestamp now) {
           {"seconds_left", left ? json(*left) : json(nullptr)}};
 }
 
-nlohmann::json JobJson(const JobRow& job) {
+// Slurm is asked for the states every few seconds, and a worker may be faster.
+nlohmann::json JobJson(const JobRow& job, bool has_worker) {
   using nlohmann::json;
+  const bool pending = job.pending && !has_worker && !job.served;
+  const bool reason = pending && !job.reason.empty();
   return {{"id", job.id},
-          {"state", job.pending ? "pending" : "running"},
-          {"reason", job.reason.empty() ? json(nullptr) : json(job.reason)},
+          {"state", pending ? "pending" : "running"},
+          {"reason", reason ? json(job.reason) : json(nullptr)},
           {"nodes", job.nodes.empty() ? json(nullptr) : json(job.nodes)}};
 }
 
@@ -105,7 +108,9 @@ int Workers(const WorkersOptions& options, const GlobalOptions& globals) {
     rows.push_back(WorkerJson(row, now));
   }
   nlohmann::json jobs = nlohmann::json::array();
-  for (const JobRow& job : table.jobs) jobs.push_back(JobJson(job));
+  for (const JobRow& job : table.jobs) {
+    jobs.push_back(JobJson(job, table.HasWorker(job)));
+  }
   PrintJson({{"experiment", id},
              {"demand", table.demand},
              {"workers", std::move(rows)},

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <utility>
 #include <variant>
 
@@ -144,6 +145,7 @@ class JobSource final : public WorkerSource {
 };
 
 std::vector<JobWorkers> JobSource::WorkersOfJobs(
+  std::set<std::string> served_;  // jobs that have had a worker
     const WorkerTable& table) const {
   const Duration now = clock_.monotonic();
   const Timestamp time = clock_.now();
@@ -175,7 +177,8 @@ std::vector<JobRow> JobSource::Jobs() {
     rows.push_back({.id = job.id,
                     .pending = pending,
                     .reason = pending ? job.reason : "",
-                    .nodes = job.nodes});
+                    .nodes = job.nodes,
+                    .served = served_.contains(job.id)});
   }
   return rows;
 }
@@ -183,7 +186,11 @@ std::vector<JobRow> JobSource::Jobs() {
 std::vector<int> JobSource::Update(const WorkerTable& table) {
   std::int64_t others = 0;  // slots of workers that Slurm has not started
   for (const WorkerRow& row : table.workers) {
-    if (row.job.empty()) others += row.slots;
+    if (row.job.empty()) {
+      others += row.slots;
+    } else if (row.state != WorkerState::kJoining) {
+      served_.insert(row.job);
+    }
   }
   jobs_.Update(std::max<std::int64_t>(table.demand - others, 0),
                WorkersOfJobs(table));

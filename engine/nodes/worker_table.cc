@@ -36,15 +36,18 @@ std::string_view StateName(WorkerState state) {
 }
 
 std::string JobRow::StateText() const {
+  if (served) return "without workers";
   if (!pending) return "starting";
   return reason.empty() ? "pending" : "pending (" + reason + ")";
 }
 
+bool WorkerTable::HasWorker(const JobRow& job) const {
+  return std::ranges::find(workers, job.id, &WorkerRow::job) != workers.end();
+}
+
 std::vector<JobRow> WorkerTable::JobsWithoutWorkers() const {
   std::vector<JobRow> rows = jobs;
-  std::erase_if(rows, [&](const JobRow& job) {
-    return std::ranges::find(workers, job.id, &WorkerRow::job) != workers.end();
-  });
+  std::erase_if(rows, [&](const JobRow& job) { return HasWorker(job); });
   return rows;
 }
 

@@ -65,8 +65,10 @@ struct JobRow {
   bool pending = false;  // otherwise it runs
   std::string reason;    // why it is pending, in the scheduler's word; or empty
   std::string nodes;     // "n[1-3]"; empty while it is pending
+  bool served = false;   // a worker of it was ready at some time
 
-  /// "pending (Resources)", or "starting" for one without a worker.
+  /// State of a job without a worker: "pending (Resources)", "starting", or
+  /// "without workers" after it had some.
   std::string StateText() const;
 
   friend bool operator==(const JobRow&, const JobRow&) = default;
@@ -76,6 +78,7 @@ struct JobRow {
     field("pending", m.pending);
     field("reason", m.reason);
     field("nodes", m.nodes);
+    field("served", m.served);
   }
 };
 
@@ -89,6 +92,8 @@ struct WorkerTable {
   std::int64_t demand = 0;
   std::int64_t slots_per_trial = 1;
 
+  /// True if a worker of the job is connected.
+  bool HasWorker(const JobRow& job) const;
   /// Returns the jobs without a worker.
   std::vector<JobRow> JobsWithoutWorkers() const;
   /// "3 ready, 1 draining, 2 jobs pending (Resources)", or "none yet".

@@ -1,6 +1,7 @@
 #include "engine/slurm/job_plan.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/base/text.h"
 
@@ -172,6 +173,13 @@ void JobPlan::Shrink(const JobSituation& situation, std::int64_t surplus,
   }
 }
 
+// Says once for each pause when the next job will be submitted.
+void JobPlan::ReportPause(Duration now, JobDecision& decision) {
+  if (std::exchange(pause_reported_, not_before_) == not_before_) return;
+  decision.notices.push_back("the next job of Slurm is submitted in " +
+                             FormatDuration(not_before_ - now));
+}
+
 void JobPlan::ReportPending(const JobSituation& situation,
                             JobDecision& decision) {
   std::vector<const SlurmJob*> pending;
@@ -201,8 +209,12 @@ JobDecision JobPlan::Decide(const JobSituation& situation) {
   const std::int64_t live = LiveJobs();
   Shrink(situation, live - wanted, decision);
   ReportPending(situation, decision);
-  if (decision.silent.empty() && situation.now >= not_before_) {
-    decision.submit = std::max<std::int64_t>(wanted - live, 0);
+  const std::int64_t missing = std::max<std::int64_t>(wanted - live, 0);
+  if (missing == 0 || !decision.silent.empty()) return decision;
+  if (situation.now >= not_before_) {
+    decision.submit = missing;
+  } else {
+    ReportPause(situation.now, decision);
   }
   return decision;
 }

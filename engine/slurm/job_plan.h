@@ -107,6 +107,7 @@ class JobPlan {
   void EndUselessJobs(Duration now, JobDecision& decision);
   void Shrink(const JobSituation& situation, std::int64_t surplus,
               JobDecision& decision);
+  void ReportPause(Duration now, JobDecision& decision);
   void ReportPending(const JobSituation& situation, JobDecision& decision);
   std::int64_t WantedJobs(const JobSituation& situation) const;
   std::int64_t LiveJobs() const;
@@ -119,6 +120,7 @@ class JobPlan {
   int refused_ = 0;  // submissions in a row
   Duration pause_{0};
   Duration not_before_{0};
+  Duration pause_reported_{0};  // the not_before_ of the last line about it
   std::optional<Duration> surplus_since_;
   std::optional<Duration> pending_reported_;
 };
