@@ -25,6 +25,7 @@ namespace {
 struct ResumeOptions {
   std::string experiment;
   std::string slots;
+  std::string listen;
   RunFlags run;
 };
 
@@ -72,8 +73,13 @@ std::optional<ExperimentConfig> ConfigToResume(const ResumeOptions& options,
                                          layout.Context(id))),
       globals);
   ExperimentConfig config = ConfigFromJson(detail.config);
+  std::vector<std::string> overrides;
+  if (!options.listen.empty()) {
+    overrides.push_back("resources.listen=" + options.listen);
+    config.resources = ResourcesOn(detail.config, "", overrides);
+  }
   if (!options.slots.empty()) {
-    config.resources = ResourcesOn(detail.config, options.slots);
+    config.resources = ResourcesOn(detail.config, options.slots, overrides);
   }
   for (const std::string& name : FillEnvironment(config)) {
     Say(globals, "warning: the value of environment variable " + name +
@@ -141,6 +147,10 @@ CommandRun SetUpResume(CLI::App& app) {
             "cpu, cpu:N, gpu:N, most_free, or GPU numbers such as [0,1]")
       .TypeName("SLOTS")
       .Suggests({"auto", "all", "none", "cpu", "most_free"});
+  AddOption(app, "--listen", options->listen,
+            "Port or HOST:PORT of this run in place of resources.listen; 0: "
+            "any free port")
+      .TypeName("PORT");
   AddRunFlags(app, options->run);
   SetHelp(app, {.exits = RunExits(),
                 .examples = {{"Resume a paused experiment", "dtrain resume 3"},

@@ -52,6 +52,7 @@ CommandRun SetUpWorker(CLI::App& app) {
                      {kExitFailed,
                       "no runner answered, or the connection to it was lost"},
                      {kExitUsage, "the runner rejected it"},
+                     {kExitNotFound},
                      {kExitResources, "this machine has too few slots"}},
            .examples = {
                {"Offer this machine's slots to a runner on node1",

@@ -254,7 +254,12 @@ ResourcesConfig ResourcesOn(const nlohmann::json& config,
       ToYaml(config),
       {.file_name = "the recorded configuration", .overrides = overrides});
   if (read.config) return read.config->resources;
-  FailSlots(slots);
+  if (!slots.empty()) FailSlots(slots);
+  const auto error = std::ranges::find(read.diagnostics, Severity::kError,
+                                       &Diagnostic::severity);
+  throw Error(ErrorKind::kUsage, error == read.diagnostics.end()
+                                     ? "the recorded configuration is invalid"
+                                     : error->ToString());
 }
 
 SlotChoice ParseSlotChoice(const std::string& slots) {

@@ -109,6 +109,15 @@ DrainLimits LimitsOf(const WorkerRequest& request) {
 // The key of the named experiment in the store, or DTRAIN_SECRET_FILE.
 SecretFile SecretOf(const WorkerRequest& request, const StoreLayout& store) {
   if (request.experiment) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(store.Experiment(*request.experiment),
+                                 ignored)) {
+      throw Error(ErrorKind::kNotFound,
+                  "experiment " + std::to_string(*request.experiment) +
+                      " does not exist in the store " + store.root().string() +
+                      "; name the store of the runner (--store) and its "
+                      "experiment");
+    }
     return SecretFile::At(store.WorkerKey(*request.experiment));
   }
   if (VariableText(kSecretVariable).empty()) {
@@ -230,14 +239,16 @@ void RemoveSlotsOf(const std::string& job) {
 int RunWorker(const WorkerRequest& request, const GlobalOptions& globals) {
   const StoreLayout store = FindStore(globals);
   const SlotChoice slots = ParseSlotChoice(request.slots);
+  HostPort runner = ParseConnect(request.connect);
+  const DrainLimits limits = LimitsOf(request);
   WorkerOptions options{
-      .runner = ParseConnect(request.connect),
+      .runner = std::move(runner),
       .secret = SecretOf(request, store),
       .version = LibraryVersions().front().second,
       .name = NameOf(request),
       .job = request.job.empty() ? VariableText("SLURM_JOB_ID") : request.job,
       .roots = TrialRoots(store),
-      .limits = LimitsOf(request),
+      .limits = limits,
       .plan = [&](const WorkerTask& task) { return PlanFor(slots, task); },
       .find_host =
           [](bool command) {

@@ -72,8 +72,10 @@ UniqueFd ListenForWorkers(const HostPort& place) {
     listener = ListenAt({place.host.empty() ? "::" : place.host, place.port},
                         {.notice = &why});
   } catch (const Error& error) {
-    throw Error(error.kind(), "resources.listen: " + std::string(error.what()) +
-                                  "; choose another port, or 0 for a free one");
+    throw Error(error.kind(),
+                "resources.listen: " + std::string(error.what()) +
+                    "; choose another port (--listen), or 0 for a "
+                    "free one");
   }
   // Other addresses than the user has chosen may be open to strangers.
   if (!why.empty() && !place.host.empty()) {
