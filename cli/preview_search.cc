@@ -207,6 +207,9 @@ int PreviewSearch(const PreviewSearchOptions& options,
   if (options.metric) {
     CheckTime(config, options.seconds_per_unit.has_value());
     ResolveWarmStart(config, globals);
+  } else if (auto points = FindWarmStartProblem(config, globals)) {
+    points->severity = Severity::kWarning;
+    PrintDiagnostics({*std::move(points)}, globals);
   }
   if (!options.metric || !options.json) {
     const SearchPlan plan = PlanSearch(config.searcher, config.hyperparameters);

@@ -151,6 +151,10 @@ void CheckWorkers(const Node& root, const Json& resources, Findings& findings) {
   const bool listens = !resources.at("listen").is_null();
   const bool all = resources.at("slots_per_trial") == "all";
   if (listens ? !all : resources.at("local").get<bool>()) return;
+  // An invalid address has an error of its own.
+  const Node* section = root.Find("resources");
+  const Node* listen = section ? section->Find("listen") : nullptr;
+  if (!listens && listen != nullptr && !listen->is_null()) return;
   const std::string key =
       listens ? "resources.slots_per_trial" : "resources.local";
   findings.Error(

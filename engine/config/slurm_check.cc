@@ -115,6 +115,10 @@ void CheckSlurm(const Node& root, const ReadOptions& options,
                        "); lower it");
   }
   if (effective.at("resources").at("executor") == "slurm") return;
+  // An unknown executor has an error of its own.
+  const Node* section = root.Find("resources");
+  const Node* executor = section ? section->Find("executor") : nullptr;
+  if (executor != nullptr && executor->text != "local") return;
   findings.Warning(MarkOf(root, "slurm"), "slurm",
                    "has no effect, because trials run on this machine; set "
                    "resources.executor: slurm");

@@ -160,6 +160,16 @@ TEST_F(PreviewSearchTest, MakesTrialsExitEarly) {
   EXPECT_EQ(document["trials"][2]["end"], "closed");
 }
 
+TEST_F(PreviewSearchTest, WarnsOfAnExperimentThatDoesNotExist) {
+  const CliResult run =
+      Preview({"--set",
+               "searcher={name: bayesian, metric: loss, max_length: 16, "
+               "max_trials: 9, warm_start: [99]}"});
+  EXPECT_EQ(run.code, 0);
+  EXPECT_THAT(run.err, HasSubstr("searcher.warm_start"));
+  EXPECT_THAT(run.err, HasSubstr("warning: "));
+}
+
 // A budget of time ends the search when the times of all trials exceed it.
 TEST_F(PreviewSearchTest, SpendsABudgetOfTime) {
   const json document =
