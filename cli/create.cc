@@ -226,6 +226,9 @@ int DryRun(const CreateOptions& options, const ExperimentConfig& config,
         "warning: it cannot run on this machine: " + problem->first.ToString());
   }
   RequireSlotsOfNodes(config);
+  if (RunsOnSlurm(config) && InAllocation()) {
+    Say(globals, AllocationText(config));
+  }
   std::optional<JobRequest> job;
   if (RunsOnSlurm(config)) job = PlannedJob(config, FindStore(globals));
   PrintPlan(config, slots, context, job, request.json || request.jsonl);
@@ -408,7 +411,14 @@ int CreateAndRun(const CreateOptions& options, const std::string& text,
     return DryRun(options, config, slots, directory, parts.context, request,
                   globals);
   }
-  if (runs && !options.paused) CheckSubmission(config, FindStore(globals));
+  if (runs) {
+    const std::string wait = CheckSubmission(config, FindStore(globals));
+    if (!wait.empty())
+      Say(globals,
+          "warning: some nodes start no jobs now, so Slurm may let jobs wait, "
+          "or refuse them: " +
+              wait);
+  }
   const auto own = CompileOwnModel(config, directory, globals);
   CheckOnThisMachine(options.config, config, directory, globals);
   if (!options.test && !options.paused) RequireListening(config);

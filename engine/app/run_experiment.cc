@@ -217,7 +217,9 @@ std::unique_ptr<WorkerSource> StartWorkersOfSlurm(
              Join(left, ", "));
     }
   }
-  return StartSlurmWorkers(config, store, id, place, notice);
+  auto workers = StartSlurmWorkers(config, store, id, place, notice);
+  if (InAllocation()) notice(AllocationText(config));
+  return workers;
 }
 
 // Returns the command that starts a worker on another machine.

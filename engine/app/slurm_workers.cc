@@ -82,6 +82,11 @@ std::int64_t SlotsPerJob(const ExperimentConfig& config) {
   return trials * each * config.slurm.nodes;
 }
 
+// Slurm's number of the allocation that this process is in, or empty.
+std::string AllocationId() {
+  return ProcessVariable("SLURM_JOB_ID").value_or("");
+}
+
 // Returns the number of slots of an allocation's node, which has GPUs or CPUs,
 // as far as Slurm's variables tell.
 std::int64_t SlotsOfAllocatedNode() {
@@ -140,12 +145,12 @@ class JobSource final : public WorkerSource {
   const std::int64_t nodes_;  // of each job
   const Notice notice_;
   const Clock clock_ = Clock::System();
+  std::set<std::string> served_;  // jobs that have had a worker
   std::string failure_;
   SlurmJobs jobs_;
 };
 
 std::vector<JobWorkers> JobSource::WorkersOfJobs(
-  std::set<std::string> served_;  // jobs that have had a worker
     const WorkerTable& table) const {
   const Duration now = clock_.monotonic();
   const Timestamp time = clock_.now();
@@ -209,14 +214,30 @@ std::vector<int> JobSource::Update(const WorkerTable& table) {
 // Workers on the nodes of an allocation.
 class StepSource final : public WorkerSource {
  public:
-  explicit StepSource(const JobRequest& request) : step_(request) {}
+  explicit StepSource(const JobRequest& request)
+      : end_(request.allocation_end),
+        grace_(request.config.grace),
+        step_(request) {}
 
   std::vector<int> Update(const WorkerTable&) override { return {}; }
-  std::string Failure() override { return step_.Failure().value_or(""); }
+  std::string Failure() override;
 
  private:
+  const std::optional<Timestamp> end_;  // of the allocation
+  const Duration grace_;
   WorkerStep step_;
 };
+
+std::string StepSource::Failure() {
+  // The clocks of the nodes may differ.
+  constexpr Duration kMargin = std::chrono::seconds(5);
+  const auto why = step_.Failure();
+  if (!why) return "";
+  const Timestamp now = Clock::System().now();
+  const auto early = std::chrono::duration_cast<Timestamp>(grace_ + kMargin);
+  if (!end_ || *end_ - now > early) return *why;
+  return "the time of allocation " + AllocationId() + " ends";
+}
 
 // The experiment of a job, and the address of its runner.
 struct JobPlace {
@@ -253,11 +274,33 @@ std::optional<Timestamp> AllocationEnd() {
   const auto answer = Slurm().Jobs();
   const auto* const jobs = std::get_if<std::vector<SlurmJob>>(&answer);
   if (jobs == nullptr) return std::nullopt;
-  const auto own = std::ranges::find(
-      *jobs, ProcessVariable("SLURM_JOB_ID").value_or(""), &SlurmJob::id);
+  const auto own = std::ranges::find(*jobs, AllocationId(), &SlurmJob::id);
   if (own == jobs->end() || !own->left) return std::nullopt;
   return Clock::System().now() +
          std::chrono::duration_cast<Timestamp>(*own->left);
+}
+
+// Throws Error(kResources) if the job of SLURM_JOB_ID has ended, as in a shell
+// that has outlived its allocation.
+void RequireAllocation() {
+  const Slurm slurm;
+  const auto answer = slurm.Jobs();
+  if (const auto* failure = std::get_if<SlurmFailure>(&answer)) {
+    throw Error(ErrorKind::kResources, "Slurm: " + failure->text);
+  }
+  const auto& jobs = std::get<std::vector<SlurmJob>>(answer);
+  const std::string id = AllocationId();
+  const auto own = std::ranges::find(jobs, id, &SlurmJob::id);
+  // Another user's job is not listed.
+  const std::string state =
+      own == jobs.end() ? slurm.FindState(id) : own->state;
+  if (!state.empty() && PhaseOf(state) != SlurmJob::Phase::kEnded) return;
+  throw Error(ErrorKind::kResources,
+              "SLURM_JOB_ID=" + EscapeForTerminal(id) +
+                  ": there is no such allocation of Slurm any more" +
+                  (state.empty() ? "" : " (" + EscapeForTerminal(state) + ")") +
+                  "; unset SLURM_JOB_ID to submit jobs, or use another "
+                  "allocation");
 }
 
 // Returns the time between two questions to Slurm, which is also the first
@@ -294,8 +337,35 @@ bool RunsOnSlurm(const ExperimentConfig& config) {
   return config.resources.executor == "slurm";
 }
 
-bool InAllocation() {
-  return !ProcessVariable("SLURM_JOB_ID").value_or("").empty();
+bool InAllocation() { return !AllocationId().empty(); }
+
+std::string AllocationText(const ExperimentConfig& config) {
+  const SlurmConfig& slurm = config.slurm;
+  const SlurmConfig none;
+  std::vector<std::string> unused;
+  const auto add = [&unused](const char* key, bool given) {
+    if (given) unused.push_back(std::string("slurm.") + key);
+  };
+  add("partition", slurm.partition != none.partition);
+  add("account", slurm.account != none.account);
+  add("qos", slurm.qos != none.qos);
+  add("time", slurm.time != none.time);
+  add("nodes", slurm.nodes != none.nodes);
+  add("mem", slurm.mem != none.mem);
+  add("constraint", slurm.constraint != none.constraint);
+  add("max_jobs", slurm.max_jobs != none.max_jobs);
+  add("min_jobs", slurm.min_jobs != none.min_jobs);
+  add("idle_timeout", slurm.idle_timeout != none.idle_timeout);
+  add("sbatch_args", !slurm.sbatch_args.empty());
+  const std::int64_t nodes = NodesOfAllocation();
+  return "in allocation " + EscapeForTerminal(AllocationId()) +
+         " of Slurm: uses its " +
+         (nodes == 1 ? "node" : std::to_string(nodes) + " nodes") +
+         " and submits no jobs" +
+         (unused.empty()
+              ? ""
+              : "; " + Join(unused, ", ") +
+                    (unused.size() == 1 ? " has" : " have") + " no effect");
 }
 
 std::string JobOwner(const Store& store, std::int64_t experiment) {
@@ -340,12 +410,16 @@ void RequireSlotsOfNodes(const ExperimentConfig& config) {
                   ", or lower it");
 }
 
-void CheckSubmission(const ExperimentConfig& config,
-                     const StoreLayout& layout) {
+std::string CheckSubmission(const ExperimentConfig& config,
+                            const StoreLayout& layout) {
   RequireSlotsOfNodes(config);
-  if (!RunsOnSlurm(config) || InAllocation()) return;
+  if (!RunsOnSlurm(config)) return "";
+  if (InAllocation()) {
+    RequireAllocation();
+    return "";
+  }
   static_cast<void>(QueryInterval());
-  Slurm().CheckSubmission(PlannedJob(config, layout));
+  return Slurm().CheckSubmission(PlannedJob(config, layout));
 }
 
 std::int64_t TrialsOnSlurm(const ExperimentConfig& given) {
@@ -450,7 +524,10 @@ std::unique_ptr<WorkerSource> StartSlurmWorkers(const ExperimentConfig& config,
                .directory = layout.Experiment(experiment) / kSlurmDirectory,
                .key = layout.WorkerKey(experiment),
                .runner = ToString(runner)});
-  if (request.in_allocation) request.allocation_end = AllocationEnd();
+  if (request.in_allocation) {
+    RequireAllocation();
+    request.allocation_end = AllocationEnd();
+  }
   MakePrivateDirectories(request.directory);
   WriteFileDurably(request.script, request.Script(), 0700);
   if (InAllocation()) return std::make_unique<StepSource>(request);

@@ -23,6 +23,10 @@ bool RunsOnSlurm(const ExperimentConfig& config);
 /// True in an allocation of Slurm, whose nodes are used in place of jobs.
 bool InAllocation();
 
+/// Says that this allocation is used, and which keys of `slurm` have no effect
+/// in it. REQUIRES: InAllocation().
+std::string AllocationText(const ExperimentConfig& config);
+
 /// Comment of the jobs of an experiment, by which they are found again.
 std::string JobOwner(const Store& store, std::int64_t experiment);
 
@@ -36,10 +40,12 @@ JobRequest PlannedJob(const ExperimentConfig& config,
 /// tells how many they have.
 void RequireSlotsOfNodes(const ExperimentConfig& config);
 
-/// Checks before an experiment is recorded that Slurm would accept its jobs,
-/// and RequireSlotsOfNodes. Throws Error(kResources), in Slurm's words if it
-/// refuses them.
-void CheckSubmission(const ExperimentConfig& config, const StoreLayout& layout);
+/// Checks before an experiment is recorded that Slurm would accept its jobs, or
+/// that this allocation has not ended, and RequireSlotsOfNodes. Throws
+/// Error(kResources), in Slurm's words if it refuses them. Returns them if its
+/// jobs would only have to wait for nodes; otherwise an empty text.
+std::string CheckSubmission(const ExperimentConfig& config,
+                            const StoreLayout& layout);
 
 /// Returns the number of trials for which Slurm can give slots at the same
 /// time, by max_jobs jobs or in this allocation, as far as the configuration

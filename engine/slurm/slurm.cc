@@ -73,6 +73,23 @@ std::string WithoutNull(std::string text) {
   return text == "(null)" ? "" : text;
 }
 
+// True if `output`, lines of "up|idle" from sinfo, has a partition or nodes
+// that start no jobs now.
+bool ListsAbsence(std::string_view output) {
+  constexpr std::array<std::string_view, 7> kAbsent = {
+      "drain", "down", "fail", "inval", "maint", "reserved", "unknown"};
+  while (!output.empty()) {
+    const std::string line = TakeUntil(output, '\n');
+    std::string_view state = line;
+    if (TakeUntil(state, '|') != "up" || state.ends_with('*')) return true;
+    const auto begins = [state](std::string_view word) {
+      return state.starts_with(word);
+    };
+    if (std::ranges::any_of(kAbsent, begins)) return true;
+  }
+  return false;
+}
+
 // Returns the state in "State=TIMEOUT Reason=…" or "CANCELLED by 0".
 std::string FirstWord(std::string_view text) {
   return std::string(text.substr(0, text.find_first_of(" \n")));
@@ -161,14 +178,30 @@ SlurmFailure Slurm::WhyRefused(SlurmFailure failure) const {
   return failure;
 }
 
-void Slurm::CheckSubmission(const JobRequest& request) const {
+std::string Slurm::CheckSubmission(const JobRequest& request) const {
   std::vector<std::string> words = request.SubmitCommand();
   words.insert(words.begin() + 1, "--test-only");
   words.back() = "--wrap=true";  // there may be no script yet
   const auto answer = Call(words);
-  if (const auto* failure = std::get_if<SlurmFailure>(&answer)) {
-    throw Error(ErrorKind::kResources, failure->text);
+  const auto* failure = std::get_if<SlurmFailure>(&answer);
+  if (failure == nullptr) return "";
+  const auto refused = [failure] {
+    return Error(ErrorKind::kResources, "Slurm: " + failure->text);
+  };
+  // So it answers, too, if nodes are drained, for which sbatch lets a job wait.
+  // Slurm does not translate its messages.
+  if (failure->text.find("Requested node configuration is not available") ==
+      std::string::npos) {
+    throw refused();
   }
+  std::vector<std::string> query = {"sinfo", "--noheader", "--format=%a|%T"};
+  if (!request.config.partition.empty()) {
+    query.push_back("--partition=" + request.config.partition);
+  }
+  const auto nodes = Call(query);
+  const auto* states = std::get_if<std::string>(&nodes);
+  if (states != nullptr && ListsAbsence(*states)) return failure->text;
+  throw refused();
 }
 
 SlurmAnswer<std::string> Slurm::Submit(const JobRequest& request) const {

@@ -49,8 +49,10 @@ class Slurm {
                  Duration limit = std::chrono::seconds(60));
 
   /// Throws Error(kResources) if sbatch is not found, or, in Slurm's words, if
-  /// Slurm would refuse the job. Submits nothing and needs no script.
-  void CheckSubmission(const JobRequest& request) const;
+  /// Slurm would refuse the job. Returns Slurm's words if it would accept the
+  /// job and no node is available for it now; otherwise an empty text. Submits
+  /// nothing and needs no script.
+  std::string CheckSubmission(const JobRequest& request) const;
   /// Submits a job and returns its id. REQUIRES: the script exists.
   SlurmAnswer<std::string> Submit(const JobRequest& request) const;
   /// Returns this user's jobs, those that have ended in the last minutes

@@ -165,6 +165,43 @@ TEST_F(SlurmDryRunTest, AnIntervalThatIsTooShortCreatesNothing) {
   EXPECT_FALSE(std::filesystem::exists(dtrain_.store()));
 }
 
+TEST_F(SlurmDryRunTest, SaysWhichKeysAnAllocationIgnores) {
+  dtrain_.Write("search.yaml",
+                SlurmPlanYaml("name: random", "executor: slurm") +
+                    "slurm: {partition: nope, gpus_per_node: 4, nodes: 2}\n");
+  const CliResult run = dtrain_.Run(
+      {"create", "search.yaml", "--dry-run"},
+      {.environment = {{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "3"}}});
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.err,
+              HasSubstr("in allocation 7 of Slurm: uses its 3 nodes and "
+                        "submits no jobs; slurm.partition, slurm.nodes have no "
+                        "effect\n"));
+}
+
+TEST_F(SlurmDryRunTest, AWrongExecutorOrAddressIsOneError) {
+  dtrain_.Write("search.yaml",
+                SlurmPlanYaml("name: random", "executor: slurm") +
+                    "slurm: {partition: gpu}\n");
+  const CliResult executor =
+      dtrain_.Run({"create", "search.yaml", "--executor", "slrum"});
+  EXPECT_EQ(executor.code, 2);
+  EXPECT_THAT(executor.err, HasSubstr("slrum"));
+  EXPECT_THAT(executor.err, testing::Not(HasSubstr("has no effect")));
+  const CliResult address =
+      dtrain_.Run({"create", "search.yaml", "--listen", "abc"});
+  EXPECT_EQ(address.code, 2);
+  EXPECT_THAT(address.err, HasSubstr("abc"));
+  EXPECT_THAT(address.err, testing::Not(HasSubstr("resources.local")));
+}
+
+TEST_F(SlurmDryRunTest, AWorkerNamesAnExperimentThatDoesNotExist) {
+  const CliResult run =
+      dtrain_.Run({"worker", "--connect", "127.0.0.1:1", "--experiment", "99"});
+  EXPECT_EQ(run.code, 3) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("experiment 99 does not exist in the store "));
+}
+
 class SlurmCliTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -344,6 +381,64 @@ TEST_F(SlurmCliTest, ARefusalLeavesNothingBehind) {
   EXPECT_EQ(run.code, 6) << run.err;
   EXPECT_THAT(run.err, HasSubstr("invalid partition specified: nix"));
   EXPECT_FALSE(std::filesystem::exists(dtrain_.store()));
+}
+
+TEST_F(SlurmCliTest, APausedExperimentIsCheckedToo) {
+  dtrain_.Write("search.yaml", SlurmSearchYaml(1, "partition: nix"));
+  const CliResult run = Run({"dtrain", "create", "search.yaml", "--paused"});
+  EXPECT_EQ(run.code, 6) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("Slurm: "));
+  EXPECT_FALSE(std::filesystem::exists(dtrain_.store()));
+}
+
+TEST_F(SlurmCliTest, NodesThatAreDrainedAreNoRefusal) {
+  cluster_->Run(
+      {"scontrol", "update", "NodeName=ALL", "State=DRAIN", "Reason=test"});
+  dtrain_.Write("search.yaml", SlurmSearchYaml(1, "max_jobs: 1"));
+  const CliResult run = Run({"dtrain", "create", "search.yaml", "--paused"});
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("warning: some nodes start no jobs now"));
+}
+
+TEST_F(SlurmCliTest, AnAllocationThatHasEndedCreatesNothing) {
+  dtrain_.Write("search.yaml", SlurmSearchYaml(1, "max_jobs: 1"));
+  std::vector<std::pair<std::string, std::string>> environment =
+      cluster_->environment();
+  environment.emplace_back("SLURM_JOB_ID", "99999");
+  const CliResult run =
+      RunWith(environment, {"dtrain", "create", "search.yaml"});
+  EXPECT_EQ(run.code, 6) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("SLURM_JOB_ID=99999: there is no such "
+                                 "allocation of Slurm any more; unset "
+                                 "SLURM_JOB_ID to submit jobs"));
+  EXPECT_FALSE(std::filesystem::exists(dtrain_.store()));
+}
+
+// The walltime is a minute, of which the workers leave 55 s unused.
+TEST_F(SlurmCliTest, TheEndOfAnAllocationPausesTheExperiment) {
+  dtrain_.Write("long.yaml",
+                "entrypoint: ['sleep', '1000']\n"
+                "searcher: {name: single, metric: loss}\n"
+                "resources: {executor: slurm, slots: 'cpu:1', listen: "
+                "'127.0.0.1:0'}\n"
+                "slurm: {grace: 55}\n");
+  const CliResult run = Run({"salloc", "--nodes=1", "--ntasks-per-node=1",
+                             "--time=1", "dtrain", "create", "long.yaml"});
+  EXPECT_EQ(run.code, 6) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("the time of allocation "));
+  EXPECT_THAT(run.err, testing::Not(HasSubstr("srun has ended")));
+  const auto list = dtrain_.Run({"list", "--json"}).Json();
+  EXPECT_EQ(list.at("experiments").at(0).at("state"), "PAUSED");
+}
+
+TEST_F(SlurmCliTest, JobsWithoutTheirGpusPauseTheExperiment) {
+  dtrain_.Write("search.yaml", SlurmSearchYaml(1, "max_jobs: 1"));
+  const CliResult run = Run(
+      {"dtrain", "create", "search.yaml", "--set", "resources.slots=gpu:64"});
+  EXPECT_EQ(run.code, 6) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("no worker of the last 3 jobs of Slurm has "
+                                 "connected"));
+  EXPECT_THAT(run.err, HasSubstr("asks for 64 GPUs"));
 }
 
 #ifdef DTRAIN_HAS_TRIALS
