@@ -6,7 +6,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/app/disk_use.h"
 #include "engine/run/runner_lock.h"
 #include "engine/store/layout.h"
 #include "tests/support/cli_runner.h"
@@ -73,14 +72,21 @@ TEST_F(ManageTest, DryCollectionSaysWhatIsKept) {
 
 // Under this policy `gc` deletes no checkpoint, and the save_* keys have no
 // effect.
-TEST(HowToKeepLessTest, OfThePolicyAllNamesNoKeysWithoutEffect) {
-  const std::string text =
-      HowToKeepLess({.best = {.count = 1, .bytes = 5}}, 7,
-                    {{"checkpoint_policy", "all"},
-                     {"checkpoint_storage", {{"save_trial_best", 1}}}});
-  EXPECT_THAT(text, HasSubstr("use checkpoint_policy: best"));
-  EXPECT_THAT(text, Not(HasSubstr("save_trial_best")));
-  EXPECT_THAT(text, Not(HasSubstr("dtrain gc")));
+TEST_F(ManageTest, AdvisesWhatHasAnEffectUnderThePolicyAll) {
+  dtrain_.Write("all.yaml",
+                "entrypoint: builtin:FaultTrial\n"
+                "searcher: {name: single, metric: loss, max_length: 2}\n"
+                "hyperparameters: {global_batch_size: 1}\n"
+                "checkpoint_policy: all\n");
+  ASSERT_EQ(dtrain_.Run({"create", "all.yaml", "-q"}).code, 0);
+  const CliResult text = dtrain_.Run({"describe", "4"});
+  const auto begin = text.out.find("keep less");
+  ASSERT_NE(begin, std::string::npos) << text.out;
+  const std::string advice =
+      text.out.substr(begin, text.out.find('\n', begin) - begin);
+  EXPECT_THAT(advice, HasSubstr("use checkpoint_policy: best"));
+  EXPECT_THAT(advice, Not(HasSubstr("save_trial_best")));
+  EXPECT_THAT(advice, Not(HasSubstr("dtrain gc")));
 }
 
 class UnknownExperimentTest
