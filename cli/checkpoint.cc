@@ -53,7 +53,7 @@ int Show(const ShowOptions& options, const GlobalOptions& globals) {
   for (const auto& [name, sum] : row.files.items()) {
     std::string label = "  " + EscapeForTerminal(name);
     label.resize(std::max<std::size_t>(label.size() + 2, 26), ' ');
-    std::cout << label << EscapeForTerminal(FormatValue(sum)) << '\n';
+    std::cout << label << EscapeForTerminal(sum.get<std::string>()) << '\n';
   }
   return kExitDone;
 }

@@ -239,8 +239,9 @@ void PrintProvenance(const nlohmann::json& provenance) {
   }
   for (const auto& [name, value] : provenance.items()) {
     if (name.starts_with("context_")) continue;
-    PrintFact(name,
-              value.is_object() ? FormatHparams(value) : FormatValue(value));
+    PrintFact(name, value.is_object()   ? FormatHparams(value)
+                    : value.is_string() ? value.get<std::string>()
+                                        : FormatValue(value));
   }
 }
 
