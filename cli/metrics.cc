@@ -334,14 +334,21 @@ void PrintMetricsText(const Store& store, const MetricQuery& query,
             << '\n';
 }
 
-// Throws for a metric that the experiment does not have.
-void RequireName(const Store& store, const MetricQuery& query) {
+// Throws for a metric that the experiment does not have. One that has not ended
+// may report it later, which a note says.
+void RequireName(const Store& store, const MetricQuery& query,
+                 const GlobalOptions& globals) {
   if (!query.name) return;
   const auto names = store.MetricNames(query.experiment);
   if (std::ranges::binary_search(names, *query.name)) return;
-  throw Error(ErrorKind::kNotFound,
-              "experiment " + std::to_string(query.experiment) +
-                  " has no metric '" + *query.name + "'" + KnownMetrics(names));
+  const std::string experiment = std::to_string(query.experiment);
+  if (IsFinal(FindExperiment(store, query.experiment).state)) {
+    throw Error(ErrorKind::kNotFound, "experiment " + experiment +
+                                          " has no metric '" + *query.name +
+                                          "'" + KnownMetrics(names));
+  }
+  Say(globals, "note: experiment " + experiment + " has not reported '" +
+                   *query.name + "' yet" + KnownMetrics(names));
 }
 
 int ShowMetrics(const MetricsOptions& options, const GlobalOptions& globals) {
@@ -352,7 +359,7 @@ int ShowMetrics(const MetricsOptions& options, const GlobalOptions& globals) {
   if (options.kind == "training") query.kind = MetricKind::kTraining;
   if (options.kind == "validation") query.kind = MetricKind::kValidation;
   if (!options.name.empty()) query.name = options.name;
-  RequireName(store, query);
+  RequireName(store, query, globals);
   query.superseded = options.superseded;
   const Timestamp now = Clock::System().now();
   const RowNames names = NamesOf(store, query, now);

@@ -288,7 +288,8 @@ class StoreTest(unittest.TestCase):
         self.assertEqual([(row["trial"], row["batches"]) for row in chosen],
                          [("1.1", 1), ("1.1", 2), ("1.2", 1), ("1.2", 2)])
         self.assertEqual(sorted(str(row["value"]) for row in chosen), ["10.0", "6.0", "nan", "nan"])
-        self.assertEqual(results.experiment(1).metrics(name="none"), [])
+        with self.assertRaisesRegex(LookupError, "has no metric 'none'; it has loss"):
+            results.experiment(1).metrics(name="none")
 
     def test_an_unknown_experiment_or_kind_is_an_error(self):
         with self.assertRaisesRegex(LookupError, "^no experiment 99 in "):

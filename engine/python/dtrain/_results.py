@@ -94,7 +94,8 @@ class Experiment:
 
         `kind`: only "training" or "validation". `name`: only this metric.
 
-        Raises LookupError if there is no such experiment, RuntimeError if dtrain fails.
+        Raises LookupError if there is no such experiment, or it has ended without such a
+        metric, RuntimeError if dtrain fails.
         """
         chosen = [f"--kind={kind}"] if kind is not None else []
         chosen += [f"--name={name}"] if name is not None else []
