@@ -148,12 +148,14 @@ TEST_F(CompareTest, WarnsOfDifferentMetrics) {
 
 TEST_F(CompareTest, ComparesSearchesAtEqualBudgets) {
   // The same search again, with half the batches and a worse result.
-  Store::OpenForWriting(StoreLayout(dtrain_.store())).Write([](StoreWriter& w) {
+  Store store = Store::OpenForWriting(StoreLayout(dtrain_.store()));
+  const json config = store.Experiment(4)->config;
+  store.Write([&](StoreWriter& w) {
     const std::int64_t id = w.AddExperiment({.name = "half",
                                              .searcher = "random",
                                              .metric = "accuracy",
                                              .smaller_is_better = false,
-                                             .config = json::object()});
+                                             .config = config});
     for (std::int64_t number = 1; number <= 2; ++number) {
       const TrialId trial{id, number};
       w.AddTrial({.id = trial, .request_id = "r"});

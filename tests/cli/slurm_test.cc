@@ -527,11 +527,18 @@ TEST_F(SlurmCliTest, TasksOnTwoNodesTrainOneModelWithoutAnyVariable) {
 // The variables of an allocation suffice: the checks ask Slurm nothing.
 class SlurmAllocationTest : public SlurmDryRunTest {
  protected:
+  // Allocation 7, which Slurm lists as running.
   CliResult In(const std::string& nodes,
                const std::vector<std::string>& words) const {
-    return dtrain_.Run(words,
-                       {.environment = {{"SLURM_JOB_ID", "7"},
-                                        {"SLURM_JOB_NUM_NODES", nodes}}});
+    const auto squeue = dtrain_.Write(
+        "squeue",
+        "#!/bin/bash\necho '7|RUNNING|None|n1|1:00:00|dtrain-1|other'\n");
+    std::filesystem::permissions(squeue, std::filesystem::perms(0700));
+    return dtrain_.Run(
+        words, {.environment = {
+                    {"PATH", squeue.parent_path().string() + ":/usr/bin:/bin"},
+                    {"SLURM_JOB_ID", "7"},
+                    {"SLURM_JOB_NUM_NODES", nodes}}});
   }
   void WriteModel(const std::string& max_jobs) const {
     dtrain_.Write("model.yaml",

@@ -241,7 +241,7 @@ TEST_F(ValidateTest, WarnsOfALogRangeOfValues) {
        "max_trials: 2, max_length: 10}",
        "--set", "hyperparameters.lr={type: log, minval: 0.0001, maxval: 0.1}"});
   EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("the values are from 1 to 1.259"));
+  EXPECT_THAT(result.err, HasSubstr("the values are from 1.0002 to 1.259"));
 }
 
 // The configurations that come with dtrain.

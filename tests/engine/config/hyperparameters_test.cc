@@ -259,7 +259,7 @@ TEST_F(HyperparametersTest, WarnsOfExponentsThatLookLikeValues) {
   EXPECT_EQ(fractions[0].line, 4);
   EXPECT_THAT(fractions[0].message,
               testing::AllOf(
-                  testing::HasSubstr("the values are from 1 to 1.259"),
+                  testing::HasSubstr("the values are from 1.0002 to 1.259"),
                   testing::HasSubstr("{type: double, minval: 0.0001, maxval: "
                                      "0.1, log: true}")));
 

@@ -19,6 +19,7 @@ MarkdownSubject Subject() {
                                    {"error", ""},
                                    {"searcher", "random"},
                                    {"metric", "loss"},
+                                   {"unit", "batches"},
                                    {"smaller_is_better", true},
                                    {"seconds", 12.5},
                                    {"note", ""},
