@@ -181,7 +181,7 @@ std::vector<NamedCommand> CommandsInDocumentsAndMessages() {
     for (const auto& entry :
          fs::recursive_directory_iterator(root / directory)) {
       const std::string kind = entry.path().extension();
-      if (entry.is_regular_file() && kind != ".py") {
+      if (entry.is_regular_file() && kind != ".py" && kind != ".pyc") {
         FindCommands(entry.path(), found);
       }
     }
