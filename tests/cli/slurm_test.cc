@@ -195,13 +195,6 @@ TEST_F(SlurmDryRunTest, AWrongExecutorOrAddressIsOneError) {
   EXPECT_THAT(address.err, testing::Not(HasSubstr("resources.local")));
 }
 
-TEST_F(SlurmDryRunTest, AWorkerNamesAnExperimentThatDoesNotExist) {
-  const CliResult run =
-      dtrain_.Run({"worker", "--connect", "127.0.0.1:1", "--experiment", "99"});
-  EXPECT_EQ(run.code, 3) << run.err;
-  EXPECT_THAT(run.err, HasSubstr("experiment 99 does not exist in the store "));
-}
-
 class SlurmCliTest : public testing::Test {
  protected:
   void SetUp() override {

@@ -25,6 +25,14 @@ class WorkerCliTest : public testing::Test {
   }
 };
 
+TEST_F(WorkerCliTest, NamesAnExperimentThatDoesNotExist) {
+  const CliRunner runner;
+  const CliResult run =
+      runner.Run({"worker", "--connect", "127.0.0.1:1", "--experiment", "99"});
+  EXPECT_EQ(run.code, 3) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("experiment 99 does not exist in the store "));
+}
+
 TEST_F(WorkerCliTest, SearchOnTwoWorkersHasTheResultOfOneMachine) {
   ExpectPasses("test_search_on_two_workers_has_the_result_of_one_machine");
 }
