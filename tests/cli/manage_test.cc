@@ -8,6 +8,7 @@
 
 #include "engine/run/runner_lock.h"
 #include "engine/store/layout.h"
+#include "engine/store/store.h"
 #include "tests/support/cli_runner.h"
 #include "tests/support/sample_store.h"
 
@@ -73,12 +74,20 @@ TEST_F(ManageTest, DryCollectionSaysWhatIsKept) {
 // Under this policy `gc` deletes no checkpoint, and the save_* keys have no
 // effect.
 TEST_F(ManageTest, AdvisesWhatHasAnEffectUnderThePolicyAll) {
-  dtrain_.Write("all.yaml",
-                "entrypoint: builtin:FaultTrial\n"
-                "searcher: {name: single, metric: loss, max_length: 2}\n"
-                "hyperparameters: {global_batch_size: 1}\n"
-                "checkpoint_policy: all\n");
-  ASSERT_EQ(dtrain_.Run({"create", "all.yaml", "-q"}).code, 0);
+  {
+    Store store = Store::OpenForWriting(layout_);
+    json config = store.Experiment(1)->config;
+    config["checkpoint_policy"] = "all";
+    store.Write([&](StoreWriter& writer) {
+      const std::int64_t id = writer.AddExperiment({.name = "all",
+                                                    .searcher = "single",
+                                                    .metric = "loss",
+                                                    .smaller_is_better = true,
+                                                    .config = config});
+      writer.AddTrial({.id = {id, 1}, .request_id = "r"});
+    });
+  }
+  AddCheckpoint(layout_, {4, 1}, 100, 'c');
   const CliResult text = dtrain_.Run({"describe", "4"});
   const auto begin = text.out.find("keep less");
   ASSERT_NE(begin, std::string::npos) << text.out;
