@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <functional>
 #include <map>
 #include <string>
 #include <system_error>
@@ -107,24 +108,20 @@ void RemoveAll(const fs::path& path) {
   if (error) Fail(path, error);
 }
 
-// Counts a file once all its links were seen; `seen` counts those of others.
-std::int64_t AddFreeable(const fs::path& path,
-                         std::map<std::pair<dev_t, ino_t>, nlink_t>& seen) {
+// Calls `visit` with the status of the file `path`, or of each below it. Links
+// are not followed.
+void VisitFiles(const fs::path& path,
+                const std::function<void(const struct stat&)>& visit) {
   struct stat status {};
-  if (::lstat(path.c_str(), &status) != 0) return 0;
-  if (S_ISREG(status.st_mode)) {
-    const nlink_t links = ++seen[{status.st_dev, status.st_ino}];
-    return links == status.st_nlink ? status.st_size : 0;
-  }
-  if (!S_ISDIR(status.st_mode)) return 0;
-  std::int64_t bytes = 0;
+  if (::lstat(path.c_str(), &status) != 0) return;
+  if (S_ISREG(status.st_mode)) return visit(status);
+  if (!S_ISDIR(status.st_mode)) return;
   std::error_code error;
   fs::directory_iterator entry(path, error);
   for (const fs::directory_iterator end; !error && entry != end;
        entry.increment(error)) {
-    bytes += AddFreeable(entry->path(), seen);
+    VisitFiles(entry->path(), visit);
   }
-  return bytes;
 }
 
 }  // namespace
@@ -151,25 +148,20 @@ std::vector<fs::path> TrashIn(const fs::path& directory) {
 }
 
 std::int64_t TreeBytes(const fs::path& path) {
-  std::error_code error;
-  const fs::file_status status = fs::symlink_status(path, error);
-  if (fs::is_regular_file(status)) {
-    const auto size = fs::file_size(path, error);
-    return error ? 0 : static_cast<std::int64_t>(size);
-  }
-  if (!fs::is_directory(status)) return 0;
   std::int64_t bytes = 0;
-  fs::directory_iterator entry(path, error);
-  for (const fs::directory_iterator end; !error && entry != end;
-       entry.increment(error)) {
-    bytes += TreeBytes(entry->path());
-  }
+  VisitFiles(path, [&](const struct stat& file) { bytes += file.st_size; });
   return bytes;
 }
 
 std::int64_t FreeableBytes(const fs::path& path) {
+  // A file counts once all its links were seen.
   std::map<std::pair<dev_t, ino_t>, nlink_t> seen;
-  return AddFreeable(path, seen);
+  std::int64_t bytes = 0;
+  VisitFiles(path, [&](const struct stat& file) {
+    const nlink_t links = ++seen[{file.st_dev, file.st_ino}];
+    if (links == file.st_nlink) bytes += file.st_size;
+  });
+  return bytes;
 }
 
 std::int64_t RemoveTree(const fs::path& path) {
