@@ -268,21 +268,10 @@ JobRequest JobOf(const ExperimentConfig& config, const JobPlace& place) {
   return request;
 }
 
-// Returns the end of the allocation that this process is in; none if it has no
-// end or Slurm does not answer.
-std::optional<Timestamp> AllocationEnd() {
-  const auto answer = Slurm().Jobs();
-  const auto* const jobs = std::get_if<std::vector<SlurmJob>>(&answer);
-  if (jobs == nullptr) return std::nullopt;
-  const auto own = std::ranges::find(*jobs, AllocationId(), &SlurmJob::id);
-  if (own == jobs->end() || !own->left) return std::nullopt;
-  return Clock::System().now() +
-         std::chrono::duration_cast<Timestamp>(*own->left);
-}
-
-// Throws Error(kResources) if the job of SLURM_JOB_ID has ended, as in a shell
-// that has outlived its allocation.
-void RequireAllocation() {
+// Returns the end of the allocation that this process is in, if Slurm lists
+// one. Throws Error(kResources) if the job of SLURM_JOB_ID has ended, as in a
+// shell that has outlived its allocation.
+std::optional<Timestamp> RequireAllocation() {
   const Slurm slurm;
   const auto answer = slurm.Jobs();
   if (const auto* failure = std::get_if<SlurmFailure>(&answer)) {
@@ -291,16 +280,21 @@ void RequireAllocation() {
   const auto& jobs = std::get<std::vector<SlurmJob>>(answer);
   const std::string id = AllocationId();
   const auto own = std::ranges::find(jobs, id, &SlurmJob::id);
+  const bool listed = own != jobs.end();
   // Another user's job is not listed.
-  const std::string state =
-      own == jobs.end() ? slurm.FindState(id) : own->state;
-  if (!state.empty() && PhaseOf(state) != SlurmJob::Phase::kEnded) return;
-  throw Error(ErrorKind::kResources,
-              "SLURM_JOB_ID=" + EscapeForTerminal(id) +
-                  ": there is no such allocation of Slurm any more" +
-                  (state.empty() ? "" : " (" + EscapeForTerminal(state) + ")") +
-                  "; unset SLURM_JOB_ID to submit jobs, or use another "
-                  "allocation");
+  const std::string state = listed ? own->state : slurm.FindState(id);
+  if (state.empty() || PhaseOf(state) == SlurmJob::Phase::kEnded) {
+    throw Error(
+        ErrorKind::kResources,
+        "SLURM_JOB_ID=" + EscapeForTerminal(id) +
+            ": there is no such allocation of Slurm any more" +
+            (state.empty() ? "" : " (" + EscapeForTerminal(state) + ")") +
+            "; unset SLURM_JOB_ID to submit jobs, or use another "
+            "allocation");
+  }
+  if (!listed || !own->left) return std::nullopt;
+  return Clock::System().now() +
+         std::chrono::duration_cast<Timestamp>(*own->left);
 }
 
 // Returns the time between two questions to Slurm, which is also the first
@@ -524,10 +518,7 @@ std::unique_ptr<WorkerSource> StartSlurmWorkers(const ExperimentConfig& config,
                .directory = layout.Experiment(experiment) / kSlurmDirectory,
                .key = layout.WorkerKey(experiment),
                .runner = ToString(runner)});
-  if (request.in_allocation) {
-    RequireAllocation();
-    request.allocation_end = AllocationEnd();
-  }
+  if (request.in_allocation) request.allocation_end = RequireAllocation();
   MakePrivateDirectories(request.directory);
   WriteFileDurably(request.script, request.Script(), 0700);
   if (InAllocation()) return std::make_unique<StepSource>(request);
