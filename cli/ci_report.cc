@@ -23,6 +23,7 @@
 #include "cli/output.h"
 #include "engine/app/stores.h"
 #include "engine/base/clock.h"
+#include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/os/process.h"
 #include "engine/os/unique_fd.h"

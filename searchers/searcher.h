@@ -83,6 +83,11 @@ struct ExitedEarly {
 using Event =
     std::variant<Started, Created, ValidationCompleted, Closed, ExitedEarly>;
 
+/// Version of the rules that new experiments follow. A recorded experiment
+/// keeps the rules that it began with, so that it resumes and replays
+/// unchanged. 2 (0.2.0) differs from 1 where docs/migrating.md says so.
+inline constexpr std::int64_t kCurrentRules = 2;
+
 /// The section `searcher` of an experiment, checked and with defaults. Lengths
 /// are in the unit of `max_length`, which searchers do not need.
 struct SearcherConfig {
@@ -106,6 +111,7 @@ struct SearcherConfig {
   std::int64_t budget = 0;
   double budget_seconds = 0;
   std::string cost = "time";  // time, length
+  std::int64_t rules = kCurrentRules;
 };
 
 /// Decides which trials run and for how long. A state machine without clock,

@@ -85,6 +85,7 @@ RecordedTrial FindRecordedTrial(const Store& store, TrialId id) {
 json SingleTrialConfig(const RecordedTrial& trial) {
   json effective = trial.experiment.config;
   const ExperimentConfig config = ConfigFromJson(effective);
+  effective["rules"] = config.rules;
   effective["hyperparameters"] = Constants(trial.row.hparams);
   effective["searcher"] = {
       {"name", "single"},

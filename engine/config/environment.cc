@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/text.h"
+
 namespace dtrain {
 namespace {
 

@@ -549,7 +549,9 @@ ExperimentConfig ConfigFromJson(const nlohmann::json& effective) {
   Findings findings("the stored configuration", {});
   std::optional<ExperimentConfig> config;
   if (effective.is_object()) {
-    config = CheckTree(NodeFromJson(effective), {.stored = true}, findings);
+    nlohmann::json with_rules = effective;
+    with_rules.emplace("rules", 1);  // recorded before the key existed
+    config = CheckTree(NodeFromJson(with_rules), {.stored = true}, findings);
   } else {
     findings.Error({}, "", "is not a JSON object");
   }

@@ -123,6 +123,7 @@ struct ExperimentConfig {
   std::optional<std::uint32_t> trial_seed;  // of a single search
   std::optional<double> time_limit;         // seconds
   double hang_timeout = 600;                // seconds without a step
+  std::int64_t rules = kCurrentRules;       // see kCurrentRules
   // Never stored; `effective` has the names, each with null.
   TrialEnvironment environment;
   // The whole configuration as JSON, with defaults and without values of

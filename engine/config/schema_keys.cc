@@ -41,6 +41,11 @@ void StoreEntrypoint(const Json& json, Config& config) {
   }
 }
 
+void StoreRules(const Json& json, Config& config) {
+  Convert(json, config.rules);
+  Convert(json, config.searcher.rules);
+}
+
 void StorePolicy(const Json& json, Config& config) {
   Convert(json, config.training.checkpoint_policy);
   Convert(json, config.checkpoints.policy);
@@ -183,6 +188,14 @@ constexpr KeySpec kExperimentKeys[] = {
             "progress.",
      .most = 1'000'000,
      .store = Into<&Config::max_restarts>},
+    {.path = "rules",
+     .type = kInt,
+     .fallback = "2",
+     .doc = "Version of the rules by which results are read and judged. "
+            "Experiments recorded before 0.2.0 have 1 and keep it.",
+     .least = 1,
+     .most = kCurrentRules,
+     .store = StoreRules},
     {.path = "time_limit",
      .type = kDuration,
      .doc = "Pause the experiment after this running time.",

@@ -350,6 +350,7 @@ TrialSpec Experiment::SpecOf(const TrialState& trial) const {
   spec.run = trial.row.runs;
   spec.entrypoint = EntrypointText(config);
   spec.library = setup_.options.library;
+  spec.rules = config.rules;
   if (const auto* words =
           std::get_if<std::vector<std::string>>(&config.entrypoint)) {
     spec.command = *words;

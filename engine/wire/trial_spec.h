@@ -201,6 +201,7 @@ struct TrialSpec {
   std::vector<std::string> command;
   // The command's words have placeholders, see engine/base/placeholders.h.
   bool placeholders = false;
+  std::int64_t rules = 2;  // version, see kCurrentRules
   // Empty: the program reports them.
   std::optional<MetricSource> metrics;
   std::string context;
@@ -255,6 +256,7 @@ struct TrialSpec {
     field("library", m.library);
     field("command", m.command);
     field("placeholders", m.placeholders);
+    field("rules", m.rules);
     field("metrics", m.metrics);
     field("context", m.context);
     field("master", m.master);

@@ -208,6 +208,17 @@ std::vector<Proof> ExperimentProofs() {
                      .message = "max_restarts: expected an integer from 0 to "
                                 "1000000, got the string '5'; remove the "
                                 "quotes"}}},
+      {.key = "rules",
+       .set = {{"rules", "1"}},
+       .program = "validate $until 1\n",
+       .look = [](const PageRun& run) -> json {
+         return run.Says("config").at("rules");
+       },
+       .without = json{2},
+       .with = json{1},
+       .refusals = {{.set = {{"rules", "3"}},
+                     .message = "rules: expected an integer from 1 to 2, got "
+                                "the integer 3"}}},
       {.key = "time_limit",
        .set = {{"time_limit", "300ms"}},
        .program = "order=$(timeout 4 head -n 1 <&4) || true\n"
