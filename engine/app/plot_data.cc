@@ -19,7 +19,7 @@
 namespace dtrain {
 namespace {
 
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
 
 PlotTrial PlotTrialOf(const TrialRow& row, const PlotSearch& search,
                       const std::string& group) {
@@ -123,7 +123,7 @@ void AddValues(const Store& store, const ExperimentDetail& detail,
   if (data.place != text) data.place = "at the default length of each";
   for (PlotTrial& trial : search.trials) {
     const auto found = values.values.find(trial.id.number);
-    trial.values.push_back(found == values.values.end() ? kNone
+    trial.values.push_back(found == values.values.end() ? kNoValue
                                                         : found->second);
   }
 }
@@ -132,7 +132,7 @@ void AddNoValues(const std::string& metric, PlotSearch& search,
                  std::vector<std::string>& notes) {
   notes.push_back("experiment " + std::to_string(search.id) +
                   " has no validation metric '" + metric + "'");
-  for (PlotTrial& trial : search.trials) trial.values.push_back(kNone);
+  for (PlotTrial& trial : search.trials) trial.values.push_back(kNoValue);
 }
 
 void RequireValues(const PlotData& data) {
@@ -228,7 +228,7 @@ PlotData ReadRanks(const Store& store,
     search.start = row.started.value_or(row.created);
     for (const TrialRow& trial : trials.back()) {
       search.trials.push_back(PlotTrialOf(trial, search, group));
-      search.trials.back().values = {trial.best ? trial.best->value : kNone};
+      search.trials.back().values = {trial.best ? trial.best->value : kNoValue};
     }
     data.searches.push_back(std::move(search));
   }
