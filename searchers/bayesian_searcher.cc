@@ -80,6 +80,7 @@ class BayesianSearcher final : public Searcher {
   int top() const { return static_cast<int>(lengths_.size()) - 1; }
 
   bool smaller_is_better_;
+  std::int64_t rules_;
   double divisor_;
   std::int64_t places_;
   std::int64_t budget_;                // length of all trials; 0: unlimited
@@ -107,6 +108,7 @@ BayesianSearcher::BayesianSearcher(const SearcherConfig& config,
                                    const nlohmann::json& hyperparameters,
                                    std::uint32_t seed)
     : smaller_is_better_(config.smaller_is_better),
+      rules_(config.rules),
       divisor_(config.divisor),
       places_(PlacesOf(config)),
       budget_(BudgetOf(config)),
@@ -114,7 +116,7 @@ BayesianSearcher::BayesianSearcher(const SearcherConfig& config,
       lengths_(PlanBrackets(config).front().rungs),
       space_(hyperparameters),
       roster_(hyperparameters, config.points, seed),
-      model_(space_, lengths_, config.cost == "time"),
+      model_(space_, lengths_, CountsTime(config)),
       max_trials_(config.max_trials),
       results_(lengths_.size()) {}
 
@@ -148,7 +150,10 @@ void BayesianSearcher::OnValidation(const ValidationCompleted& event,
   trial.length = lengths_[static_cast<std::size_t>(trial.rung)];
   training_.erase(event.trial);
   AddResult(event.trial, value);
-  if (trial.rung == top() || finished_) return Close(event.trial, operations);
+  const bool passes = rules_ < 2 || std::isfinite(value);
+  if (trial.rung == top() || finished_ || !passes) {
+    return Close(event.trial, operations);
+  }
   trial.place = Place::kWaiting;
   waiting_.insert(event.trial);
 }

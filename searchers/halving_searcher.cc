@@ -26,7 +26,7 @@ HalvingSearcher::HalvingSearcher(const SearcherConfig& config,
   const auto method = config.stop_once ? AshaBracket::Method::kStopping
                                        : AshaBracket::Method::kPromotion;
   for (const Bracket& bracket : PlanBrackets(config)) {
-    brackets_.emplace_back(bracket, config.divisor, method);
+    brackets_.emplace_back(bracket, config.divisor, method, config.rules);
   }
 }
 
@@ -109,8 +109,10 @@ std::unique_ptr<Searcher> MakeHalvingSearcher(
   return std::make_unique<HalvingSearcher>(config, hyperparameters, seed);
 }
 
-AshaBracket::AshaBracket(const Bracket& bracket, double divisor, Method method)
+AshaBracket::AshaBracket(const Bracket& bracket, double divisor, Method method,
+                         std::int64_t rules)
     : method_(method),
+      rules_(rules),
       max_trials_(bracket.max_trials),
       at_start_(TrialsAtStart(bracket, divisor)),
       lengths_(bracket.rungs),
@@ -137,8 +139,7 @@ void AshaBracket::Complete(TrialIndex trial, double metric, TrialRoster& roster,
                            std::vector<Operation>& operations) {
   const TrialPlace& place = trials_.at(trial);
   if (!place.training || place.closed) return;
-  Settle(trial, std::isfinite(metric) ? metric : Rung::kWorst, roster,
-         operations);
+  Settle(trial, metric, roster, operations);
 }
 
 void AshaBracket::Settle(TrialIndex trial, double metric, TrialRoster& roster,
@@ -163,6 +164,15 @@ void AshaBracket::Settle(TrialIndex trial, double metric, TrialRoster& roster,
   CloseFinishedRungs(operations);
 }
 
+// True if a trial with this result may train to the next rung. Rules 1 let a
+// NaN pass if too few results were better, and with stopping a trial that
+// exited counted in the rungs above its own, too.
+bool AshaBracket::MayPass(const TrialPlace& place, double metric) const {
+  if (rules_ < 2) return true;
+  const bool leaves = place.exited && method_ == Method::kStopping;
+  return std::isfinite(metric) && !leaves;
+}
+
 // Adds a result and returns the trial that trains to the next rung, if any.
 std::optional<TrialIndex> AshaBracket::Advance(
     TrialIndex trial, double metric, std::vector<Operation>& operations) {
@@ -172,16 +182,16 @@ std::optional<TrialIndex> AshaBracket::Advance(
   place.training = false;
   const bool top = place.rung + 1 == rungs_.size();
   const bool promotion = method_ == Method::kPromotion;
+  const bool passes = !top && MayPass(place, metric);
   const auto [among_best, risen] =
-      rung.Insert(trial, metric, promotion && !top && !place.exited);
-  if (!top && among_best) {
+      rung.Insert(trial, std::isfinite(metric) ? metric : Rung::kWorst,
+                  promotion && passes && !place.exited);
+  if (passes && among_best) {
     rung.Promote(trial);
     return trial;
   }
-  if (top || !promotion) {
-    CloseTrial(trial, operations);
-    return std::nullopt;
-  }
+  if (!passes || !promotion) CloseTrial(trial, operations);
+  if (top || !promotion) return std::nullopt;
   // A closed trial can become one of the best if an invalid one was removed;
   // Determined promotes it and hangs.
   const bool closed =

@@ -95,11 +95,14 @@ class AshaBracket {
  public:
   enum class Method { kPromotion, kStopping };
 
-  AshaBracket(const Bracket& bracket, double divisor, Method method);
+  /// `rules`: see kCurrentRules.
+  AshaBracket(const Bracket& bracket, double divisor, Method method,
+              std::int64_t rules);
 
   /// Creates the first trials.
   void Start(TrialRoster& roster, std::vector<Operation>& operations);
-  /// Handles the result of a trial at its rung; smaller is better.
+  /// Handles the result of a trial at its rung; smaller is better. NaN and
+  /// infinity count as the worst result and end the trial.
   void Complete(TrialIndex trial, double metric, TrialRoster& roster,
                 std::vector<Operation>& operations);
   /// Handles the end of a closed trial.
@@ -134,7 +137,10 @@ class AshaBracket {
   void CloseTrial(TrialIndex trial, std::vector<Operation>& operations);
   void CloseFinishedRungs(std::vector<Operation>& operations);
 
+  bool MayPass(const TrialPlace& place, double metric) const;
+
   Method method_;
+  std::int64_t rules_;
   std::int64_t max_trials_;
   std::int64_t at_start_;
   std::vector<std::int64_t> lengths_;  // of the rungs

@@ -21,6 +21,9 @@ namespace {
 
 // Trials at the same time where the slots are not known.
 constexpr std::int64_t kPreviewedPlaces = 4;
+// Full trainings in the budget from which a model-based search gains by another
+// rung (docs/benchmarks.md).
+constexpr std::int64_t kTrainingsForRung = 15;
 
 // Returns the lengths of the rungs: rung k of n is max_length /
 // divisor^(n-1-k).
@@ -155,8 +158,16 @@ std::vector<Bracket> AsyncHalvingBrackets(const SearcherConfig& config) {
 
 std::vector<Bracket> BayesianBrackets(const SearcherConfig& config) {
   SearcherConfig halving = config;
-  if (halving.num_rungs == 0) halving.num_rungs = kModelBasedRungs;
   halving.max_concurrent_trials = PlacesOf(config);
+  if (config.num_rungs > 0) return AsyncHalvingBrackets(halving);
+  halving.num_rungs = config.rules < 2 ? 5 : RungsWithRoom(config);
+  std::vector<Bracket> brackets = AsyncHalvingBrackets(halving);
+  const bool large =
+      BudgetOf(config) >= MultiplyAdd(kTrainingsForRung, config.max_length, 0);
+  if (config.rules < 2 || !large || brackets.front().rungs.front() < 2) {
+    return brackets;
+  }
+  ++halving.num_rungs;
   return AsyncHalvingBrackets(halving);
 }
 
@@ -170,6 +181,11 @@ std::int64_t BudgetOf(const SearcherConfig& config) {
   std::map<std::int64_t, std::int64_t> trials_at;
   AddBracket(AsyncHalvingBrackets(config).front(), config.divisor, trials_at);
   return TotalLength(trials_at);
+}
+
+bool CountsTime(const SearcherConfig& config) {
+  if (!config.cost.empty()) return config.cost == "time";
+  return config.rules < 2 || config.budget_seconds > 0;
 }
 
 std::size_t TrialsBeforeModel(std::size_t dimensions) {

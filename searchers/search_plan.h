@@ -58,10 +58,9 @@ std::vector<Bracket> AdaptiveAshaBrackets(const SearcherConfig& config);
 /// Returns the brackets of any method; none without successive halving.
 std::vector<Bracket> PlanBrackets(const SearcherConfig& config);
 
-/// Default number of rungs of a model-based search.
-inline constexpr std::int64_t kModelBasedRungs = 5;
-
-/// Returns the bracket of a model-based search.
+/// Returns the bracket of a model-based search. Without num_rungs it has the
+/// rungs of async_halving, and one more below if the budget is 15 full
+/// trainings or more and the lowest rung is longer than 1. By rules 1 it has 5.
 std::vector<Bracket> BayesianBrackets(const SearcherConfig& config);
 
 /// True if a model of the results decides how many trials reach a rung.
@@ -72,6 +71,10 @@ bool IsModelBased(const SearcherConfig& config);
 /// the same time.
 std::int64_t BudgetOf(const SearcherConfig& config);
 std::int64_t PlacesOf(const SearcherConfig& config);
+
+/// True if a model-based search weighs results by the time that they take, not
+/// by their length. The default is time if the budget is a duration.
+bool CountsTime(const SearcherConfig& config);
 
 /// Returns the number of trials that a model-based search over this many
 /// hyperparameters creates before its model decides.

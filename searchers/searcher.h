@@ -110,7 +110,7 @@ struct SearcherConfig {
   // Both 0: what successive halving would train with the same keys.
   std::int64_t budget = 0;
   double budget_seconds = 0;
-  std::string cost = "time";  // time, length
+  std::string cost;  // time, length; "": see CountsTime
   std::int64_t rules = kCurrentRules;
 };
 

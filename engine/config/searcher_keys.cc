@@ -125,7 +125,8 @@ constexpr KeySpec kSearcherKeys[] = {
     {.path = "searcher.num_rungs",
      .type = kInt,
      .doc = "Number of rungs; by default as many as max_length and max_trials "
-            "allow, at most 5. For bayesian_asha the default is 5.",
+            "allow, at most 5. For bayesian_asha one more if the budget is 15 "
+            "full trainings or more.",
      .least = 1,
      .most = 64,
      .store = IntoSearcher<&SearcherConfig::num_rungs>},
@@ -183,9 +184,9 @@ constexpr KeySpec kSearcherKeys[] = {
      .store = StoreBudget},
     {.path = "searcher.cost",
      .type = kWord,
-     .fallback = R"("time")",
      .doc = "Cost of a trial in decisions: the seconds that it takes for its "
-            "length, or its length only.",
+            "length, or its length only; by default length, or time if budget "
+            "is a duration.",
      .words = "time length",
      .store = IntoSearcher<&SearcherConfig::cost>},
     {.path = "searcher.warm_start",

@@ -62,12 +62,21 @@ Experiment::Experiment(ExperimentSetup setup, ExperimentDeps deps)
       counted_(setup_.info.counted) {}
 
 SearchOutcome Experiment::Outcome() const {
+  const SearcherConfig& searcher = setup_.config.searcher;
+  const bool compares = searcher.name != "single" && searcher.rules >= 2;
+  std::string no_result;
+  if (compares && search_.over() && trials_.finished() > 0 &&
+      !best_.validation()) {
+    no_result = "no trial has a finite '" + searcher.metric +
+                "': every value is NaN or infinite";
+  }
   return {.over = search_.over(),
           .failed = search_.failed(),
           .ended = trials_.ended(),
           .finished = trials_.finished(),
           .killed = trials_.killed(),
-          .last_error = last_error_};
+          .last_error = last_error_,
+          .no_result = std::move(no_result)};
 }
 
 RunResult Experiment::Run() {

@@ -266,7 +266,7 @@ bool RunStop::SetFailure(std::string why) {
 State RunStop::EndState(const SearchOutcome& search) const {
   if (failed()) return State::kError;
   if (search.over) {
-    if (search.failed) return State::kError;
+    if (search.failed || !search.no_result.empty()) return State::kError;
     const bool killed = search.killed > 0 && search.finished == 0;
     return killed ? State::kCanceled : State::kCompleted;
   }
@@ -277,7 +277,9 @@ RunResult RunStop::Result(std::int64_t experiment,
                           const SearchOutcome& search) const {
   RunResult result{.experiment = experiment, .state = EndState(search)};
   if (result.state == State::kError) {
-    result.error = failed() ? failure_ : search.last_error;
+    result.error = failed()                   ? failure_
+                   : search.no_result.empty() ? search.last_error
+                                              : search.no_result;
   }
   if (result.state == State::kCanceled) result.error = WhyCanceled(search);
   if (result.state != State::kPaused) return result;

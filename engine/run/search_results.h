@@ -139,6 +139,8 @@ struct SearchOutcome {
   std::int64_t finished = 0;  // … completed, or stopped by the searcher
   std::int64_t killed = 0;    // … by a user
   std::string last_error;     // of a trial
+  // Why a search that is over has no result although trials finished, or "".
+  std::string no_result;
 };
 
 /// Why a run stops before its search is over, and the state that the

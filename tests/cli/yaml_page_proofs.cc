@@ -567,7 +567,7 @@ std::vector<Proof> SearcherProofs() {
        .set = {{"searcher.cost", "length"}},
        .program = kSearched,
        .look = Says("describe", "/config/searcher/cost"),
-       .without = "time",
+       .without = nullptr,
        .with = "length"},
       {.key = "searcher.warm_start",
        .base = kModelled + Settings{{"searcher.points", "[{x: 0.25}]"}},

@@ -1,7 +1,12 @@
 #include "searchers/halving_searcher.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <random>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -63,6 +68,114 @@ TEST(HalvingSearcherTest, ProgressCountsTheTrialsThatHaveEnded) {
 
   EXPECT_NEAR(before, 1 / 1.2, 1e-9);
   EXPECT_NEAR(searcher->Progress(), 19.0 / 20, 1e-9);
+}
+
+// --- Values that are not finite, by every method with rungs ---
+
+struct NotFinite {
+  std::string name;
+  std::string method;
+  bool stop_once = false;
+  double value = 0;
+};
+
+class NotFiniteTest : public testing::TestWithParam<NotFinite> {
+ protected:
+  // Returns whether one of eight trials trains on if all have the value.
+  static bool OnePasses(std::int64_t rules) {
+    SearcherConfig config = TwoRungs();
+    config.name = GetParam().method;
+    config.stop_once = GetParam().stop_once;
+    config.max_trials = config.max_concurrent_trials = 8;
+    config.max_rungs = 2;
+    config.mode = "aggressive";
+    config.rules = rules;
+    const auto searcher = Begun(config);
+    bool passes = false;
+    for (TrialIndex trial = 0; trial < 8; ++trial) {
+      const auto operations =
+          searcher->Handle(ValidationCompleted{trial, 50, GetParam().value});
+      passes |= HasLength(operations, 100);
+    }
+    return passes;
+  }
+};
+
+TEST_P(NotFiniteTest, NeverPassesARung) {
+  EXPECT_FALSE(OnePasses(kCurrentRules));
+}
+
+TEST_P(NotFiniteTest, PassesByTheRulesOfRecordedSearches) {
+  EXPECT_TRUE(OnePasses(/*rules=*/1));
+}
+
+std::vector<NotFinite> NotFiniteCases() {
+  const double infinity = std::numeric_limits<double>::infinity();
+  std::vector<NotFinite> cases;
+  for (const auto& [name, value] :
+       {std::pair("Nan", std::nan("")), std::pair("Infinite", infinity),
+        std::pair("MinusInfinite", -infinity)}) {
+    const std::string what = name;
+    cases.push_back({what + "Promotion", "async_halving", false, value});
+    cases.push_back({what + "Stopping", "async_halving", true, value});
+    cases.push_back({what + "Brackets", "adaptive_asha", false, value});
+    cases.push_back({what + "StoppingBrackets", "adaptive_asha", true, value});
+    cases.push_back({what + "ModelBased", "bayesian_asha", false, value});
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Searches, NotFiniteTest,
+                         testing::ValuesIn(NotFiniteCases()),
+                         [](const auto& test) { return test.param.name; });
+
+TEST(HalvingSearcherTest, PromotesAnotherWhenAValueIsNotFinite) {
+  SearcherConfig config = TwoRungs();
+  config.max_concurrent_trials = 3;
+  const auto searcher = Begun(config);
+  (void)searcher->Handle(ValidationCompleted{0, 50, 0.5});
+
+  const auto operations =
+      searcher->Handle(ValidationCompleted{1, 50, std::nan("")});
+
+  // Two results: half of them is promoted, and the finite one is the better.
+  const std::vector<Operation> expected = {Close{1}, ValidateAfter{0, 100}};
+  EXPECT_EQ(ToJson(operations), ToJson(expected));
+}
+
+// Determined counts a trial that exits as the worst of its own rung only.
+TEST(HalvingSearcherTest, CountsAnExitedTrialInItsOwnRungIfItStopsOthers) {
+  SearcherConfig config = TwoRungs();
+  config.max_length = 16;
+  config.num_rungs = 3;
+  config.divisor = 1.5;
+  config.max_trials = 4;
+  config.max_concurrent_trials = 2;
+  config.stop_once = true;
+  const auto third_trains_to = [&](std::int64_t rules) {
+    config.rules = rules;
+    const auto searcher = Begun(config);
+    (void)searcher->Handle(ExitedEarly{0, ExitReason::kErrored});
+    std::int64_t length = 7;
+    for (const double value : {2.0, 2.0, 2.0}) {
+      const auto operations =
+          searcher->Handle(ValidationCompleted{1, length, value});
+      if (HasLength(operations, 10)) length = 10;
+      if (HasLength(operations, 16)) length = 16;
+    }
+    (void)searcher->Handle(Closed{1});
+    length = 7;
+    for (const double value : {1.0, 3.0, 1.0}) {
+      const auto operations =
+          searcher->Handle(ValidationCompleted{2, length, value});
+      if (HasLength(operations, 10)) length = 10;
+      if (HasLength(operations, 16)) length = 16;
+    }
+    return length;
+  };
+
+  EXPECT_EQ(third_trains_to(/*rules=*/1), 16);
+  EXPECT_EQ(third_trains_to(/*rules=*/2), 10);
 }
 
 // --- Rung ---

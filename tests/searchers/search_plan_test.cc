@@ -1,6 +1,8 @@
 #include "searchers/search_plan.h"
 
 #include <limits>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -90,6 +92,50 @@ TEST(SearchPlanTest, FindsTheNumberOfRungsItself) {
   EXPECT_EQ(rungs(1000, 100'000).size(), 5u);
   EXPECT_EQ(rungs(1, 1), (std::vector<std::int64_t>{1}));
 }
+
+struct ModelRungs {
+  std::string name;
+  SearcherConfig config;
+  std::vector<std::int64_t> rungs;
+  bool counts_time = false;
+};
+
+class ModelRungsTest : public testing::TestWithParam<ModelRungs> {};
+
+TEST_P(ModelRungsTest, FollowFromLengthTrialsAndBudget) {
+  SearcherConfig config = GetParam().config;
+  config.name = "bayesian_asha";
+  config.max_length = config.max_length > 0 ? config.max_length : 50;
+
+  EXPECT_EQ(PlanBrackets(config).front().rungs, GetParam().rungs);
+  EXPECT_EQ(CountsTime(config), GetParam().counts_time);
+}
+
+// 64 trials of at most 50 epochs are 9.8 full trainings, 128 are 19.5.
+INSTANTIATE_TEST_SUITE_P(
+    Searches, ModelRungsTest,
+    testing::Values(
+        ModelRungs{"Usual", {.max_trials = 64}, {3, 12, 50}},
+        ModelRungs{"FewTrials", {.max_trials = 8}, {12, 50}},
+        ModelRungs{"LargeBudget", {.max_trials = 128}, {1, 3, 12, 50}},
+        ModelRungs{"LargeBudgetShortLength",
+                   {.max_length = 20, .max_trials = 200},
+                   {1, 5, 20}},
+        ModelRungs{
+            "GivenBudget", {.max_trials = 64, .budget = 750}, {1, 3, 12, 50}},
+        ModelRungs{"GivenRungs", {.max_trials = 128, .num_rungs = 2}, {12, 50}},
+        ModelRungs{"Duration",
+                   {.max_trials = 64, .budget_seconds = 60},
+                   {3, 12, 50},
+                   /*counts_time=*/true},
+        ModelRungs{
+            "GivenCost", {.max_trials = 64, .cost = "time"}, {3, 12, 50}, true},
+        ModelRungs{"DurationByLength",
+                   {.max_trials = 64, .budget_seconds = 60, .cost = "length"},
+                   {3, 12, 50}},
+        ModelRungs{
+            "Recorded", {.max_trials = 64, .rules = 1}, {1, 3, 12, 50}, true}),
+    [](const auto& test) { return test.param.name; });
 
 TEST(SearchPlanTest, KeepsRowsWithoutTrials) {
   const SearchPlan plan = PlanSearch({.name = "async_halving",

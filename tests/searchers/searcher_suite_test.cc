@@ -1,5 +1,6 @@
 // Rules that every searcher must follow for any outcome of its trials.
 
+#include <cmath>
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -204,7 +205,9 @@ class Play {
     todo.erase(todo.begin());
     if (todo.empty() && !closing_.contains(trial)) busy_.erase(trial);
     const double seconds = static_cast<double>(dice_() % 8) / 4;
-    Tell(ValidationCompleted{trial, length, Metric(), seconds});
+    const double metric = Metric();
+    if (todo.empty() && !std::isfinite(metric)) not_finite_.insert(trial);
+    Tell(ValidationCompleted{trial, length, metric, seconds});
   }
 
   void Fail(TrialIndex trial) {
@@ -251,6 +254,7 @@ class Play {
     } else if (const auto* more = std::get_if<ValidateAfter>(&operation)) {
       EXPECT_TRUE(live_.contains(more->trial));
       EXPECT_FALSE(closing_.contains(more->trial));
+      EXPECT_FALSE(not_finite_.contains(more->trial));
       EXPECT_GT(more->length, lengths_.at(more->trial));
       EXPECT_LE(more->length, search_.config.max_length);
       lengths_.at(more->trial) = more->length;
@@ -275,9 +279,10 @@ class Play {
   json transcript_ = json::array();
   std::vector<std::int64_t> lengths_;  // latest requested length, by trial
   std::map<TrialIndex, std::vector<std::int64_t>> todo_;
-  std::set<TrialIndex> busy_;     // have an operation
-  std::set<TrialIndex> live_;     // have not ended
-  std::set<TrialIndex> closing_;  // have a Close
+  std::set<TrialIndex> not_finite_;  // last value before another length
+  std::set<TrialIndex> busy_;        // have an operation
+  std::set<TrialIndex> live_;        // have not ended
+  std::set<TrialIndex> closing_;     // have a Close
   std::int64_t closes_ = 0;
   double progress_ = 0;
   std::size_t invalid_ = 0;
