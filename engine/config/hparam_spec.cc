@@ -15,7 +15,9 @@
 #include "engine/base/text.h"
 #include "engine/config/findings.h"
 #include "engine/config/node.h"
+#include "engine/config/value_reader.h"
 #include "engine/config/yaml_reader.h"
+#include "engine/config/yaml_text.h"
 
 namespace dtrain {
 namespace {
@@ -108,6 +110,153 @@ std::string_view WithoutPrefix(std::string_view word) {
   return word;
 }
 
+// Returns the word of `WORD(…)`; empty for another text.
+std::string CalledWord(std::string_view text) {
+  const std::string_view word = text.substr(0, text.find('('));
+  const bool is_call = word.size() < text.size() && !word.empty() &&
+                       std::ranges::all_of(word, [](unsigned char c) {
+                         return std::isalnum(c) != 0 || c == '_' || c == '.';
+                       });
+  return is_call ? std::string(word) : "";
+}
+
+// Splits a text at the commas outside of its quotes and brackets; a comma after
+// the last part is allowed. Nothing if a bracket has no counterpart.
+std::optional<std::vector<std::string>> SplitAtCommas(std::string_view text) {
+  std::vector<std::string> parts(1);
+  std::string closing;  // of the brackets that are open
+  char quote = 0;       // that is open
+  bool begins = true;   // a value, so that a quote opens here
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const char next = i + 1 < text.size() ? text[i + 1] : '\0';
+    const bool escapes = (quote == '"' && c == '\\' && next != '\0') ||
+                         (quote == '\'' && c == '\'' && next == '\'');
+    const bool opens = quote == 0 && begins && (c == '"' || c == '\'');
+    const bool splits = quote == 0 && c == ',' && closing.empty();
+    if (splits) {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+    if (escapes) {
+      parts.back() += text[++i];
+    } else if (quote != 0) {
+      if (c == quote) quote = 0;
+      begins = false;
+    } else if (opens) {
+      quote = c;
+    } else {
+      if (c == '(' || c == '[' || c == '{') {
+        closing += c == '(' ? ')' : c == '[' ? ']' : '}';
+      } else if (c == ')' || c == ']' || c == '}') {
+        if (closing.empty() || closing.back() != c) return std::nullopt;
+        closing.pop_back();
+      }
+      begins = std::string_view(",([{:=").find(c) != std::string_view::npos ||
+               (begins && c == ' ');
+    }
+  }
+  if (!closing.empty()) return std::nullopt;
+  if (Trim(parts.back()).empty()) parts.pop_back();
+  return parts;
+}
+
+// True for an expression of Python: a call, a comprehension, or arithmetic on
+// numbers.
+bool IsExpression(std::string_view text) {
+  const std::size_t open = text.find('(');
+  const bool calls =
+      open != text.npos && open > 0 &&
+      (std::isalnum(static_cast<unsigned char>(text[open - 1])) != 0 ||
+       text[open - 1] == '_');
+  const std::size_t loop = text.find(" for ");
+  const bool loops = loop != text.npos && text.find(" in ", loop) != text.npos;
+  constexpr std::string_view kOperators = "*/";
+  const std::size_t at = text.find_first_of(kOperators);
+  const std::size_t rest = text.find_first_not_of(kOperators, at);
+  const bool calculates =
+      at != text.npos && rest != text.npos &&
+      PlainScalar(std::string(Trim(text.substr(0, at)))).IsNumber() &&
+      PlainScalar(std::string(Trim(text.substr(rest)))).IsNumber();
+  return calls || loops || calculates;
+}
+
+// True for numbers with colons between them, such as 0.1:1.
+bool IsSlice(std::string_view text) {
+  const std::vector<std::string> parts = Split(text, ':');
+  return parts.size() > 1 &&
+         std::ranges::all_of(parts, [](const std::string& part) {
+           return PlainScalar(std::string(Trim(part))).IsNumber();
+         });
+}
+
+// Refuses texts without quotes that are meant as something else: the parts of
+// an expression that YAML has taken apart, and what other tools read as ranges
+// and lists. `in_list`: in a list, or among the arguments of a word.
+void CheckPlainTexts(const std::string& option, const Node& node,
+                     bool in_list) {
+  for (const Node& item : node.items) CheckPlainTexts(option, item, true);
+  for (const Node::Entry& entry : node.entries) {
+    if (!SplitAtCommas(entry.key)) {
+      RefuseSpec(option, "'" + entry.key +
+                             "' has a bracket without its counterpart; quote "
+                             "a text: \"...\"");
+    }
+    CheckPlainTexts(option, entry.value, true);
+  }
+  if (node.is_null() && node.text.empty()) {
+    RefuseSpec(option,
+               "a value is nothing; write null, or '' for an empty text, and "
+               "quote a text that begins with '#' or '&'");
+  }
+  if (!node.is_string() || node.quoted) return;
+  const std::string shown = "'" + node.text + "'";
+  const auto parts = SplitAtCommas(node.text);
+  std::string why;
+  if (!parts) {
+    why = "has a bracket without its counterpart";
+  } else if (IsSlice(node.text)) {
+    why =
+        "is a range of other tools; write double(LOW,HIGH), int(LOW,HIGH) or "
+        "int(LOW,HIGH,step=S)";
+  } else if (node.text == "None") {
+    why = "is a text here; write null for no value";
+  } else if (in_list && IsExpression(node.text)) {
+    why = "is code, which is not run; write the values";
+  } else if (parts->size() > 1) {
+    why =
+        "is a list in Hydra and a text elsewhere; write [A,B] to choose one "
+        "of its values";
+  }
+  if (why.empty()) return;
+  RefuseSpec(option, shown + " " + why + ", or quote the text: \"...\"");
+}
+
+// Reads a YAML value. `in_list` as CheckPlainTexts.
+SpecJson ReadYamlValue(const std::string& option, const std::string& text,
+                       bool in_list) {
+  Findings findings(option, {});
+  const auto node = ReadYaml(text, Mark{}, findings);
+  const Diagnostics found = findings.Take();
+  if (!node || !found.empty()) {
+    RefuseSpec(option,
+               (found.empty() ? "is not a YAML value" : found[0].message) +
+                   "; quote a text: \"...\"");
+  }
+  const bool shortened = node->IsScalar() && !node->quoted &&
+                         text.find('#') != text.npos &&
+                         node->text != Trim(text);
+  if (shortened) {
+    RefuseSpec(option, "'#' begins a comment; quote a text: \"...\"");
+  }
+  CheckPlainTexts(option, *node, in_list);
+  Findings values(option, {});
+  SpecJson value = ReadFreeValue(*node, "", values);
+  if (values.errors() > 0) RefuseSpec(option, values.Take().front().message);
+  return value;
+}
+
 // One SPEC.
 class Spec {
  public:
@@ -116,25 +265,66 @@ class Spec {
 
   // Returns the hyperparameter as the YAML has it.
   SpecJson Read() {
-    const std::size_t open = text_.find('(');
-    const std::string word = text_.substr(0, open);
-    const bool is_call = open != text_.npos && !word.empty() &&
-                         std::ranges::all_of(word, [](unsigned char c) {
-                           return std::isalnum(c) != 0 || c == '_' || c == '.';
-                         });
-    if (!is_call) return ReadValue();
+    if (auto range = ReadSlice()) return *std::move(range);
+    const std::string word = CalledWord(text_);
+    if (word.empty() || IsListWord(word)) return ReadValue();
     if (!text_.ends_with(')')) RefuseSpec(option_, "has no ')' at its end");
-    ReadArguments(text_.substr(open + 1, text_.size() - open - 2));
-    return ReadCall(word);
+    const RangeKind kind = KindOf(word);
+    ReadArguments(text_.substr(word.size() + 1, text_.size() - word.size() - 2),
+                  kind, word);
+    return ReadCall(kind, word);
   }
 
  private:
+  static bool IsListWord(std::string_view word) {
+    return word == "range" || word == "list" || word == "tuple";
+  }
+
+  // Reads guild's [LOW:HIGH], uniform[LOW:HIGH] and loguniform[LOW:HIGH].
+  std::optional<SpecJson> ReadSlice() {
+    const std::size_t open = text_.find('[');
+    if (open == text_.npos || !text_.ends_with(']')) return std::nullopt;
+    const std::string inside = text_.substr(open + 1, text_.size() - open - 2);
+    const std::string word(WithoutPrefix(text_.substr(0, open)));
+    const bool log = word == "loguniform";
+    if (!log && word != "uniform" && !word.empty()) {
+      const bool known =
+          std::ranges::find(kRangeWords, word, &RangeWord::word) !=
+              kRangeWords.end() ||
+          std::ranges::find(kRefusedWords, word, &RefusedWord::word) !=
+              kRefusedWords.end();
+      if (!known) return std::nullopt;
+    }
+    const std::vector<std::string> bounds = Split(inside, ':');
+    if (word.empty() && !IsSlice(inside)) return std::nullopt;
+    if ((!log && word != "uniform" && !word.empty()) || !IsSlice(inside) ||
+        bounds.size() != 2) {
+      RefuseSpec(option_,
+                 "expected WORD(LOW,HIGH), such as double(0,1), log(1e-4,1) or "
+                 "int(1,8), with parentheses and a comma; quote a text: "
+                 "\"...\"");
+    }
+    arguments_ = {ReadSpecValue(option_, bounds[0]),
+                  ReadSpecValue(option_, bounds[1])};
+    if (arguments_[0].is_number_integer() &&
+        arguments_[1].is_number_integer()) {
+      RefuseSpec(option_,
+                 "these bounds are integers, of which guild draws integers; "
+                 "write int(LOW,HIGH), or " +
+                     std::string(log ? "log" : "double") +
+                     "(LOW,HIGH) for any number between them");
+    }
+    return Range(log ? RangeKind::kLog : RangeKind::kDouble, word);
+  }
+
   // Returns a constant, or the choice among the elements of a list.
   SpecJson ReadValue() const {
     if (text_.empty()) {
       RefuseSpec(option_, "has no value; an empty text is written as ''");
     }
-    SpecJson value = ReadSpecValue(option_, text_);
+    const bool is_list =
+        text_.starts_with('[') || IsListWord(CalledWord(text_));
+    SpecJson value = is_list ? ReadPart(text_) : ReadSpecValue(option_, text_);
     if (value.is_array()) return Choice(std::move(value));
     if (value.is_object()) {
       RefuseSpec(option_,
@@ -144,30 +334,148 @@ class Spec {
     return value;
   }
 
+  // Returns the parts of what is in brackets.
+  std::vector<std::string> PartsOf(const std::string& inside) const {
+    const auto parts = SplitAtCommas(inside);
+    if (!parts) {
+      RefuseSpec(option_, "'" + inside +
+                              "' has a bracket without its counterpart; quote "
+                              "a text: \"...\"");
+    }
+    for (const std::string& part : *parts) {
+      if (!Trim(part).empty()) continue;
+      RefuseSpec(option_,
+                 "has no value between two commas; an empty text is written "
+                 "as ''");
+    }
+    return *parts;
+  }
+
+  // Reads a value in a list or among arguments: also a tuple, and a range of
+  // Python.
+  SpecJson ReadPart(const std::string& part) const {
+    const std::string text(Trim(part));
+    const bool tuple = text.starts_with('(') && text.ends_with(')');
+    if (tuple || (text.starts_with('[') && text.ends_with(']'))) {
+      const std::string inside = text.substr(1, text.size() - 2);
+      SpecJson list = SpecJson::array();
+      for (const std::string& one : PartsOf(inside)) {
+        list.push_back(ReadPart(one));
+      }
+      const bool grouped =
+          tuple && list.size() == 1 && !Trim(inside).ends_with(',');
+      return grouped ? SpecJson(list[0]) : list;
+    }
+    const std::string word = CalledWord(text);
+    if (!IsListWord(word) || !text.ends_with(')')) {
+      return ReadYamlValue(option_, text, /*in_list=*/true);
+    }
+    const std::string inside =
+        text.substr(word.size() + 1, text.size() - word.size() - 2);
+    if (word != "range") {
+      SpecJson list = ReadPart(inside);
+      if (list.is_array()) return list;
+      RefuseSpec(option_, "'" + text + "' takes a list; write its values");
+    }
+    return PythonRange(inside);
+  }
+
+  // Returns the values of range(HIGH), range(LOW,HIGH) or range(LOW,HIGH,STEP)
+  // of Python, Hydra and DVC, without HIGH.
+  SpecJson PythonRange(const std::string& inside) const {
+    SpecJson bounds = SpecJson::array();
+    for (const std::string& one : PartsOf(inside)) {
+      bounds.push_back(Bound("bound of range", ReadPart(one), true));
+    }
+    if (bounds.size() == 1) bounds.insert(bounds.begin(), 0);
+    if (bounds.size() == 2) bounds.push_back(1);
+    std::optional<SpecJson> values;
+    if (bounds.size() == 3 && bounds[0] < bounds[1]) {
+      values = SteppedValues(bounds[0], bounds[1].get<std::int64_t>() - 1,
+                             bounds[2]);
+    }
+    if (values) return *std::move(values);
+    RefuseSpec(option_, "range(" + inside + ") has no values, or more than " +
+                            std::to_string(kMaxSteps) +
+                            "; write range(LOW,HIGH,STEP), without HIGH");
+  }
+
+  // Returns what a named argument means here; empty if it has no name.
+  static std::string NameOfArgument(std::string_view name) {
+    struct Argument {
+      std::string_view name;
+      std::string_view meaning;
+    };
+    static constexpr std::array kArguments = {
+        Argument{"count", "count"},
+        Argument{"step", "step"},
+        Argument{"q", "step"},
+        Argument{"log", "log"},
+        Argument{"name", "name"},
+        Argument{"low", "low"},
+        Argument{"lower", "low"},
+        Argument{"high", "high"},
+        Argument{"upper", "high"},
+        Argument{"choices", "choices"},
+        Argument{"categories", "choices"}};
+    const auto found = std::ranges::find(kArguments, name, &Argument::name);
+    return found == kArguments.end() ? "" : std::string(found->meaning);
+  }
+
   // Splits what is in the parentheses into values and NAME=VALUE.
-  void ReadArguments(const std::string& inside) {
+  void ReadArguments(const std::string& inside, RangeKind kind,
+                     const std::string& word) {
     arguments_ = SpecJson::array();
-    for (SpecJson& one : ReadSpecValue(option_, "[" + inside + "]")) {
-      const std::string text = one.is_string() ? one.get<std::string>() : "";
-      const std::size_t equals = text.find('=');
-      const std::string name = text.substr(0, equals);
-      const bool named =
-          name == "count" || name == "step" || name == "log" || name == "q";
-      if (equals == text.npos || !named) {
+    for (const std::string& part : PartsOf(inside)) {
+      const std::size_t equals = part.find('=');
+      const std::string name =
+          equals == part.npos ? ""
+                              : NameOfArgument(Trim(part.substr(0, equals)));
+      if (name.empty()) {
         if (!named_.empty()) {
-          RefuseSpec(option_, "unexpected '" +
-                                  (one.is_string() ? text : one.dump()) +
+          RefuseSpec(option_, "unexpected '" + std::string(Trim(part)) +
                                   "' after " + named_.begin()->first + "=");
         }
-        arguments_.push_back(std::move(one));
+        arguments_.push_back(ReadPart(part));
         continue;
       }
       const bool is_new =
-          named_
-              .emplace(name == "q" ? "step" : name,
-                       ReadSpecValue(option_, text.substr(equals + 1)))
-              .second;
+          named_.emplace(name, ReadPart(part.substr(equals + 1))).second;
       if (!is_new) RefuseSpec(option_, "has " + name + "= twice");
+    }
+    TakeNames(kind, word);
+  }
+
+  // Puts low=, high= and choices= in their places, and drops the name with
+  // which the arguments of Optuna's suggest_… begin.
+  void TakeNames(RangeKind kind, const std::string& word) {
+    named_.erase("name");
+    const bool optuna = word.find("suggest_") != word.npos;
+    const bool chooses = kind == RangeKind::kChoice;
+    for (const auto* name : {"choices", "low", "high"}) {
+      const auto value = named_.find(name);
+      if (value == named_.end()) continue;
+      if (optuna && !chooses && arguments_.size() == 1 &&
+          arguments_[0].is_string()) {
+        arguments_.erase(0);
+      }
+      arguments_.push_back(value->second);
+      named_.erase(value);
+    }
+    if (!optuna) return;
+    const bool begins_with_name =
+        arguments_.size() > 1 && arguments_[0].is_string();
+    if (chooses && arguments_.size() == 2 && begins_with_name &&
+        arguments_[1].is_array()) {
+      arguments_.erase(0);
+    } else if (chooses &&
+               !(arguments_.size() == 1 && arguments_[0].is_array())) {
+      RefuseSpec(option_,
+                 word +
+                     " takes a name and a list, (\"NAME\",[A,B]); without "
+                     "a name use choice(A,B)");
+    } else if (!chooses && begins_with_name) {
+      arguments_.erase(0);
     }
   }
 
@@ -191,8 +499,7 @@ class Spec {
                                   : guess));
   }
 
-  SpecJson ReadCall(const std::string& word) {
-    const RangeKind kind = KindOf(word);
+  SpecJson ReadCall(RangeKind kind, const std::string& word) {
     if (kind == RangeKind::kConst || kind == RangeKind::kChoice) {
       if (!named_.empty()) {
         RefuseSpec(option_, word + " takes no " + named_.begin()->first + "=");
@@ -341,15 +648,7 @@ nlohmann::json ReadHparamSpec(const std::string& option,
 
 nlohmann::json ReadSpecValue(const std::string& option,
                              const std::string& text) {
-  Findings findings(option, {});
-  const auto node = ReadYaml(text, Mark{}, findings);
-  const Diagnostics found = findings.Take();
-  if (!node || !found.empty()) {
-    RefuseSpec(option,
-               (found.empty() ? "is not a YAML value" : found[0].message) +
-                   "; quote a text: \"...\"");
-  }
-  return ToJson(*node);
+  return ReadYamlValue(option, text, /*in_list=*/false);
 }
 
 std::optional<nlohmann::json> SteppedValues(const nlohmann::json& low,
@@ -364,11 +663,17 @@ std::optional<nlohmann::json> SteppedValues(const nlohmann::json& low,
   const bool whole = low.is_number_integer() && step.is_number_integer() &&
                      high.is_number_integer();
   SpecJson values = SpecJson::array();
+  // A step or its multiple may exceed 64 bits where no value does.
+  auto next = whole ? low.get<std::int64_t>() : 0;
   for (int i = 0; i < static_cast<int>(count); ++i) {
-    if (whole) {
-      values.push_back(low.get<std::int64_t>() + i * step.get<std::int64_t>());
-    } else {
+    if (!whole) {
       values.push_back(Decimal(first, i, width));
+      continue;
+    }
+    values.push_back(next);
+    if (__builtin_add_overflow(next, step.get<std::int64_t>(), &next) ||
+        next > high.get<std::int64_t>()) {
+      break;
     }
   }
   return values;
@@ -383,8 +688,14 @@ std::optional<nlohmann::json> MultiplesOf(const nlohmann::json& low,
   const bool whole = low.is_number_integer() && step.is_number_integer() &&
                      high.is_number_integer();
   if (!whole) return SteppedValues(Decimal(0, first, width), high, step);
-  return SteppedValues(
-      static_cast<std::int64_t>(first) * step.get<std::int64_t>(), high, step);
+  const auto from = low.get<std::int64_t>();
+  const auto size = step.get<std::int64_t>();
+  std::int64_t least = from / size;  // rounded towards 0
+  if (from > 0 && from % size != 0) ++least;
+  if (__builtin_mul_overflow(least, size, &least) || high < least) {
+    return SpecJson::array();
+  }
+  return SteppedValues(least, high, step);
 }
 
 }  // namespace dtrain

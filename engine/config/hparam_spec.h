@@ -17,10 +17,12 @@ namespace dtrain {
 /// the values themselves. Ranges take `count=N` for a grid and `step=S`. Any
 /// other text is a constant, in YAML.
 ///
-/// Throws Error(kUsage), which begins with `option`.
+/// Throws Error(kUsage), which begins with `option`, also for a text without
+/// quotes that another tool reads as a range, a list or code.
 nlohmann::json ReadHparamSpec(const std::string& option, std::string_view text);
 
-/// Reads a YAML value. Throws Error(kUsage), which begins with `option`.
+/// Reads a YAML value, a number only if JSON can represent it. Throws
+/// Error(kUsage), which begins with `option`.
 nlohmann::json ReadSpecValue(const std::string& option,
                              const std::string& text);
 

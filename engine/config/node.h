@@ -32,6 +32,7 @@ struct Node {
   std::int64_t integer = 0;
   double number = 0;           // of kInt too
   std::string text;            // of a scalar, as it was written
+  bool quoted = false;         // a string that is never anything else
   std::vector<Node> items;     // of a list
   std::vector<Entry> entries;  // of a map, in the order of the text
 

@@ -293,6 +293,7 @@ Node QuotedScalar(std::string text) {
   Node node;
   node.kind = Node::Kind::kString;
   node.text = std::move(text);
+  node.quoted = true;
   return node;
 }
 
