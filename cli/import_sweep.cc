@@ -23,12 +23,35 @@ struct ImportSweepOptions {
   SweepOptions sweep;
 };
 
-// Warns of a script that reports to W&B alone: all trials would fail.
-void WarnOfScript(const ExperimentConfig& config,
+// Warns of a program that `create` will not find, since it looks for it in
+// `directory`, and of a script that reports to W&B alone: all trials would
+// fail.
+void WarnOfScript(const ExperimentConfig& config, const std::string& program,
                   const std::filesystem::path& directory,
+                  const ImportSweepOptions& options,
                   const GlobalOptions& globals) {
+  std::error_code ignored;
+  if (!program.empty() &&
+      !std::filesystem::exists(directory / program, ignored)) {
+    const std::string yaml = options.out.empty() ? "YAML" : options.out;
+    const bool is_here = std::filesystem::exists(program, ignored);
+    Say(globals,
+        "warning: no " + program + " in " +
+            (directory.empty() ? "." : directory.string()) +
+            ", where 'create' looks for it" +
+            (is_here ? "; W&B runs it in the working directory: 'dtrain "
+                       "create " +
+                           yaml + " .' does so, too"
+                     : "; give its directory as CONTEXT: 'dtrain create " +
+                           yaml + " DIRECTORY'"));
+    if (!is_here) return;
+  }
   const auto& words = std::get<std::vector<std::string>>(config.entrypoint);
-  const ScriptText script = ReadScriptText(words, directory);
+  // The script may be beside the sweep or in the working directory.
+  const bool is_there =
+      program.empty() || std::filesystem::exists(directory / program, ignored);
+  const ScriptText script =
+      ReadScriptText(words, is_there ? directory : std::filesystem::path("."));
   if (script.imports_dtrain || script.reports) return;
   Say(globals,
       "warning: " + script.name + " must report '" + config.searcher.metric +
@@ -48,7 +71,8 @@ int ImportSweepFile(const ImportSweepOptions& options,
     throw Error(ErrorKind::kUsage, sweep_options.file_name + ": " + refusal +
                                        "; nothing was converted");
   }
-  const auto directory = DirectoryOf(options.file);
+  const auto directory =
+      DirectoryOf(options.out.empty() ? options.file : options.out);
   const ConfigResult result = ParseConfigText(sweep.yaml, "the converted YAML",
                                               {}, directory, Checks::kKeys);
   PrintDiagnostics(result.diagnostics, globals);
@@ -56,7 +80,7 @@ int ImportSweepFile(const ImportSweepOptions& options,
     throw Error(ErrorKind::kUsage,
                 sweep_options.file_name + ": cannot be converted");
   }
-  WarnOfScript(*result.config, directory, globals);
+  WarnOfScript(*result.config, sweep.program, directory, options, globals);
   if (options.out.empty()) {
     PrintYaml(sweep.yaml);
   } else {

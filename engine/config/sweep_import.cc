@@ -11,7 +11,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,8 +25,10 @@
 #include "engine/config/experiment_config.h"
 #include "engine/config/inline_experiment.h"
 #include "engine/config/node.h"
+#include "engine/config/schema.h"
 #include "engine/config/sweep_parameters.h"
 #include "engine/config/yaml_reader.h"
+#include "engine/config/yaml_text.h"
 
 namespace dtrain {
 namespace {
@@ -32,6 +36,88 @@ namespace {
 using ImportJson = nlohmann::json;
 
 constexpr std::int64_t kTrialsWithoutCap = 100;
+
+// Returns the scalar as YAML 1.1 reads it, if that differs from YAML 1.2: on
+// and yes are true, 0777 is octal, 0b11 binary, 1:30 has base 60, and 0o17 and
+// 089 are strings.
+std::optional<Node> ScalarOfYaml11(const Node& node) {
+  const std::string& text = node.text;
+  static constexpr std::array<std::string_view, 4> kBooleans = {"yes", "on",
+                                                                "no", "off"};
+  std::string lower = text;
+  for (char& c : lower) c = static_cast<char>(std::tolower(c));
+  const auto word = std::ranges::find(kBooleans, lower);
+  std::string upper = lower;
+  for (char& c : upper) c = static_cast<char>(std::toupper(c));
+  const bool is_cased =
+      text == lower || text == upper || text.substr(1) == lower.substr(1);
+  if (word != kBooleans.end() && is_cased) {
+    return PlainScalar(word < kBooleans.begin() + 2 ? "true" : "false");
+  }
+  const bool negative = text.starts_with('-');
+  std::string digits = text.substr(negative || text.starts_with('+') ? 1 : 0);
+  std::erase(digits, '_');
+  const auto consists_of = [&](std::size_t from, std::string_view allowed) {
+    return digits.size() > from &&
+           digits.find_first_not_of(allowed, from) == digits.npos;
+  };
+  if (node.kind == Node::Kind::kInt && digits.starts_with("0o")) {
+    return QuotedScalar(text);
+  }
+  int base = 0;
+  std::size_t from = 0;
+  if (digits.starts_with("0b") && consists_of(2, "01")) {
+    base = 2;
+    from = 2;
+  } else if (digits.size() > 1 && digits[0] == '0' &&
+             consists_of(1, "0123456789")) {
+    if (!consists_of(1, "01234567")) return QuotedScalar(text);
+    base = 8;
+    from = 1;
+  } else if (digits.find(':') != digits.npos && digits[0] != '0' &&
+             consists_of(0, "0123456789:")) {
+    base = 60;
+  } else {
+    return std::nullopt;
+  }
+  std::int64_t value = 0;
+  bool fits = true;
+  for (const std::string& part : Split(digits.substr(from), ':')) {
+    // A number of base 60 has one or two digits below 60 after each colon.
+    const bool first = base != 60 || value == 0;
+    if (part.empty() ||
+        (!first && (part.size() > 2 || (part.size() == 2 && part > "59")))) {
+      return std::nullopt;
+    }
+    if (base == 60) value *= base;
+    const int inner = base == 60 ? 10 : base;
+    std::int64_t number = 0;
+    for (const char c : part) {
+      fits = fits && !__builtin_mul_overflow(number, inner, &number) &&
+             !__builtin_add_overflow(number, c - '0', &number);
+    }
+    fits = fits && !__builtin_add_overflow(value, number, &value);
+  }
+  if (!fits) return PlainScalar("1" + std::string(400, '0'));
+  return PlainScalar(std::to_string(negative ? -value : value));
+}
+
+// Gives the scalars without quotes the types of YAML 1.1, which W&B reads.
+void TypeAsYaml11(Node& node, const std::string& path, Findings& findings) {
+  for (Node& item : node.items) TypeAsYaml11(item, path, findings);
+  for (Node::Entry& entry : node.entries) {
+    TypeAsYaml11(entry.value, JoinPath(path, entry.key), findings);
+  }
+  if (!node.IsScalar() || node.quoted || node.text.empty()) return;
+  std::optional<Node> typed = ScalarOfYaml11(node);
+  if (!typed) return;
+  findings.Warning(node.mark, path,
+                   "'" + node.text + "' is " + Describe(*typed) +
+                       ", as in YAML 1.1, which W&B reads; quote it for the "
+                       "text");
+  typed->mark = node.mark;
+  node = *std::move(typed);
+}
 
 // Doubles the braces of a literal text.
 std::string Literal(const std::string& text) {
@@ -106,6 +192,9 @@ class SweepCommand {
     return {{"command", words_}};
   }
 
+  /// The script of the command, as the sweep names it; empty if it has none.
+  const std::string& program() const { return program_; }
+
  private:
   void AddWord(const Node& node) {
     const std::string& word = node.text;
@@ -151,6 +240,7 @@ class SweepCommand {
   void AddProgram(const Node& node) {
     const Node* program = root_.Find("program");
     if (program != nullptr && !program->text.empty()) {
+      program_ = program->text;
       return words_.push_back(Literal(program->text));
     }
     findings_.Error(node.mark, "program",
@@ -295,6 +385,7 @@ class SweepCommand {
   std::vector<std::string> words_;  // templates
   std::string before_;              // shell code that runs before the program
   std::string json_;                // its first argument, if it is not empty
+  std::string program_;
   bool passes_nothing_ = true;
 };
 
@@ -320,13 +411,16 @@ class SweepReader {
         HyperparametersOfSweep(*parameters, "parameters", findings_);
     config["searcher"] = Searcher();
     if (findings_.errors() == 0) {
-      config["entrypoint"] =
-          SweepCommand(root_, hyperparameters, findings_).Write();
+      SweepCommand command(root_, hyperparameters, findings_);
+      config["entrypoint"] = command.Write();
+      program_ = command.program();
     }
     if (method_ == "grid") CheckGrid(hyperparameters, "parameters");
     config["hyperparameters"] = std::move(hyperparameters);
     return config;
   }
+
+  const std::string& program() const { return program_; }
 
  private:
   void ReportOtherKeys() {
@@ -477,8 +571,18 @@ class SweepReader {
       return;
     }
     const double eta = Number(early, "eta", 3);
-    const double max_iter = Number(early, "max_iter", 0);
-    const double min_iter = Number(early, "min_iter", 0);
+    static const std::vector<std::string> kKnown = {
+        "type", "eta", "s", "max_iter", "min_iter", "strict"};
+    for (const Node::Entry& entry : early.entries) {
+      const bool known = std::ranges::find(kKnown, entry.key) != kKnown.end();
+      if (known && entry.key != "strict") continue;
+      findings_.Warning(entry.mark, "early_terminate." + entry.key,
+                        known ? "has no counterpart in dtrain"
+                              : "unknown key of early_terminate" +
+                                    DidYouMean(entry.key, kKnown));
+    }
+    const double max_iter = Iterations(early, "max_iter");
+    const double min_iter = Iterations(early, "min_iter");
     if (!(eta > 1)) {
       findings_.Error(early.mark, "early_terminate.eta",
                       "expected a number above 1");
@@ -493,6 +597,11 @@ class SweepReader {
     if (!options_.max_length.empty()) {
       length = Length();
     } else if (max_iter < 1) {
+      if (max_iter >= 1 && length.front() != max_iter) {
+        findings_.Warning(early.Find("max_iter")->mark,
+                          "early_terminate.max_iter",
+                          "is not kept: --max-length replaces it");
+      }
       findings_.Error(early.mark, "early_terminate",
                       "min_iter does not say how long a run is; add "
                       "--max-length UNIT=N, such as epochs=27");
@@ -520,13 +629,33 @@ class SweepReader {
                      double min_iter, const ImportJson& length) {
     const auto longest = length.front().get<double>();
     // The shortest rung, of at least one step.
-    double steps = std::floor(std::log(longest) / std::log(eta) + 1e-9);
-    if (max_iter >= 1) {
+    const auto steps_to = [&](double shortest) {
+      return std::floor(std::log(longest / shortest) / std::log(eta) + 1e-9);
+    };
+    double steps = steps_to(1);
+    const bool has_s = early.Find("s") != nullptr;
+    if (max_iter >= 1 && (has_s || min_iter < 1)) {
       steps = std::min(steps, Number(early, "s", 1));
     } else {
-      steps = std::min(
-          steps,
-          std::floor(std::log(longest / min_iter) / std::log(eta) + 1e-9));
+      if (!has_s) {
+        findings_.Warning(early.mark, "early_terminate.s",
+                          "is missing, so W&B would refuse the sweep; 1 here");
+      }
+      if (min_iter >= 1) {
+        findings_.Warning(early.Find("min_iter")->mark,
+                          "early_terminate.min_iter",
+                          "is not kept: with max_iter, W&B uses s");
+      }
+      steps = std::min(steps, steps_to(min_iter));
+      const double shortest =
+          std::floor(longest / std::pow(eta, std::max(steps, 0.0)) + 1e-9);
+      if (shortest != min_iter) {
+        findings_.Warning(early.Find("min_iter")->mark,
+                          "early_terminate.min_iter",
+                          "is not kept: rungs are the length divided by powers "
+                          "of eta, of which the first is " +
+                              FormatNumber(shortest));
+      }
     }
     return static_cast<std::int64_t>(std::clamp(steps, 0.0, 63.0)) + 1;
   }
@@ -554,6 +683,20 @@ class SweepReader {
   }
 
   ImportJson Length() const { return MaxLengthOf(options_.max_length); }
+  // Returns a number of iterations; 0 if it is not given, or wrong.
+  double Iterations(const Node& early, const char* name) {
+    const double count = Number(early, name, 0);
+    const bool given = early.Find(name) != nullptr;
+    if (!given || (count >= 1 && count <= static_cast<double>(kMaxCount) &&
+                   count == std::floor(count))) {
+      return count;
+    }
+    findings_.Error(early.Find(name)->mark,
+                    "early_terminate." + std::string(name),
+                    "expected an integer of at least 1");
+    return 0;
+  }
+
 
   // W&B refuses continuous ranges in a grid.
   void CheckGrid(const ImportJson& hyperparameters, const std::string& path) {
@@ -575,20 +718,26 @@ class SweepReader {
   Findings& findings_;
   std::string method_;
 };
+  std::string program_;
 
 }  // namespace
 
 ImportedSweep ImportSweep(std::string_view text, const SweepOptions& options) {
   Findings findings(options.file_name, {});
   ImportedSweep sweep;
-  const auto root = ReadYaml(text, Mark{}, findings);
+  auto root = ReadYaml(text, Mark{}, findings);
   ImportJson config;
   if (root && !root->is_map()) {
     findings.Error(root->mark, "",
                    "expected the keys of a sweep, such as "
                    "method and parameters");
   } else if (root) {
-    config = SweepReader(*root, options, findings).Read();
+    for (const auto* key : {"parameters", "early_terminate", "run_cap"}) {
+      if (Node* node = root->Find(key)) TypeAsYaml11(*node, key, findings);
+    }
+    SweepReader reader(*root, options, findings);
+    config = reader.Read();
+    sweep.program = reader.program();
   }
   const bool valid = root && findings.errors() == 0;
   sweep.findings = findings.Take();

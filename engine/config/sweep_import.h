@@ -20,7 +20,8 @@ struct SweepOptions {
 
 /// A sweep as an experiment of dtrain.
 struct ImportedSweep {
-  std::string yaml;  // empty if `findings` has an error
+  std::string yaml;     // empty if `findings` has an error
+  std::string program;  // the script that the command runs; empty: none
   // What was not kept is a warning, what cannot be kept an error.
   Diagnostics findings;
 };

@@ -14,8 +14,10 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/config/hparam_spec.h"
+#include "engine/config/value_reader.h"
 
 namespace dtrain {
 namespace {
@@ -69,6 +71,33 @@ constexpr int kMaxLogSteps = 20;
 // Entries of a list that stands for probabilities.
 constexpr int kMaxRepeats = 100;
 
+// Keys of a parameter that its distribution reads, besides q.
+std::vector<std::string_view> KeysOf(Shape shape) {
+  switch (shape) {
+    case Shape::kConstant:
+      return {"value"};
+    case Shape::kChoice:
+      return {"values"};
+    case Shape::kChoiceWithProbabilities:
+      return {"values", "probabilities"};
+    case Shape::kInteger:
+    case Shape::kUniform:
+    case Shape::kLogOfExponents:
+    case Shape::kLog:
+    case Shape::kInverseLogOfExponents:
+      return {"min", "max"};
+    case Shape::kNormal:
+    case Shape::kLogNormal:
+      return {"mu", "sigma"};
+    case Shape::kBeta:
+      return {"a", "b"};
+  }
+  return {};
+}
+
+// True for an integer that 64 bits hold.
+bool FitsInteger(double value) { return std::abs(value) < 0x1p63; }
+
 std::string Text(const SweepJson& value) {
   return value.is_number() ? FormatNumber(value.get<double>()) : value.dump();
 }
@@ -82,9 +111,21 @@ class SweepParameter {
   SweepJson Read() {
     const std::optional<Distribution> found = FindDistribution();
     if (!found) return nullptr;
-    RefuseUnknownKeys();
+    CheckKeys(*found);
+    name_ = found->name;
     rounded_ = found->rounded;
-    switch (found->shape) {
+    SweepJson hparam = Convert(found->shape);
+    const bool is_range = found->shape != Shape::kConstant &&
+                          found->shape != Shape::kChoice &&
+                          found->shape != Shape::kChoiceWithProbabilities;
+    if (is_range && hparam.is_number()) WarnOfOneValue(hparam);
+    return hparam;
+  }
+
+ private:
+  // Returns the hyperparameter; null, with an error, if it is invalid.
+  SweepJson Convert(Shape shape) {
+    switch (shape) {
       case Shape::kConstant:
         return Constant();
       case Shape::kChoice:
@@ -111,7 +152,17 @@ class SweepParameter {
     return nullptr;
   }
 
- private:
+  void WarnOfOneValue(const SweepJson& value) {
+    const Node* q = node_.Find("q");
+    Warn(node_, "every trial gets the one value " + Text(value) + ": " +
+                    (!rounded_ ? "the bounds are equal"
+                     : q == nullptr
+                         ? "values are rounded to multiples of q, which is 1 "
+                           "as it is missing; add q"
+                         : "values are rounded to multiples of q, " + q->text +
+                               "; choose a smaller q"));
+  }
+
   // Returns the distribution that is named, or that the keys mean.
   std::optional<Distribution> FindDistribution() {
     std::string name;
@@ -140,21 +191,30 @@ class SweepParameter {
     return std::nullopt;
   }
 
-  void RefuseUnknownKeys() {
+  // Refuses unknown keys and warns of those that the distribution lacks.
+  void CheckKeys(const Distribution& distribution) {
     static const std::vector<std::string> kKnown = {
         "value", "values", "min", "max",          "q", "distribution", "mu",
         "sigma", "a",      "b",   "probabilities"};
+    const std::vector<std::string_view> used = KeysOf(distribution.shape);
     for (const Node::Entry& entry : node_.entries) {
-      if (std::ranges::find(kKnown, entry.key) != kKnown.end()) continue;
-      findings_.UnknownKey(entry.mark, JoinPath(path_, entry.key), entry.key,
-                           kKnown);
+      if (std::ranges::find(kKnown, entry.key) == kKnown.end()) {
+        findings_.UnknownKey(entry.mark, JoinPath(path_, entry.key), entry.key,
+                             kKnown);
+      } else if (entry.key != "distribution" &&
+                 !(entry.key == "q" && distribution.rounded) &&
+                 std::ranges::find(used, entry.key) == used.end()) {
+        findings_.Warning(entry.mark, JoinPath(path_, entry.key),
+                          "has no effect on the distribution " +
+                              std::string(distribution.name));
+      }
     }
   }
 
   SweepJson Constant() {
     const Node* value = Need("value");
     if (value == nullptr) return nullptr;
-    return Constant(ToJson(*value));
+    return Constant(ReadFreeValue(*value, JoinPath(path_, "value"), findings_));
   }
 
   static SweepJson Constant(SweepJson value) {
@@ -171,7 +231,9 @@ class SweepParameter {
   SweepJson Values() {
     const Node* values = Need("values");
     if (values == nullptr) return SweepJson::array({nullptr});
-    if (values->is_list() && !values->items.empty()) return ToJson(*values);
+    if (values->is_list() && !values->items.empty()) {
+      return ReadFreeValue(*values, JoinPath(path_, "values"), findings_);
+    }
     Error(*values, "expected a list with at least one value");
     return SweepJson::array({nullptr});
   }
@@ -181,7 +243,8 @@ class SweepParameter {
     const SweepJson values = Values();
     const Node* node = Need("probabilities");
     if (node == nullptr) return nullptr;
-    const SweepJson weights = ToJson(*node);
+    const SweepJson weights =
+        ReadFreeValue(*node, JoinPath(path_, "probabilities"), findings_);
     double sum = 0;
     bool valid = weights.is_array() && weights.size() == values.size();
     for (std::size_t i = 0; valid && i < weights.size(); ++i) {
@@ -247,11 +310,32 @@ class SweepParameter {
                             std::string(kValuesInstead));
       return nullptr;
     }
+    if (value_of != nullptr && from != to) {
+      WarnOfExponents(*low, *high, from, to);
+    }
     return Range(std::move(from), std::move(to), log);
   }
 
+  // Warns of bounds that look like values although they are exponents of e:
+  // 0.0001 to 0.1, or 16 to 256.
+  void WarnOfExponents(const Node& low, const Node& high, const SweepJson& from,
+                       const SweepJson& to) {
+    constexpr double kLargestLikely = 1e20;
+    const bool fractions = low.number >= 0 && low.number < 1 &&
+                           (low.number > 0 || high.number <= 1);
+    const bool whole = low.number > 0 && low.kind == Node::Kind::kInt &&
+                       high.kind == Node::Kind::kInt &&
+                       !name_.starts_with("inv_");
+    if (!fractions && !whole && to.get<double>() < kLargestLikely) return;
+    Warn(low, "min and max of " + name_ +
+                  " are exponents of e, so the values are from " +
+                  FormatRounded(from.get<double>(), 4) + " to " +
+                  FormatRounded(to.get<double>(), 4) + "; for values from " +
+                  low.text + " to " + high.text + " use " + name_ + "_values");
+  }
+
   SweepJson Range(SweepJson low, SweepJson high, bool log) {
-    if (low == high) return low;
+    if (low == high && !rounded_) return low;
     if (rounded_) return log ? LogMultiples(low, high) : Multiples(low, high);
     return Plain(std::move(low), std::move(high), log);
   }
@@ -281,6 +365,10 @@ class SweepParameter {
     const double first = std::round(low.get<double>() / width) * width;
     const double last = std::round(high.get<double>() / width) * width;
     const bool whole = q->is_number_integer();
+    if (!CheckMultiples(first, last, whole)) return nullptr;
+    if (first == last)
+      return whole ? SweepJson(static_cast<std::int64_t>(first))
+                   : SweepJson(first);
     const auto as = [&](double value) {
       return whole ? SweepJson(static_cast<std::int64_t>(value))
                    : SweepJson(value);
@@ -297,11 +385,34 @@ class SweepParameter {
     return Plain(low, high, false);
   }
 
+  // Reports values that are too large. False if there are any.
+  bool CheckMultiples(double first, double last, bool whole) {
+    const bool fit = whole ? FitsInteger(first) && FitsInteger(last)
+                           : std::isfinite(first) && std::isfinite(last);
+    if (fit) return true;
+    const bool exponents = name_ == "q_log_uniform";
+    Error(node_,
+          "has values up to " +
+              FormatRounded(std::max(std::abs(first), std::abs(last)), 4) +
+              ", which is too large for " +
+              (whole ? "an integer; " : "a number; ") +
+              (exponents ? "min and max are exponents of e: for the "
+                           "values themselves, use "
+                           "q_log_uniform_values"
+                         : "use a smaller range"));
+    return false;
+  }
+
   // Returns multiples of q that are evenly spaced on a logarithmic scale.
   SweepJson LogMultiples(const SweepJson& low, const SweepJson& high) {
     const auto q = Step();
     if (!q) return nullptr;
     const double width = q->get<double>();
+    if (!CheckMultiples(std::round(low.get<double>() / width) * width,
+                        std::round(high.get<double>() / width) * width,
+                        q->is_number_integer())) {
+      return nullptr;
+    }
     const double from = std::log(low.get<double>());
     const double to = std::log(high.get<double>());
     SweepJson values = SweepJson::array();
@@ -339,12 +450,28 @@ class SweepParameter {
       low = std::exp(low.get<double>());
       high = std::exp(high.get<double>());
     }
-    Warn(node_, std::string(log ? "a log-normal" : "a normal") +
-                    " distribution is not kept: a range " +
-                    (log ? "on a logarithmic scale " : "") + "from " +
-                    Text(low) + " to " + Text(high) +
-                    " instead, two standard deviations on each side");
-    return Range(std::move(low), std::move(high), log);
+    if (!std::isfinite(low.get<double>()) ||
+        !std::isfinite(high.get<double>()) || (log && low <= 0)) {
+      Error(node_,
+            "two standard deviations on each side of mu are no range of "
+            "numbers; use a smaller sigma, or min and max");
+      return nullptr;
+    }
+    SweepJson from = low;
+    SweepJson to = high;
+    SweepJson hparam = Range(std::move(low), std::move(high), log);
+    if (rounded_ && hparam.is_object() && hparam.contains("vals")) {
+      from = hparam["vals"].front();
+      to = hparam["vals"].back();
+    }
+    if (hparam.is_object()) {
+      Warn(node_, std::string(log ? "a log-normal" : "a normal") +
+                      " distribution is not kept: a range " +
+                      (log ? "on a logarithmic scale " : "") + "from " +
+                      Text(from) + " to " + Text(to) +
+                      " instead, two standard deviations on each side");
+    }
+    return hparam;
   }
 
   SweepJson Beta() {
@@ -398,6 +525,7 @@ class SweepParameter {
   const Node& node_;
   std::string path_;
   Findings& findings_;
+  std::string name_;  // of the distribution
   bool rounded_ = false;
 };
 

@@ -13,7 +13,9 @@ namespace dtrain {
 namespace {
 
 using nlohmann::json;
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 class ImportSweepCommandTest : public testing::Test {
  protected:
@@ -85,6 +87,36 @@ TEST_F(ImportSweepCommandTest, WarnsOfAScriptThatReportsToWandbAlone) {
   EXPECT_THAT(imported.err,
               HasSubstr("train.py must report 'loss' to dtrain, which does not "
                         "read wandb.log()"));
+}
+
+// `create` looks for the program beside the YAML, W&B in the working directory.
+TEST_F(ImportSweepCommandTest, NamesAProgramThatCreateWouldNotFind) {
+  const auto warning = [&](const std::vector<std::string>& words) {
+    const CliResult result = dtrain_.Run(words);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return result.err;
+  };
+  std::filesystem::create_directory(dtrain_.directory() / "sweeps");
+  dtrain_.Write("sweeps/s.yaml", ParametersAnd(""));
+  const std::string elsewhere =
+      "no train.py in sweeps, where 'create' looks for it; W&B runs it in the "
+      "working directory: 'dtrain create sweeps/i.yaml .' does so, too";
+  EXPECT_THAT(
+      warning({"import-sweep", "sweeps/s.yaml", "--out", "sweeps/i.yaml"}),
+      AllOf(HasSubstr(elsewhere), Not(HasSubstr("must report"))));
+  EXPECT_THAT(warning({"import-sweep", "sweeps/s.yaml"}),
+              HasSubstr("no train.py in sweeps"));
+  EXPECT_THAT(warning({"import-sweep", "sweeps/s.yaml", "--out", "i.yaml"}),
+              Not(HasSubstr("no train.py")));
+  dtrain_.Write("sweeps/none.yaml",
+                "program: none.py\nmethod: grid\nmetric: {name: loss}\n"
+                "parameters: {flag: {values: [true, false]}}\n"
+                "command: [\"${program}\", \"${args_no_boolean_flags}\"]\n");
+  EXPECT_THAT(warning({"import-sweep", "sweeps/none.yaml"}),
+              AllOf(HasSubstr("no none.py in sweeps, where 'create' looks for "
+                              "it; give its directory as CONTEXT: 'dtrain "
+                              "create YAML DIRECTORY'"),
+                    Not(HasSubstr("must report"))));
 }
 
 TEST_F(ImportSweepCommandTest, RefusesWhatCannotBeConverted) {

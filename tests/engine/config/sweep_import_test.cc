@@ -193,7 +193,8 @@ INSTANTIATE_TEST_SUITE_P(
                       R"({"type": "double", "minval": 0, "maxval": 0.5})"},
         ParameterCase{"NamedUniform", "{distribution: uniform, min: 1, max: 2}",
                       R"({"type": "double", "minval": 1, "maxval": 2})"},
-        ParameterCase{"OneNumber", "{min: 2, max: 2}", "2"},
+        ParameterCase{"OneNumber", "{min: 2, max: 2}", "2",
+                      "every trial gets the one value 2: the bounds are equal"},
         ParameterCase{
             "LogUniformValues",
             "{distribution: log_uniform_values, min: 1e-5, max: 0.1}",
@@ -203,7 +204,39 @@ INSTANTIATE_TEST_SUITE_P(
             "{distribution: inv_log_uniform_values, min: 0.01, max: 1}",
             R"({"type": "double", "minval": 0.01, "maxval": 1, "log": true})"},
         ParameterCase{"LogUniformTakesExponents",
-                      "{distribution: log_uniform, min: 0, max: 0}", "1.0"},
+                      "{distribution: log_uniform, min: 0, max: 0}", "1.0",
+                      "every trial gets the one value 1"},
+        ParameterCase{"RoundedToOneValue",
+                      "{distribution: q_uniform, min: 0.0, max: 0.4}", "0",
+                      "every trial gets the one value 0: values are rounded to "
+                      "multiples of q, which is 1 as it is missing; add q"},
+        ParameterCase{
+            "RoundedLogToOneValue",
+            "{distribution: q_log_uniform_values, min: 0.00001, max: 0.003}",
+            "0", "every trial gets the one value 0"},
+        ParameterCase{"RoundedToALargeStep",
+                      "{distribution: q_uniform, min: 1, max: 9, q: 32}", "0",
+                      "rounded to multiples of q, 32; choose a smaller q"},
+        ParameterCase{"RoundedNormalToOneValue",
+                      "{distribution: q_normal, mu: 0.1, sigma: 0.01}", "0",
+                      "every trial gets the one value 0"},
+        ParameterCase{"RoundedBetaToOneValue", "{distribution: q_beta, q: 4}",
+                      "0", "every trial gets the one value 0"},
+        ParameterCase{"KeyOfAnotherDistribution",
+                      "{distribution: uniform, min: 0, max: 1, q: 0.1}",
+                      R"({"type": "double", "minval": 0, "maxval": 1})",
+                      "q: warning: has no effect on the distribution uniform"},
+        ParameterCase{"Octal", "{value: 0777}", "511",
+                      "'0777' is the integer 511, as in YAML 1.1"},
+        ParameterCase{"NoOctal", "{value: 0o17}", "\"0o17\"",
+                      "'0o17' is the string '0o17', as in YAML 1.1"},
+        ParameterCase{"DecimalAfterZero", "{value: 089}", "\"089\"",
+                      "is the string '089'"},
+        ParameterCase{"Binary", "{value: 0b101}", "5", "is the integer 5"},
+        ParameterCase{"Sexagesimal", "{value: 1:30}", "90",
+                      "is the integer 90"},
+        ParameterCase{"QuotedBoolean", "{values: ['on', \"0777\"]}",
+                      R"({"type": "categorical", "vals": ["on", "0777"]})"},
         ParameterCase{
             "QUniform", "{distribution: q_uniform, q: 8, min: 32, max: 64}",
             R"({"type": "categorical", "vals": [32, 40, 48, 56, 64]})"},
@@ -220,9 +253,10 @@ INSTANTIATE_TEST_SUITE_P(
                       R"({"type": "double", "minval": 0.5, "maxval": 1.5})",
                       "a normal distribution is not kept: a range from 0.5 to "
                       "1.5 instead, two standard deviations on each side"},
-        ParameterCase{
-            "QNormal", "{distribution: q_normal, mu: 5, sigma: 1, q: 2}",
-            R"({"type": "categorical", "vals": [4, 6, 8]})", "is not kept"},
+        ParameterCase{"QNormal",
+                      "{distribution: q_normal, mu: 5, sigma: 1, q: 2}",
+                      R"({"type": "categorical", "vals": [4, 6, 8]})",
+                      "is not kept: a range from 4 to 8 instead"},
         ParameterCase{
             "Probabilities", "{values: [a, b], probabilities: [0.25, 0.75]}",
             R"({"type": "categorical", "vals": ["a", "b", "b", "b"]})"},
@@ -241,6 +275,43 @@ TEST(ImportSweepTest, ReadsBoundsOfLogUniformAsExponentsOfE) {
   EXPECT_EQ(x["log"], true);
   EXPECT_NEAR(x["minval"], std::exp(-9.21), 1e-12);
   EXPECT_NEAR(x["maxval"], std::exp(-2.3), 1e-9);
+}
+
+// Bounds that were meant as values in distributions that take exponents of e.
+TEST(ImportSweepTest, WarnsOfExponentsThatLookLikeValues) {
+  const auto warnings = [](const std::string& distribution) {
+    return Convert(RandomSweep("{x: {distribution: " + distribution + "}}"))
+        .warnings;
+  };
+  EXPECT_THAT(
+      warnings("log_uniform, min: 0.0001, max: 0.1"),
+      ElementsAre("sweep.yaml:5:52: parameters.x: warning: min and max of "
+                  "log_uniform are exponents of e, so the values are from "
+                  "1.0001 to 1.1052; for values from 0.0001 to 0.1 use "
+                  "log_uniform_values"));
+  EXPECT_THAT(warnings("log_uniform, min: 16, max: 32"),
+              ElementsAre(HasSubstr("from 16 to 32 use log_uniform_values")));
+  EXPECT_THAT(warnings("inv_log_uniform, min: 0.01, max: 0.5"),
+              ElementsAre(HasSubstr("use inv_log_uniform_values")));
+  EXPECT_THAT(warnings("q_log_uniform, min: 0, max: 0.9, q: 0.1"),
+              Contains(HasSubstr("use q_log_uniform_values")));
+  EXPECT_THAT(warnings("inv_log_uniform, min: 2, max: 9"), IsEmpty());
+  EXPECT_THAT(warnings("log_uniform, min: 2.7726, max: 5.5452"), IsEmpty());
+}
+
+// W&B reads YAML 1.1.
+TEST(ImportSweepTest, ReadsOnAndOffAsBooleans) {
+  const Converted sweep = Convert(
+      "program: train.py\nmethod: grid\nmetric: {name: a}\n"
+      "parameters: {x: {values: [on, OFF, Yes]}}\n"
+      "command: [\"${program}\", \"${args_no_boolean_flags}\"]\n");
+  EXPECT_EQ(sweep.config["hyperparameters"]["x"]["vals"],
+            WandbJson({true, false, true}));
+  EXPECT_THAT(sweep.warnings,
+              ElementsAre(HasSubstr("'on' is the boolean true, as in YAML 1.1, "
+                                    "which W&B reads; quote it for the text"),
+                          HasSubstr("'OFF' is the boolean false"),
+                          HasSubstr("'Yes' is the boolean true")));
 }
 
 TEST(ImportSweepTest, KeepsNestedParametersAndDottedNames) {
@@ -329,6 +400,35 @@ TEST(ImportSweepTest, ConvertsHyperband) {
                                     "counts logged values of the metric")));
 }
 
+// Keys of Hyperband that decide on nothing are named.
+TEST(ImportSweepTest, SaysWhichKeysOfHyperbandAreNotKept) {
+  const auto warnings = [](const std::string& keys, std::string length = "") {
+    return Convert(RandomSweep("{x: {min: 0, max: 0.5}}") +
+                       "early_terminate: {type: hyperband, " + keys + "}\n",
+                   {.max_length = std::move(length)})
+        .warnings;
+  };
+  EXPECT_THAT(warnings("min_iter: 5, max_iter: 45"),
+              ElementsAre(HasSubstr("are stopped at 5, 15 epochs")));
+  EXPECT_THAT(warnings("min_iter: 7, max_iter: 50"),
+              Contains(HasSubstr("early_terminate.min_iter: warning: is not "
+                                 "kept: rungs are the length divided by "
+                                 "powers of eta, of which the first is 16")));
+  EXPECT_THAT(warnings("min_iter: 4, max_iter: 27, s: 2"),
+              Contains(HasSubstr("min_iter: warning: is not kept: with "
+                                 "max_iter, W&B uses s")));
+  EXPECT_THAT(warnings("max_iter: 27"),
+              Contains(HasSubstr("early_terminate.s: warning: is missing")));
+  EXPECT_THAT(warnings("max_iter: 27, s: 1", "epochs=9"),
+              Contains(HasSubstr("max_iter: warning: is not kept: "
+                                 "--max-length replaces it")));
+  EXPECT_THAT(warnings("min_iter: 4", "epochs=27"),
+              Contains(HasSubstr("of which the first is 9")));
+  EXPECT_THAT(warnings("max_iter: 27, s: 1, strict: true"),
+              Contains(HasSubstr("early_terminate.strict: warning: has no "
+                                 "counterpart")));
+}
+
 TEST(ImportSweepTest, NeedsALengthForHyperbandWithoutAnEnd) {
   const std::string sweep = RandomSweep("{x: {min: 0, max: 0.5}}") +
                             "early_terminate: {type: hyperband, min_iter: 3}\n";
@@ -413,6 +513,40 @@ INSTANTIATE_TEST_SUITE_P(
                      "method: random\nparameters: {x: {value: 1}}\n"
                      "early_terminate: {type: envelope}",
                      "expected hyperband"},
+        RefusedSweep{"LargeValue",
+                     "method: grid\nparameters: {x: {values: [1, "
+                     "18446744073709551615]}}",
+                     "parameters.x.values[1]: expected a finite number, got "
+                     "18446744073709551615, which is too large for a number; "
+                     "quote it if it is a string"},
+        RefusedSweep{"LargeConstant",
+                     "method: grid\nparameters: {x: {value: -1e400}}",
+                     "parameters.x.value: expected a finite number"},
+        RefusedSweep{"InfinityAmongValues",
+                     "method: grid\nparameters: {x: {values: [{a: .inf}, 1]}}",
+                     "parameters.x.values[0].a: expected a finite number"},
+        RefusedSweep{"LargeProbability",
+                     "method: random\nparameters: {x: {values: [1, 2], "
+                     "probabilities: [1e400, 1]}}",
+                     "parameters.x.probabilities[0]: expected a finite"},
+        RefusedSweep{"LargeMultiples",
+                     "method: random\nparameters: {x: {distribution: "
+                     "q_log_uniform, min: 16, max: 256, q: 8}}",
+                     "has values up to 1.5114e+111, which is too large for an "
+                     "integer; min and max are exponents of e: for the values "
+                     "themselves, use q_log_uniform_values"},
+        RefusedSweep{"LargeUniformMultiples",
+                     "method: random\nparameters: {x: {distribution: "
+                     "q_uniform, min: -1e300, max: 1, q: 2}}",
+                     "too large for an integer; use a smaller range"},
+        RefusedSweep{"LargeLogNormal",
+                     "method: random\nparameters: {x: {distribution: "
+                     "log_normal, mu: 1000}}",
+                     "are no range of numbers"},
+        RefusedSweep{"FractionalIterations",
+                     "method: random\nparameters: {x: {value: 1}}\n"
+                     "early_terminate: {type: hyperband, max_iter: 0.5}",
+                     "max_iter: expected an integer of at least 1"},
         RefusedSweep{"AList", "- a", "sweep.yaml:"}),
     [](const auto& one) { return one.param.name; });
 
