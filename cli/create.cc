@@ -189,6 +189,22 @@ std::string LabelOverride(const ExperimentConfig& config,
   return "labels=[" + list + "]";
 }
 
+// Replaces the remedy of a warning about a key by that of the option of `run`
+// that has written it.
+void NameOptionsOfRun(const CreateOptions& options, Diagnostics& diagnostics) {
+  for (Diagnostic& one : diagnostics) {
+    const std::size_t remedy = one.message.rfind("; set it to ");
+    if (one.key != "searcher.smaller_is_better" || one.file != options.config ||
+        remedy == one.message.npos) {
+      continue;
+    }
+    const bool minimizes = one.message.ends_with("true");
+    one.message.replace(
+        remedy, one.message.npos,
+        minimizes ? "; leave out --maximize" : "; add --maximize");
+  }
+}
+
 ConfigResult Parse(const CreateOptions& options, const std::string& text) {
   std::vector<std::string> overrides = OverridesOf(options);
   const auto context = ContextDirectory(options.config, options.context);
@@ -319,6 +335,7 @@ ExperimentConfig CheckedConfig(const CreateOptions& options,
                                const std::string& text, RunRequest& request,
                                const GlobalOptions& globals) {
   ConfigResult result = Parse(options, text);
+  if (options.is_inline) NameOptionsOfRun(options, result.diagnostics);
   PrintDiagnostics(result.diagnostics, globals);
   NoteFindings(request, result.diagnostics);
   const std::string refusal = Refusal(result.diagnostics, /*not_yet=*/true);

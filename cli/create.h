@@ -9,7 +9,8 @@ namespace dtrain {
 
 /// Options of the commands that create an experiment from a YAML text.
 struct CreateOptions {
-  std::string config;  // name of the text, for messages
+  std::string config;      // name of the text, for messages
+  bool is_inline = false;  // the text was written from the options of `run`
   std::string context;
   std::vector<std::string> overrides;
   std::string name;

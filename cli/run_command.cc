@@ -209,6 +209,7 @@ CommandRun SetUpRun(CLI::App& app) {
   AddFlag(app, "--print-yaml", options->print_yaml,
           "Print the YAML of the experiment for 'create'; run nothing");
   AddCreateOptions(app, options->create);
+  options->create.is_inline = true;
   AddRunFlags(app, options->create.run);
   SetHelp(app,
           {.exits = RunExits(),

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -329,13 +330,48 @@ std::string LowerCase(std::string text) {
   return text;
 }
 
-// Returns the first of `words` that `metric` contains, or "".
-template <typename Words>
-std::string_view WordIn(const std::string& metric, const Words& words) {
-  const auto found = std::find_if(
-      words.begin(), words.end(),
-      [&](std::string_view word) { return metric.find(word) != metric.npos; });
-  return found == words.end() ? std::string_view() : *found;
+// Returns the words of a metric's name in small letters, each also without the
+// digits at its end and what usually precedes a name: val, acc and acc1 of
+// `val_acc1`, acc of `valAcc`, map of `mAP`.
+std::vector<std::string> WordsOfMetric(const std::string& name) {
+  constexpr std::string_view kDigits = "0123456789";
+  constexpr std::array<std::string_view, 6> kBefore = {
+      "val", "valid", "test", "train", "eval", "mean"};
+  std::vector<std::string> words = {""};
+  const std::string lower = LowerCase(name);
+  for (const char c : lower) {
+    const bool is_part =
+        (c >= 'a' && c <= 'z') || kDigits.find(c) != std::string_view::npos;
+    if (is_part) {
+      words.back() += c;
+    } else {
+      words.emplace_back();
+    }
+  }
+  const std::vector<std::string> whole = words;
+  for (const std::string& word : whole) {
+    words.push_back(word.substr(0, word.find_last_not_of(kDigits) + 1));
+    for (const std::string_view before : kBefore) {
+      if (word.starts_with(before)) words.push_back(word.substr(before.size()));
+    }
+  }
+  return words;
+}
+
+// Returns the first of `parts` that the metric's name contains, else the first
+// of `words` that is a word of it, or "".
+std::string_view WordIn(const std::string& name,
+                        std::span<const std::string_view> parts,
+                        std::span<const std::string_view> words) {
+  const std::string lower = LowerCase(name);
+  for (const std::string_view part : parts) {
+    if (lower.find(part) != lower.npos) return part;
+  }
+  const std::vector<std::string> all = WordsOfMetric(name);
+  for (const std::string_view word : words) {
+    if (std::ranges::find(all, word) != all.end()) return word;
+  }
+  return {};
 }
 
 // Warns about a direction that contradicts the name of the metric.
@@ -343,20 +379,35 @@ void CheckDirection(const Node& root, const Json& searcher,
                     Findings& findings) {
   static constexpr std::array<std::string_view, 3> kCosts = {"loss", "error",
                                                              "perplexity"};
+  static constexpr std::array<std::string_view, 14> kCostWords = {
+      "rmse", "mse", "mae", "mape", "nll", "wer",     "cer",
+      "fid",  "ppl", "bpc", "err",  "bpb", "logloss", "rmsle"};
   static constexpr std::array<std::string_view, 3> kGains = {"accuracy", "auc",
                                                              "f1"};
+  static constexpr std::array<std::string_view, 22> kGainWords = {
+      "acc",   "top",       "map",    "bleu", "iou",   "miou",
+      "r2",    "score",     "reward", "dice", "auroc", "auprc",
+      "rouge", "precision", "recall", "psnr", "ssim",  "ndcg",
+      "mrr",   "mcc",       "kappa",  "hits"};
+  // `neg_mean_squared_error`: the larger, the better.
+  static constexpr std::array<std::string_view, 3> kNegated = {
+      "neg", "negative", "minus"};
   if (!searcher.at("metric").is_string()) return;
   const auto name = searcher.at("metric").get<std::string>();
-  const std::string metric = LowerCase(name);
+  if (!WordIn(name, {}, kNegated).empty()) return;
   const bool smaller = searcher.at("smaller_is_better").get<bool>();
-  const std::string_view cost = WordIn(metric, kCosts);
-  const std::string_view gain = WordIn(metric, kGains);
+  const bool is_cost = !WordIn(name, kCosts, kCostWords).empty();
   const std::string key = "searcher.smaller_is_better";
-  if (!smaller && !cost.empty()) {
+  // A word that may mean much, such as score, is no doubt about a direction
+  // that is written down.
+  const bool is_gain =
+      !WordIn(name, kGains, {}).empty() ||
+      (!IsGiven(root, key) && !WordIn(name, {}, kGainWords).empty());
+  if (!smaller && is_cost) {
     findings.Warning(MarkOf(root, key), key,
                      "smaller_is_better is false, but '" + name +
                          "' is usually minimized; set it to true");
-  } else if (smaller && cost.empty() && !gain.empty()) {
+  } else if (smaller && !is_cost && is_gain) {
     findings.Warning(MarkOf(root, key), key,
                      "smaller_is_better is true, but '" + name +
                          "' is usually maximized; set it to false");

@@ -97,9 +97,8 @@ SpecJson SearcherOf(const InlineExperiment& experiment, bool has_range) {
   const std::string name = !experiment.searcher.empty() ? experiment.searcher
                            : has_range                  ? "random"
                                                         : "single";
-  SpecJson searcher = {{"name", name},
-                       {"metric", experiment.metric},
-                       {"smaller_is_better", !experiment.maximize}};
+  SpecJson searcher = {{"name", name}, {"metric", experiment.metric}};
+  if (experiment.maximize) searcher["smaller_is_better"] = false;
   const bool counts = Has(name, "max_trials");
   if (counts && !experiment.max_trials) {
     RefuseOption("--max-trials",

@@ -518,7 +518,8 @@ class SweepReader {
       findings_.Error(goal->mark, "metric.goal",
                       "expected minimize or maximize, got '" + goal_text + "'");
     }
-    searcher["smaller_is_better"] = goal_text != "maximize";
+    const bool is_given = goal != nullptr || !options_.metric.empty();
+    if (is_given) searcher["smaller_is_better"] = goal_text != "maximize";
     if (metric == nullptr || !metric->is_map()) return;
     for (const Node::Entry& entry : metric->entries) {
       if (entry.key == "name" || entry.key == "goal") continue;
@@ -570,7 +571,6 @@ class SweepReader {
                         "is not kept: a grid trains every trial to its end");
       return;
     }
-    const double eta = Number(early, "eta", 3);
     static const std::vector<std::string> kKnown = {
         "type", "eta", "s", "max_iter", "min_iter", "strict"};
     for (const Node::Entry& entry : early.entries) {
@@ -581,6 +581,7 @@ class SweepReader {
                               : "unknown key of early_terminate" +
                                     DidYouMean(entry.key, kKnown));
     }
+    const double eta = Number(early, "eta", 3);
     const double max_iter = Iterations(early, "max_iter");
     const double min_iter = Iterations(early, "min_iter");
     if (!(eta > 1)) {
@@ -596,12 +597,12 @@ class SweepReader {
     ImportJson length = {{"epochs", static_cast<std::int64_t>(max_iter)}};
     if (!options_.max_length.empty()) {
       length = Length();
-    } else if (max_iter < 1) {
       if (max_iter >= 1 && length.front() != max_iter) {
         findings_.Warning(early.Find("max_iter")->mark,
                           "early_terminate.max_iter",
                           "is not kept: --max-length replaces it");
       }
+    } else if (max_iter < 1) {
       findings_.Error(early.mark, "early_terminate",
                       "min_iter does not say how long a run is; add "
                       "--max-length UNIT=N, such as epochs=27");
@@ -628,15 +629,14 @@ class SweepReader {
   std::int64_t Rungs(const Node& early, double eta, double max_iter,
                      double min_iter, const ImportJson& length) {
     const auto longest = length.front().get<double>();
-    // The shortest rung, of at least one step.
     const auto steps_to = [&](double shortest) {
       return std::floor(std::log(longest / shortest) / std::log(eta) + 1e-9);
     };
+    // The shortest rung, of at least one step.
     double steps = steps_to(1);
     const bool has_s = early.Find("s") != nullptr;
     if (max_iter >= 1 && (has_s || min_iter < 1)) {
       steps = std::min(steps, Number(early, "s", 1));
-    } else {
       if (!has_s) {
         findings_.Warning(early.mark, "early_terminate.s",
                           "is missing, so W&B would refuse the sweep; 1 here");
@@ -646,6 +646,7 @@ class SweepReader {
                           "early_terminate.min_iter",
                           "is not kept: with max_iter, W&B uses s");
       }
+    } else {
       steps = std::min(steps, steps_to(min_iter));
       const double shortest =
           std::floor(longest / std::pow(eta, std::max(steps, 0.0)) + 1e-9);
@@ -682,7 +683,6 @@ class SweepReader {
     return fallback;
   }
 
-  ImportJson Length() const { return MaxLengthOf(options_.max_length); }
   // Returns a number of iterations; 0 if it is not given, or wrong.
   double Iterations(const Node& early, const char* name) {
     const double count = Number(early, name, 0);
@@ -697,6 +697,7 @@ class SweepReader {
     return 0;
   }
 
+  ImportJson Length() const { return MaxLengthOf(options_.max_length); }
 
   // W&B refuses continuous ranges in a grid.
   void CheckGrid(const ImportJson& hyperparameters, const std::string& path) {
@@ -717,8 +718,8 @@ class SweepReader {
   const SweepOptions& options_;
   Findings& findings_;
   std::string method_;
-};
   std::string program_;
+};
 
 }  // namespace
 

@@ -468,6 +468,38 @@ TEST_F(SearcherCheckTest, WarnsOfAMaximizedLoss) {
   EXPECT_FALSE(ReadConfig(text, {}).config->searcher.smaller_is_better);
 }
 
+// A direction that is left out, or contradicts the name of the metric.
+TEST_F(SearcherCheckTest, WarnsOfTheUsualNamesOfMetrics) {
+  const auto warns = [](const std::string& metric,
+                        const std::string& direction) {
+    return !FindingsOf("entrypoint: a:B\nsearcher: {name: single, metric: '" +
+                           metric + "', max_length: 1" + direction + "}\n",
+                       Severity::kWarning)
+                .empty();
+  };
+  for (const std::string metric :
+       {"acc",      "val_acc", "test_acc",    "valAcc", "acc@1",
+        "eval/acc", "top1",    "top-5",       "mAP",    "mAP50",
+        "bleu",     "BLEU4",   "iou",         "mIoU",   "r2",
+        "r2_score", "reward",  "mean_reward", "score",  "val_accuracy",
+        "f1"}) {
+    EXPECT_TRUE(warns(metric, "")) << metric;
+    EXPECT_FALSE(warns(metric, ", smaller_is_better: false")) << metric;
+  }
+  for (const std::string metric : {"rmse", "val_rmse", "error", "loss", "mae",
+                                   "top1_error", "wer", "score_loss"}) {
+    EXPECT_TRUE(warns(metric, ", smaller_is_better: false")) << metric;
+    EXPECT_FALSE(warns(metric, "")) << metric;
+  }
+  for (const std::string metric :
+       {"x", "neg_mean_squared_error", "vacc1ne", "mape", "epoch", "latency"}) {
+    EXPECT_FALSE(warns(metric, "")) << metric;
+  }
+  EXPECT_FALSE(warns("neg_loss", ", smaller_is_better: false"));
+  EXPECT_FALSE(warns("score", ", smaller_is_better: true"))
+      << "it is written down";
+}
+
 TEST_F(SearcherCheckTest, WarnsOfAMinimizedAccuracy) {
   const Diagnostics warnings = FindingsOf(
       "entrypoint: a:B\nsearcher: {name: single, metric: accuracy, "
