@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/create.h"
 #include "cli/output.h"
+#include "engine/app/script_check.h"
 #include "engine/app/script_text.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
@@ -66,11 +67,20 @@ constexpr std::string_view kUnchecked =
 void CheckHyperparameters(const InlineYaml& yaml, const ScriptText& script) {
   for (const std::string& name : yaml.unplaced) {
     if (script.MayRead(name)) continue;
+    // The option as the script has it: --use-bn for use_bn.
+    std::string option = "--" + name;
+    std::ranges::replace(option, '_', '-');
+    if (!script.flags.contains(option)) option = "--" + name;
+    const auto flag = script.flags.find(option);
+    const std::string argument =
+        flag != script.flags.end()
+            ? "'" + FlagPlaceholder(name, option, flag->second) + "'"
+            : option + " {" + name + "}";
     throw Error(ErrorKind::kUsage,
                 "hyperparameter '" + name + "': " + script.name +
                     " does not receive it; add {" + name +
-                    "} to the command, such as --" + name + " {" + name +
-                    "}, or read it in the script by 'import dtrain' or "
+                    "} to the command, such as " + argument +
+                    ", or read it in the script by 'import dtrain' or "
                     "DTRAIN_HPARAM_" +
                     name + " (docs/protocol.md)" + std::string(kUnchecked));
   }
@@ -199,6 +209,7 @@ void AddSearchOptions(CLI::App& app, InlineExperiment& experiment) {
 CommandRun SetUpRun(CLI::App& app) {
   auto options = std::make_shared<InlineOptions>();
   options->create.config = "dtrain run";
+  options->create.is_inline = true;
   AddOption(app, "COMMAND", options->command,
             "After --: the program that is the trial, and its arguments; {lr} "
             "is replaced by the value of lr")
@@ -209,7 +220,6 @@ CommandRun SetUpRun(CLI::App& app) {
   AddFlag(app, "--print-yaml", options->print_yaml,
           "Print the YAML of the experiment for 'create'; run nothing");
   AddCreateOptions(app, options->create);
-  options->create.is_inline = true;
   AddRunFlags(app, options->create.run);
   SetHelp(app,
           {.exits = RunExits(),

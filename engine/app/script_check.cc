@@ -10,6 +10,8 @@
 #include <cctype>
 #include <charconv>
 #include <csignal>
+#include <functional>
+#include <set>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -18,6 +20,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "engine/app/script_text.h"
 #include "engine/base/clock.h"
 #include "engine/base/error.h"
 #include "engine/base/placeholders.h"
@@ -80,7 +83,7 @@ Words FixedWords(const ExperimentConfig& config) {
   Words fixed;
   for (const std::string& word : *words) {
     bool filled = false;
-    std::string text = FillTemplate(word, [&](const std::string&) {
+    std::string text = FillTemplate(word, [&](const TemplatePart&) {
       filled = true;
       return std::string();
     });
@@ -416,6 +419,107 @@ std::optional<std::string> DeterminedWarning(const PythonScript& script,
 
 }  // namespace
 
+namespace {
+
+// Returns the values that the hyperparameter with the dotted path can have, of
+// those that are no range of numbers.
+nlohmann::json ValuesOf(const nlohmann::json& hparams,
+                        const std::string& path) {
+  const std::size_t dot = path.find('.');
+  if (const auto found = hparams.find(path); found != hparams.end()) {
+    const nlohmann::json type = found->is_object()
+                                    ? found->value("type", nlohmann::json())
+                                    : nlohmann::json();
+    if (type == "categorical") return found->at("vals");
+    if (type == "const") return nlohmann::json::array({found->at("val")});
+    return nlohmann::json::array({*found});
+  }
+  const auto outer =
+      dot == path.npos ? hparams.end() : hparams.find(path.substr(0, dot));
+  if (outer == hparams.end() || !outer->is_object()) {
+    return nlohmann::json::array();
+  }
+  return ValuesOf(*outer, path.substr(dot + 1));
+}
+
+// A placeholder of true or false that is the value of an option.
+struct BooleanArgument {
+  std::string option;  // --amp
+  std::string name;    // of the hyperparameter
+};
+
+std::vector<BooleanArgument> FindBooleanArguments(
+    const ExperimentConfig& config) {
+  const auto* words = std::get_if<Words>(&config.entrypoint);
+  std::vector<BooleanArgument> found;
+  if (words == nullptr || !config.placeholders) return found;
+  for (std::size_t i = 1; i < words->size(); ++i) {
+    const std::string& word = (*words)[i];
+    const auto only = OnlyPlaceholder(word);
+    if (!only || only->is_flag()) continue;
+    const std::string option = word.starts_with('{')
+                                   ? (*words)[i - 1]
+                                   : word.substr(0, word.find('='));
+    const nlohmann::json values = ValuesOf(config.hyperparameters, only->text);
+    const bool is_boolean = std::ranges::any_of(
+        values, [](const auto& value) { return value.is_boolean(); });
+    if (is_boolean && option.starts_with('-')) {
+      found.push_back({.option = option, .name = only->text});
+    }
+  }
+  return found;
+}
+
+// Returns the option that would fail with true and false as its value.
+std::optional<std::string> FlagProblem(const ExperimentConfig& config,
+                                       const fs::path& context) {
+  const std::vector<BooleanArgument> arguments = FindBooleanArguments(config);
+  if (arguments.empty()) return std::nullopt;
+  const ScriptText script =
+      ReadScriptText(std::get<Words>(config.entrypoint), context);
+  for (const BooleanArgument& one : arguments) {
+    const auto flag = script.flags.find(one.option);
+    if (flag == script.flags.end()) continue;
+    return one.option + " takes no value in " + script.name + ", but {" +
+           one.name + "} is true or false; write '" +
+           FlagPlaceholder(one.name, flag->first, flag->second) +
+           "', which gives the option if it is true";
+  }
+  return std::nullopt;
+}
+
+// Returns the module of the context that the scripts would import in place of
+// dtrain's. A program whose metrics are found elsewhere need not import it.
+std::optional<std::string> HidingProblem(const ExperimentConfig& config,
+                                         const fs::path& context) {
+  const auto* words = std::get_if<Words>(&config.entrypoint);
+  if (words == nullptr || config.metrics) return std::nullopt;
+  // Most contexts have no such file, and need not be read.
+  std::error_code ignored;
+  bool may_hide = false;
+  std::vector<fs::path> directories = {context};
+  for (const std::string& word : *words) {
+    directories.push_back((context / word).parent_path());
+  }
+  for (const fs::path& directory : directories) {
+    may_hide = may_hide || fs::exists(directory / "dtrain.py", ignored) ||
+               fs::exists(directory / "dtrain/__init__.py", ignored);
+  }
+  if (!may_hide) return std::nullopt;
+  const ScriptText script = ReadScriptText(*words, context);
+  if (script.hides_dtrain.empty()) return std::nullopt;
+  return "'" + script.hides_dtrain + "' hides the module dtrain, which " +
+         script.name +
+         " imports; rename it, or put the script in another directory";
+}
+
+}  // namespace
+
+std::string FlagPlaceholder(const std::string& name, const std::string& on,
+                            const std::string& off) {
+  return "{" + name + ":" + on + (off.empty() ? "" : "|" + off) + "}";
+}
+
 std::optional<std::string> ProgramOf(const ExperimentConfig& config) {
   const Words words = FixedWords(config);
   return words.empty() ? std::nullopt : std::optional(words.front());
@@ -426,6 +530,12 @@ ScriptFindings FindScriptProblem(const ExperimentConfig& config,
   const Words words = FixedWords(config);
   if (words.empty()) return {};
   if (auto problem = FileProblem(words, context, PathOfTrials(config))) {
+    return {.problem = std::move(problem)};
+  }
+  if (auto problem = HidingProblem(config, context)) {
+    return {.problem = std::move(problem)};
+  }
+  if (auto problem = FlagProblem(config, context)) {
     return {.problem = std::move(problem)};
   }
   const auto script = FindPythonScript(words, context, PathOfTrials(config));
@@ -471,6 +581,69 @@ std::optional<fs::path> TargetOutside(const fs::path& directory,
 
 }  // namespace
 
+static std::string LeftOutText(const std::string& path, const fs::path& context,
+                               const std::string& why) {
+  return "'" + path + "' exists in " +
+         (context.empty() ? "." : context.string()) +
+         ", but not in the copy that trials work in: " + why +
+         "; name it by its absolute path";
+}
+
+std::vector<std::string> FindLeftOutPaths(const ExperimentConfig& config,
+                                          const fs::path& context) {
+  const auto* words = std::get_if<Words>(&config.entrypoint);
+  if (words == nullptr) return {};
+  std::set<std::string> paths;
+  // The program and script themselves are checked by StoredScriptProblem.
+  const std::string script = ScriptOf(FixedWords(config));
+  for (std::size_t i = 1; i < words->size(); ++i) {
+    const std::string& word = (*words)[i];
+    const std::size_t equals = word.find('=');
+    paths.insert(word);
+    if (equals != word.npos) paths.insert(word.substr(equals + 1));
+  }
+  const std::function<void(const nlohmann::json&)> add =
+      [&](const nlohmann::json& value) {
+        if (value.is_string()) paths.insert(value.get<std::string>());
+        if (!value.is_structured()) return;
+        for (const nlohmann::json& inner : value) add(inner);
+      };
+  add(config.hyperparameters);
+  paths.erase(script);
+  std::vector<std::string> found;
+  for (const std::string& path : paths) {
+    if (path.size() > 4096) continue;
+    if (const auto why = FindLeavingOut(context, path)) {
+      found.push_back(LeftOutText(path, context, *why));
+    }
+  }
+  return found;
+}
+
+std::vector<std::string> FindLeftOutNames(const std::string& text,
+                                          const fs::path& context) {
+  constexpr std::string_view kBetween = " \t\"'`,;()[]<>";
+  constexpr std::string_view kWork = "/work/";
+  std::vector<std::string> found;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end =
+        std::min(text.find_first_of(kBetween, at), text.size());
+    std::string name = text.substr(at, end - at);
+    at = end + 1;
+    while (name.ends_with(':') || name.ends_with('.')) name.pop_back();
+    // The path in a trial's own copy.
+    const std::size_t work = name.rfind(kWork);
+    if (name.starts_with('/') && work != name.npos) {
+      name.erase(0, work + kWork.size());
+    }
+    if (name.size() > 4096) continue;
+    if (const auto why = FindLeavingOut(context, name)) {
+      found.push_back(LeftOutText(name, context, *why));
+    }
+  }
+  return found;
+}
+
 std::optional<std::string> StoredScriptProblem(const ExperimentConfig& config,
                                                const ContextList& stored) {
   const Words words = FixedWords(config);
@@ -497,9 +670,11 @@ std::optional<std::string> StoredScriptProblem(const ExperimentConfig& config,
                  .lexically_normal()
                  .string();
     }
+    const auto why = FindLeavingOut(stored.directory, normal);
     return "'" + path +
            "' is excluded from the context by .gitignore or .detignore; "
-           "remove it from these files";
+           "remove it from these files" +
+           (why ? ": " + *why : "");
   }
   return std::nullopt;
 }

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace dtrain {
 
@@ -36,6 +37,21 @@ ScriptFindings FindScriptProblem(const ExperimentConfig& config,
 /// PATH, a missing script outside of `context`, or a missing interpreter.
 std::optional<std::string> ScriptProblemHere(
     const ExperimentConfig& config, const std::filesystem::path& context);
+
+/// Returns the placeholder that gives an option `on` if the hyperparameter is
+/// true, else `off` or nothing: `{amp:--amp|--no-amp}`.
+std::string FlagPlaceholder(const std::string& name, const std::string& on,
+                            const std::string& off);
+
+/// Returns a sentence about each path among the arguments and hyperparameters
+/// that exists relative to `context` but is not in the copy that trials work
+/// in.
+std::vector<std::string> FindLeftOutPaths(const ExperimentConfig& config,
+                                          const std::filesystem::path& context);
+
+/// Does the same for the paths in `text`, such as why a trial failed.
+std::vector<std::string> FindLeftOutNames(const std::string& text,
+                                          const std::filesystem::path& context);
 
 /// Returns why `stored`, the copy of the context that trials run from, lacks
 /// the program or script.

@@ -77,6 +77,70 @@ bool IsImport(std::string_view line) {
          HasAny(code, {": import ", "; import ", ": from ", "; from "});
 }
 
+// Returns what is between the bracket at `open` and its counterpart, outside
+// quotes; empty if there is none.
+std::string_view InBrackets(std::string_view text, std::size_t open) {
+  int depth = 0;
+  char quote = 0;
+  for (std::size_t i = open; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quote != 0) {
+      if (c == '\\') ++i;
+      if (c == quote) quote = 0;
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+    } else if (c == '(') {
+      ++depth;
+    } else if (c == ')' && --depth == 0) {
+      return text.substr(open + 1, i - open - 1);
+    }
+  }
+  return {};
+}
+
+// One option that a Python script defines.
+struct DefinedOption {
+  std::vector<std::string> names;  // -a, --amp
+  bool takes_value = true;
+  std::string off;  // --no-amp
+};
+
+// Reads the arguments of `add_argument(…)` or `click.option(…)`.
+DefinedOption ReadDefinedOption(std::string_view arguments) {
+  DefinedOption option;
+  const std::size_t named = arguments.find('=');
+  std::string_view names = arguments.substr(0, named);
+  for (std::size_t at = names.find_first_of("\"'"); at != names.npos;
+       at = names.find_first_of("\"'", at + 1)) {
+    const std::size_t end = names.find(names[at], at + 1);
+    if (end == names.npos) break;
+    std::string name(names.substr(at + 1, end - at - 1));
+    at = end;
+    if (!name.starts_with('-')) continue;
+    if (const std::size_t slash = name.find('/'); slash != name.npos) {
+      option.off = Trim(name.substr(slash + 1));
+      name = Trim(name.substr(0, slash));
+      option.takes_value = false;
+    }
+    option.names.push_back(std::move(name));
+  }
+  std::string rest(arguments);
+  std::erase_if(rest, [](unsigned char c) { return std::isspace(c) != 0; });
+  std::ranges::replace(rest, '\'', '"');
+  if (HasAny(rest, {"action=\"store_true\"", "action=\"store_false\"",
+                    "action=\"store_const\"", "action=\"append_const\"",
+                    "action=\"count\"", "is_flag=True"})) {
+    option.takes_value = false;
+  }
+  if (HasAny(rest, {"BooleanOptionalAction"})) {
+    option.takes_value = false;
+    for (const std::string& name : option.names) {
+      if (name.starts_with("--")) option.off = "--no-" + name.substr(2);
+    }
+  }
+  return option;
+}
+
 class ScriptReader {
  public:
   ScriptReader(const std::vector<std::string>& command, fs::path context)
@@ -104,16 +168,24 @@ class ScriptReader {
       const bool python = IsPython(file, *text);
       all_python = all_python && python;
       if (python) {
+        FindOptions(*text);
         FollowImports(*text, file.parent_path());
       } else if (text->find('\0') == text->npos) {
         FollowWords(*text, file.parent_path());
       }
     }
     result_.is_python = all_python && files_.size() <= kMaxFiles;
+    for (const std::string& option : with_value_) result_.flags.erase(option);
+    if (result_.imports_dtrain) FindModuleThatHides();
     return std::move(result_);
   }
 
  private:
+  static fs::path RealPath(const fs::path& path) {
+    std::error_code ignored;
+    return fs::weakly_canonical(path, ignored);
+  }
+
   static bool IsPython(const fs::path& file, std::string_view text) {
     const std::string_view line = text.substr(0, text.find('\n'));
     return file.extension() == ".py" ||
@@ -144,9 +216,17 @@ class ScriptReader {
       bool added = false;
       if (i > 0 && words[i - 1] == "-m") {
         added = AddModule(word, from);
+        // Python looks for modules in the working directory first.
+        if (added) search_paths_.insert(RealPath(context_));
       } else if (IsScript(word) || word.find('/') != word.npos) {
         added = (IsScript(word) || i == 0) &&
                 (Add(from / word) || Add(context_ / word));
+        if (added && word.ends_with(".py")) {
+          std::error_code ignored;
+          const bool is_beside = fs::exists(from / word, ignored);
+          search_paths_.insert(RealPath(
+              (is_beside ? from / word : context_ / word).parent_path()));
+        }
       }
       if (added && script_.empty()) script_ = word;
     }
@@ -200,6 +280,41 @@ class ScriptReader {
                       "__import__(\"dtrain", "__import__('dtrain"});
   }
 
+  void FindOptions(std::string_view text) {
+    for (const std::string_view word : {"add_argument(", ".option("}) {
+      for (std::size_t at = text.find(word); at != text.npos;
+           at = text.find(word, at + 1)) {
+        const std::size_t line = text.rfind('\n', at) + 1;  // 0: the first
+        if (text.substr(line, at - line).find('#') != text.npos) continue;
+        const DefinedOption option =
+            ReadDefinedOption(InBrackets(text, at + word.size() - 1));
+        for (const std::string& name : option.names) {
+          if (option.takes_value) {
+            with_value_.insert(name);
+          } else {
+            result_.flags.emplace(name, option.off);
+          }
+        }
+      }
+    }
+  }
+
+  void FindModuleThatHides() {
+    std::error_code ignored;
+    for (const fs::path& directory : search_paths_) {
+      const fs::path package = directory / "dtrain";
+      // A copy of dtrain's own module hides nothing.
+      if (fs::exists(package / "_trial.py", ignored)) continue;
+      for (const fs::path& file :
+           {directory / "dtrain.py", package / "__init__.py"}) {
+        if (!fs::exists(file, ignored)) continue;
+        result_.hides_dtrain =
+            file.lexically_relative(fs::weakly_canonical(context_, ignored));
+        return;
+      }
+    }
+  }
+
   void FollowWords(const std::string& text, const fs::path& directory) {
     std::vector<std::string> words;
     constexpr std::string_view kBetween = " \t\r\n\"'`;|&()=<>";
@@ -238,6 +353,8 @@ class ScriptReader {
   std::string script_;  // the first one, as in the command
   std::deque<fs::path> files_;
   std::set<std::string> seen_;
+  std::set<fs::path> search_paths_;   // of the modules that scripts import
+  std::set<std::string> with_value_;  // options that take one, somewhere
   ScriptText result_;
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -23,6 +24,12 @@ struct ScriptText {
   bool reads_length = false;
   // Writes to descriptor 3 or to the socket, or may do so.
   bool reports = false;
+  // Options of argparse and click that take no value, such as --amp, each with
+  // what switches it off, such as --no-amp, or an empty text.
+  std::map<std::string, std::string> flags;
+  // A module or package `dtrain` beside a script that imports dtrain, which
+  // Python finds first; empty: none.
+  std::string hides_dtrain;
 
   /// True if the hyperparameter `name`, a dotted path, may be read.
   bool MayRead(const std::string& name) const;

@@ -10,13 +10,15 @@ bool IsNameCharacter(char c) {
          (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-';
 }
 
-// Returns the name of the placeholder that starts with the brace at `at`; empty
-// if there is none.
-std::string_view NameAt(std::string_view text, std::size_t at) {
-  const std::size_t close = text.find('}', at);
-  if (close == text.npos) return {};
-  const std::string_view name = text.substr(at + 1, close - at - 1);
-  return std::ranges::all_of(name, IsNameCharacter) ? name : std::string_view();
+// Returns the bytes of an option of a flag from `at` on; 0 if there is none.
+std::size_t OptionBytes(std::string_view text, std::size_t at) {
+  if (at >= text.size() || text[at] != '-') return 0;
+  std::size_t end = at;
+  while (end < text.size() && text[end] > ' ' && text[end] != '|' &&
+         text[end] != '{' && text[end] != '}') {
+    ++end;
+  }
+  return end - at;
 }
 
 void AddLiteral(char c, std::size_t at, std::vector<TemplatePart>& parts) {
@@ -25,6 +27,25 @@ void AddLiteral(char c, std::size_t at, std::vector<TemplatePart>& parts) {
 }
 
 }  // namespace
+
+std::pair<TemplatePart, std::size_t> FindPlaceholder(std::string_view text,
+                                                     std::size_t at) {
+  TemplatePart part{.at = at, .is_name = true};
+  std::size_t end = at + 1;
+  while (end < text.size() && IsNameCharacter(text[end])) {
+    part.text += text[end++];
+  }
+  if (part.text.empty()) return {};
+  for (std::string* option : {&part.on, &part.off}) {
+    const char before = option == &part.on ? ':' : '|';
+    const std::size_t bytes = OptionBytes(text, end + 1);
+    if (end >= text.size() || text[end] != before || bytes == 0) break;
+    *option = text.substr(end + 1, bytes);
+    end += 1 + bytes;
+  }
+  if (end >= text.size() || text[end] != '}') return {};
+  return {std::move(part), end + 1 - at};
+}
 
 std::variant<std::vector<TemplatePart>, TemplateProblem> ParseTemplate(
     std::string_view text) {
@@ -41,13 +62,19 @@ std::variant<std::vector<TemplatePart>, TemplateProblem> ParseTemplate(
     if (c == '}') {
       return TemplateProblem{"'}' without '{'; write }} for a brace", at};
     }
-    const std::string_view name = NameAt(text, at);
-    if (name.empty()) {
+    auto [part, bytes] = FindPlaceholder(text, at);
+    if (bytes == 0) {
+      const bool ascii =
+          std::ranges::all_of(text.substr(at, text.find('}', at) - at),
+                              [](char c) { return c > 0; });
       return TemplateProblem{
-          "'{' begins no placeholder; write {NAME}, or {{ for a brace", at};
+          std::string("'{' begins no placeholder; write {NAME}, ") +
+              (ascii ? "" : "with letters of ASCII only, ") +
+              "or {{ for a brace",
+          at};
     }
-    parts.push_back({.text = std::string(name), .at = at, .is_name = true});
-    at += name.size() + 1;
+    parts.push_back(std::move(part));
+    at += bytes - 1;
   }
   return parts;
 }
@@ -59,10 +86,10 @@ std::string TemplateOfLiteral(
   for (std::size_t at = 0; at < text.size(); ++at) {
     const char c = text[at];
     if (c == '{' && (at == 0 || text[at - 1] != '$')) {
-      const std::string_view name = NameAt(text, at);
-      if (!name.empty() && is_known(name)) {
-        out.append("{").append(name) += '}';
-        at += name.size() + 1;
+      const auto [part, bytes] = FindPlaceholder(text, at);
+      if (bytes > 0 && is_known(part.text)) {
+        out.append(text.substr(at, bytes));
+        at += bytes - 1;
         continue;
       }
     }
@@ -74,15 +101,29 @@ std::string TemplateOfLiteral(
 
 std::string FillTemplate(
     std::string_view text,
-    const std::function<std::string(const std::string& name)>& value_of) {
+    const std::function<std::string(const TemplatePart& name)>& value_of) {
   const auto parsed = ParseTemplate(text);
   const auto* parts = std::get_if<std::vector<TemplatePart>>(&parsed);
   if (parts == nullptr) return std::string(text);
   std::string out;
   for (const TemplatePart& part : *parts) {
-    out += part.is_name ? value_of(part.text) : part.text;
+    out += part.is_name ? value_of(part) : part.text;
   }
   return out;
+}
+
+std::optional<TemplatePart> OnlyPlaceholder(std::string_view text) {
+  const auto parsed = ParseTemplate(text);
+  const auto* parts = std::get_if<std::vector<TemplatePart>>(&parsed);
+  if (parts == nullptr || parts->empty() || !parts->back().is_name) {
+    return std::nullopt;
+  }
+  const std::string& before = parts->front().text;
+  const bool after_option = parts->size() == 2 && !parts->front().is_name &&
+                            before.starts_with('-') &&
+                            before.find('=') == before.size() - 1;
+  if (parts->size() > 1 && !after_option) return std::nullopt;
+  return parts->back();
 }
 
 }  // namespace dtrain

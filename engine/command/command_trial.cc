@@ -64,6 +64,16 @@ void Log(LogLevel level, const std::string& text) {
   LogLine(level, "dtrain: " + text);
 }
 
+// Logs a command line as it runs.
+void LogCommand(const std::vector<std::string>& words) {
+  constexpr std::size_t kMaxBytes = 2000;
+  std::string line;
+  for (const std::string& word : words) {
+    line += (line.empty() ? "" : " ") + QuoteForShell(word);
+  }
+  Log(LogLevel::kInfo, "runs " + Truncate(EscapeForTerminal(line), kMaxBytes));
+}
+
 // An empty directory that only this user may look into.
 void MakeEmptyDirectory(const fs::path& path) {
   std::error_code error;
@@ -199,6 +209,7 @@ void CommandTrial::Start() {
           "\n");
   const char* path = std::getenv("PATH");
   const std::vector<std::string> words = ProgramWords(spec_, until_, paths);
+  if (spec_.placeholders) LogCommand(words);
   ProgramStart start{
       .words = words,
       .file = FindProgram(words.front(), spec_.context,

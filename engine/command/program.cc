@@ -278,9 +278,19 @@ Length LengthOfProgram(const TrialSpec& spec, Length until) {
                                            : until;
 }
 
-std::string PlaceholderValue(const std::string& name, const TrialSpec& spec,
+std::string PlaceholderValue(const TemplatePart& part, const TrialSpec& spec,
                              Length until, const ProgramPaths& paths) {
-  if (const json* value = FindHparam(spec.hparams, name)) return TextOf(*value);
+  const std::string& name = part.text;
+  const json* value = FindHparam(spec.hparams, name);
+  if (part.is_flag()) {
+    if (value != nullptr && (value->is_boolean() || value->is_null())) {
+      return *value == true ? part.on : part.off;
+    }
+    throw Error(ErrorKind::kFailed,
+                "{" + name + ":" + part.on + "} needs true or false, but '" +
+                    name + "' is " + (value ? value->dump() : "missing"));
+  }
+  if (value != nullptr) return TextOf(*value);
   if (name == "length") {
     return std::to_string(LengthOfProgram(spec, until).count);
   }
@@ -292,6 +302,22 @@ std::string PlaceholderValue(const std::string& name, const TrialSpec& spec,
                                       "' for {" + name + "} in its command");
 }
 
+// True if the argument consists of the value of a hyperparameter that is null.
+bool IsNullArgument(const std::string& word, const TrialSpec& spec) {
+  if (spec.rules < 2) return false;  // the text null
+  const auto only = OnlyPlaceholder(word);
+  if (!only || only->is_flag()) return false;
+  const json* value = FindHparam(spec.hparams, only->text);
+  return value != nullptr && value->is_null();
+}
+
+// True if the word is an option whose value is the next word, as far as its
+// text tells.
+bool TakesNextWord(const std::string& word) {
+  return word.size() > 1 && word.starts_with('-') && word != "--" &&
+         word.find('=') == word.npos && !(word[1] >= '0' && word[1] <= '9');
+}
+
 }  // namespace
 
 std::vector<std::string> ProgramWords(const TrialSpec& spec, Length until,
@@ -299,9 +325,22 @@ std::vector<std::string> ProgramWords(const TrialSpec& spec, Length until,
   if (!spec.placeholders) return spec.command;
   std::vector<std::string> words;
   for (const std::string& word : spec.command) {
-    words.push_back(FillTemplate(word, [&](const std::string& name) {
-      return PlaceholderValue(name, spec, until, paths);
+    if (IsNullArgument(word, spec)) {
+      // The option whose value it would be: `--teacher {teacher}`.
+      const bool is_word = word.starts_with('{');
+      if (is_word && words.size() > 1 && TakesNextWord(words.back())) {
+        words.pop_back();
+      }
+      continue;
+    }
+    words.push_back(FillTemplate(word, [&](const TemplatePart& part) {
+      return PlaceholderValue(part, spec, until, paths);
     }));
+    const auto only = OnlyPlaceholder(word);
+    if (only && only->is_flag() && words.back().empty()) {
+      words.pop_back();
+      continue;
+    }
     if (words.back().find('\0') == std::string::npos) continue;
     throw Error(ErrorKind::kFailed,
                 "a value for '" + word +
@@ -316,8 +355,8 @@ std::optional<Length> LengthInWords(const TrialSpec& spec, Length until) {
   }
   bool found = false;
   for (const std::string& word : spec.command) {
-    FillTemplate(word, [&](const std::string& name) {
-      found = found || name == "length";
+    FillTemplate(word, [&](const TemplatePart& part) {
+      found = found || part.text == "length";
       return std::string();
     });
   }

@@ -148,7 +148,8 @@ nlohmann::json DescribeTrial(const TrialSpec& spec, Length until,
 /// Returns the program and its arguments, with values in place of placeholders:
 /// of a hyperparameter, which its dotted path names and which takes precedence,
 /// or `{length}`, `{checkpoint}` (empty if there is none), `{directory}` (the
-/// working directory), `{seed}` and `{trial}`. Lists and maps are JSON.
+/// working directory), `{seed}` and `{trial}`. Lists and maps are JSON. Since
+/// rules 2, an argument that is only null is left out with its option.
 std::vector<std::string> ProgramWords(const TrialSpec& spec, Length until,
                                       const ProgramPaths& paths);
 

@@ -74,7 +74,15 @@ std::optional<std::vector<std::string>> Words(std::string_view text) {
 std::optional<nlohmann::json> ReadCommandText(const Node& node,
                                               Findings& findings) {
   const std::string path(kPath);
-  if (node.text.find_first_of(";|&<>$`\\*") != node.text.npos) {
+  // `{bn:--bn|--no-bn}` is no pipe.
+  std::string outside;
+  for (std::size_t at = 0; at < node.text.size();) {
+    const std::size_t bytes =
+        node.text[at] == '{' ? FindPlaceholder(node.text, at).second : 0;
+    if (bytes == 0) outside += node.text[at];
+    at += std::max<std::size_t>(bytes, 1);
+  }
+  if (outside.find_first_of(";|&<>$`\\*") != outside.npos) {
     findings.Error(node.mark, path,
                    "commands are not run by a shell; write a list: [sh, -c, "
                    "'...']");
@@ -146,6 +154,27 @@ std::optional<std::vector<std::string>> KnownNames(const Node& root) {
   return names;
 }
 
+// Returns why a hyperparameter has values besides true, false and null, or "".
+std::string WhyNoFlag(const Node* hparams, const std::string& name) {
+  std::string why = "'" + name + "' is no hyperparameter";
+  if (hparams == nullptr || hparams->is_null()) return why;
+  VisitHyperparameters(*hparams, "", [&](const Hyperparameter& one) {
+    if (one.path != name) return;
+    why.clear();
+    const Node* val = one.node.Find("val");
+    const Node* vals = one.node.Find("vals");
+    std::vector<Node> values = {val == nullptr ? one.node : *val};
+    if (one.type == "categorical" && vals != nullptr) values = vals->items;
+    for (const Node& value : values) {
+      if (value.kind == Node::Kind::kBool || value.is_null()) continue;
+      why = "'" + name + "' can be " +
+            (value.is_map() ? "a range of numbers" : Describe(value));
+      return;
+    }
+  });
+  return why;
+}
+
 // Returns the same list of words as templates. The program, and the code after
 // -c, keep their braces.
 nlohmann::json TemplatesOfList(
@@ -172,19 +201,41 @@ bool HasPlaceholder(const std::string& word) {
 // Checks the placeholders in one text of the configuration.
 class PlaceholderCheck {
  public:
-  PlaceholderCheck(const std::vector<std::string>& names, Findings& findings)
-      : names_(names), findings_(findings) {}
+  PlaceholderCheck(const std::vector<std::string>& names, const Node& root,
+                   Findings& findings)
+      : names_(names),
+        hparams_(root.Find("hyperparameters")),
+        findings_(findings) {}
 
-  void Check(const Node& node, const std::string& path) const {
-    const auto parsed = ParseTemplate(node.text);
+  // Checks the template `word` of the value at `path`.
+  void Check(const Node& node, const std::string& word,
+             const std::string& path) const {
+    const auto parsed = ParseTemplate(word);
     if (const auto* problem = std::get_if<TemplateProblem>(&parsed)) {
       return Report(node, path, problem->at, problem->what);
     }
     for (const TemplatePart& part : std::get<0>(parsed)) {
-      if (!part.is_name || std::ranges::find(names_, part.text) != names_.end())
-        continue;
-      Report(node, path, part.at, WhyUnknown(part.text));
+      if (!part.is_name) continue;
+      if (std::ranges::find(names_, part.text) == names_.end()) {
+        Report(node, path, part.at, WhyUnknown(part.text));
+      } else if (part.is_flag()) {
+        CheckFlag(node, path, part);
+      }
     }
+  }
+
+  // Reports a flag with text around it.
+  void CheckAlone(const Node& node, const std::string& word,
+                  const std::string& path) const {
+    const auto parsed = ParseTemplate(word);
+    const auto* parts = std::get_if<std::vector<TemplatePart>>(&parsed);
+    if (parts == nullptr || parts->size() < 2) return;
+    const auto flag = std::ranges::find_if(*parts, &TemplatePart::is_flag);
+    if (flag == parts->end()) return;
+    findings_.Error(node.mark, path,
+                    "'" + word + "': {" + flag->text + ":" + flag->on +
+                        "} must be an argument of its own, without text "
+                        "around it");
   }
 
  private:
@@ -198,6 +249,16 @@ class PlaceholderCheck {
            "; write {{ and }} for braces";
   }
 
+  void CheckFlag(const Node& node, const std::string& path,
+                 const TemplatePart& part) const {
+    const std::string why = WhyNoFlag(hparams_, part.text);
+    if (why.empty()) return;
+    Report(node, path, part.at,
+           "{" + part.text + ":" + part.on + "} needs true or false, but " +
+               why + "; write " + part.on + " {" + part.text +
+               "} for an option with a value");
+  }
+
   void Report(const Node& node, const std::string& path, std::size_t at,
               const std::string& what) const {
     findings_.Error(node.mark, path,
@@ -205,18 +266,29 @@ class PlaceholderCheck {
   }
 
   const std::vector<std::string>& names_;
+  const Node* hparams_;
   Findings& findings_;
 };
 
-void CheckPlaceholders(const Node& node, const std::vector<std::string>& names,
+// Checks the templates `words` of a command.
+void CheckPlaceholders(const Node& root, const nlohmann::json& words,
+                       const std::vector<std::string>& names,
                        Findings& findings) {
-  const PlaceholderCheck check(names, findings);
+  const PlaceholderCheck check(names, root, findings);
+  const Node& node = *root.Find(kPath);
   const std::string path(kPath);
-  const Node* words = node.Find(kCommand);
-  if (words == nullptr) return check.Check(node, path);
-  const std::string list = JoinPath(path, kCommand);
-  for (std::size_t i = 0; i < words->items.size(); ++i) {
-    check.Check(words->items[i], list + '[' + std::to_string(i) + ']');
+  const Node* list = node.is_list() ? &node : node.Find(kCommand);
+  if (list == nullptr) check.Check(node, node.text, path);
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const auto word = words[i].get<std::string>();
+    const bool has_place = list != nullptr && i < list->items.size();
+    const Node& place = has_place ? list->items[i] : node;
+    const std::string at =
+        !has_place ? path
+                   : (node.is_list() ? path : JoinPath(path, kCommand)) + '[' +
+                         std::to_string(i) + ']';
+    if (has_place) check.Check(place, word, at);
+    check.CheckAlone(place, word, at);
   }
 }
 
@@ -234,11 +306,10 @@ void SettlePlaceholders(const Node& root, const ReadOptions& options,
       return std::ranges::find(*names, name) != names->end();
     };
     entrypoint = {{kCommand, TemplatesOfList(entrypoint, is_known)}};
-  } else {
-    const int before = findings.errors();
-    CheckPlaceholders(*root.Find(kPath), *names, findings);
-    if (findings.errors() > before) return;
   }
+  const int before = findings.errors();
+  CheckPlaceholders(root, entrypoint.at(kCommand), *names, findings);
+  if (findings.errors() > before) return;
   const auto words = entrypoint.at(kCommand).get<std::vector<std::string>>();
   if (HasPlaceholder(words.front())) {
     findings.Error(root.Find(kPath)->mark, std::string(kPath),

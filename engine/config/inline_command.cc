@@ -17,19 +17,13 @@ bool IsNameStart(char c) {
   return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
 
-bool IsNameCharacter(char c) {
-  return IsNameStart(c) || std::isdigit(static_cast<unsigned char>(c)) != 0 ||
-         c == '.' || c == '-';
-}
-
-// Returns the name in the braces that open at `at`, such as lr of `{lr}`; empty
-// if these braces do not look like a placeholder.
-std::string NameAt(std::string_view word, std::size_t at) {
-  std::size_t end = at + 1;
-  while (end < word.size() && IsNameCharacter(word[end])) ++end;
-  const bool is_name = end < word.size() && word[end] == '}' && end > at + 1 &&
-                       IsNameStart(word[at + 1]);
-  return is_name ? std::string(word.substr(at + 1, end - at - 1)) : "";
+// Returns the placeholder whose brace opens at `at`, and its size; 0 if these
+// braces do not look like one.
+std::pair<TemplatePart, std::size_t> PlaceholderAt(std::string_view word,
+                                                   std::size_t at) {
+  auto found = FindPlaceholder(word, at);
+  if (found.second > 0 && !IsNameStart(found.first.text[0])) found.second = 0;
+  return found;
 }
 
 // What a placeholder is in a word.
@@ -70,14 +64,15 @@ class WordReader {
       const char c = word_[at];
       const bool opens = c == '{' && (at == 0 || word_[at - 1] != '$');
       const std::string escaped = opens ? EscapedAt(at) : "";
-      const std::string name = opens ? NameAt(word_, at) : "";
+      const auto [part, bytes] = opens ? PlaceholderAt(word_, at)
+                                       : std::pair<TemplatePart, std::size_t>();
       if (!escaped.empty()) {
         out += "{{" + escaped + "}}";
         at += escaped.size() + 3;
-      } else if (IsPlaceholder(name, use)) {
-        names.insert(name);
-        out += "{" + name + "}";
-        at += name.size() + 1;
+      } else if (bytes > 0 && IsPlaceholder(part.text, use)) {
+        names.insert(part.text);
+        out += word_.substr(at, bytes);
+        at += bytes - 1;
       } else {
         out.append(c == '{' || c == '}' ? 2 : 1, c);
       }
@@ -86,16 +81,16 @@ class WordReader {
   }
 
  private:
-  // Returns the name in `{{NAME}}`.
+  // Returns what is in `{{NAME}}`.
   std::string EscapedAt(std::size_t at) const {
     if (at + 1 >= word_.size() || word_[at + 1] != '{') return "";
-    const std::string name = NameAt(word_, at + 1);
-    const std::size_t end = at + name.size() + 3;
-    return end < word_.size() && word_[end] == '}' ? name : "";
+    const std::size_t bytes = PlaceholderAt(word_, at + 1).second;
+    const std::size_t end = at + 1 + bytes;
+    const bool closes = bytes > 0 && end < word_.size() && word_[end] == '}';
+    return closes ? word_.substr(at + 2, bytes - 2) : "";
   }
 
   bool IsPlaceholder(const std::string& name, WordUse use) const {
-    if (name.empty()) return false;
     const bool is_known = std::ranges::find(known_, name) != known_.end();
     if (use == WordUse::kArgument && is_known) return true;
     if (use == WordUse::kCode && !is_known) return false;

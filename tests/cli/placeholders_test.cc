@@ -94,6 +94,111 @@ TEST_F(PlaceholderCommandTest, CanBeSetOnTheCommandLine) {
                                    "13: no hyperparameter 'model.y'"));
 }
 
+// Arguments of true, false and null.
+struct FilledArguments {
+  const char* name;
+  const char* arguments;  // of the entrypoint
+  const char* value;      // of the hyperparameter x
+  const char* words;      // as the program gets them
+  const char* rules = "2";
+};
+
+class FilledArgumentsTest : public testing::TestWithParam<FilledArguments> {};
+
+TEST_P(FilledArgumentsTest, ReachTheProgram) {
+  const FilledArguments& one = GetParam();
+  const CliRunner dtrain;
+  dtrain.Write("train.sh",
+               "printf '<%s> ' \"$@\"\n"
+               "echo '{\"type\":\"validation\",\"batches\":4,\"metrics\":"
+               "{\"loss\":1}}' >&3\n");
+  dtrain.Write("train.yaml", std::string("entrypoint: ") + one.arguments +
+                                 "\nhyperparameters: {x: " + one.value +
+                                 "}\nrules: " + one.rules +
+                                 "\nsearcher: {name: single, metric: loss, "
+                                 "max_length: 4}\nmax_restarts: 0\n"
+                                 "resources: {slots: \"cpu:1\"}\n");
+  const CliResult result = dtrain.Run({"create", "train.yaml"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(dtrain.Run({"logs", "1"}).out,
+              HasSubstr(std::string(" ") + one.words + " \n"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Values, FilledArgumentsTest,
+    testing::Values(
+        FilledArguments{"FlagThatIsTrue", "sh train.sh a {x:--use-bn} b",
+                        "true", "<a> <--use-bn> <b>"},
+        FilledArguments{"FlagThatIsFalse", "sh train.sh a {x:--use-bn} b",
+                        "false", "<a> <b>"},
+        FilledArguments{"FlagThatIsNull", "sh train.sh a {x:--use-bn} b",
+                        "null", "<a> <b>"},
+        FilledArguments{"EitherOption",
+                        "sh train.sh a {x:--use-bn|--no-use-bn}", "false",
+                        "<a> <--no-use-bn>"},
+        FilledArguments{"FlagInAList",
+                        "[sh, train.sh, a, '{x:--bn=1|--bn=0}', '{y:--bn}']",
+                        "true", "<a> <--bn=1> <{y:--bn}>"},
+        FilledArguments{"NullWithItsOption", "sh train.sh a --teacher {x} b",
+                        "null", "<a> <b>"},
+        FilledArguments{"NullAfterEquals", "sh train.sh a --teacher={x} b",
+                        "null", "<a> <b>"},
+        FilledArguments{"NullAfterAnArgument", "sh train.sh a {x} b", "null",
+                        "<a> <b>"},
+        FilledArguments{"NullAfterTwoDashes", "sh train.sh -- {x} b", "null",
+                        "<--> <b>"},
+        FilledArguments{"NullAfterAnOptionWithItsValue",
+                        "sh train.sh --lr=1 {x}", "null", "<--lr=1>"},
+        FilledArguments{"NullAfterANegativeNumber", "sh train.sh -1 {x}",
+                        "null", "<-1>"},
+        FilledArguments{"NullInAText", "sh train.sh lr={x} {x}.pt", "null",
+                        "<lr=null> <null.pt>"},
+        FilledArguments{"NullByTheRulesBefore", "sh train.sh a --teacher {x}",
+                        "null", "<a> <--teacher> <null>", "1"},
+        FilledArguments{"TextOfNull", "sh train.sh a --teacher {x}", "'null'",
+                        "<a> <--teacher> <null>"},
+        FilledArguments{"EmptyText", "sh train.sh --a {x} b", "''",
+                        "<--a> <> <b>"}),
+    [](const auto& one) { return one.param.name; });
+
+TEST_F(PlaceholderCommandTest, AreShownAsTheyRun) {
+  ASSERT_EQ(Run("create", "sh train.sh {model.x} {length} 'a {trial}'").code,
+            0);
+  EXPECT_THAT(Logs(), HasSubstr("dtrain: runs sh train.sh 0.5 4 'a 1.1'"));
+}
+
+// Flags that no value, or no place, makes one.
+TEST_F(PlaceholderCommandTest, FlagsNeedTrueOrFalse) {
+  const auto refusal = [&](const std::string& entrypoint,
+                           const std::string& hparams) {
+    dtrain_.Write("flag.yaml", "entrypoint: " + entrypoint +
+                                   "\nhyperparameters: {x: " + hparams +
+                                   "}\nsearcher: {name: random, metric: loss, "
+                                   "max_trials: 2}\n");
+    const CliResult result = dtrain_.Run({"create", "flag.yaml"});
+    EXPECT_EQ(result.code, 2) << entrypoint;
+    return result.err;
+  };
+  EXPECT_THAT(refusal("sh train.sh {x:--bn}", "3"),
+              HasSubstr("flag.yaml:1:13: entrypoint: character 13: {x:--bn} "
+                        "needs true or false, but 'x' can be the integer 3; "
+                        "write --bn {x} for an option with a value"));
+  EXPECT_THAT(refusal("sh train.sh {x:--bn}",
+                      "{type: categorical, vals: [true, auto]}"),
+              HasSubstr("but 'x' can be the string 'auto'"));
+  EXPECT_THAT(refusal("[sh, train.sh, '{x:--bn}']",
+                      "{type: int, minval: 0, maxval: 1}"),
+              HasSubstr("but 'x' can be a range of numbers"));
+  EXPECT_THAT(refusal("sh train.sh {seed:--bn}", "true"),
+              HasSubstr("but 'seed' is no hyperparameter"));
+  EXPECT_THAT(refusal("sh train.sh --a={x:--bn}", "true"),
+              HasSubstr("must be an argument of its own"));
+  EXPECT_THAT(refusal("sh train.sh {y:--bn}", "true"),
+              HasSubstr("no hyperparameter 'y' for {y}"));
+  EXPECT_THAT(refusal("sh train.sh {x:bn}", "true"),
+              HasSubstr("'{' begins no placeholder"));
+}
+
 TEST_F(PlaceholderCommandTest, ScriptsBeforeThemAreStillChecked) {
   const CliResult result = Run("create", "sh none.sh {model.x}");
   EXPECT_EQ(result.code, 2);

@@ -155,6 +155,108 @@ TEST_F(ScriptCheckTest, ImportsOfDtrainMayBeOptional) {
   ExpectAccepted("./python3 c.py");
 }
 
+// True and false for an option that takes no value.
+struct FlagOption {
+  const char* name;
+  const char* definition;  // of the option, in options.py
+  const char* arguments;   // of the command
+  const char* says;        // "": accepted
+};
+
+class FlagOptionTest : public testing::TestWithParam<FlagOption> {};
+
+TEST_P(FlagOptionTest, IsNamedWithTheFormThatWorks) {
+  const FlagOption& one = GetParam();
+  const CliRunner dtrain;
+  dtrain.Write("options.py",
+               std::string("import argparse\n"
+                           "parser = argparse.ArgumentParser()\n") +
+                   one.definition + "\n");
+  dtrain.Write("train.py", "from options import parser\n");
+  dtrain.Write("x.yaml", std::string("entrypoint: python3 train.py ") +
+                             one.arguments +
+                             "\nhyperparameters:\n"
+                             "  use_bn: {type: categorical, vals: [true, "
+                             "false]}\n  lr: 0.1\n"
+                             "searcher: {name: grid, metric: loss}\n");
+  for (const char* command : {"create", "validate"}) {
+    if (*one.says == '\0' && command == std::string("create")) continue;
+    const CliResult result = dtrain.Run({command, "x.yaml"});
+    EXPECT_EQ(result.code, *one.says == '\0' ? 0 : 2) << result.err;
+    EXPECT_THAT(result.err, HasSubstr(one.says));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Options, FlagOptionTest,
+    testing::Values(
+        FlagOption{"StoreTrue",
+                   "parser.add_argument('--use-bn', action='store_true')",
+                   "--use-bn {use_bn} --lr {lr}",
+                   "x.yaml: entrypoint: --use-bn takes no value in train.py, "
+                   "but {use_bn} is true or false; write '{use_bn:--use-bn}', "
+                   "which gives the option if it is true"},
+        FlagOption{"WithEquals",
+                   "parser.add_argument(\"--use-bn\", action = \"store_true\")",
+                   "--use-bn={use_bn}", "--use-bn takes no value"},
+        FlagOption{"StoreFalse",
+                   "parser.add_argument(\n  '-n', '--no-bn',\n  "
+                   "action='store_false', help='a) b')",
+                   "-n {use_bn}", "write '{use_bn:-n}'"},
+        FlagOption{"StoreConst",
+                   "parser.add_argument('--bn', action='store_const', const=3)",
+                   "--bn {use_bn}", "--bn takes no value"},
+        FlagOption{"Count", "parser.add_argument('-v', action='count')",
+                   "-v {use_bn}", "-v takes no value"},
+        FlagOption{"Both",
+                   "parser.add_argument('--bn', "
+                   "action=argparse.BooleanOptionalAction)",
+                   "--bn {use_bn}", "write '{use_bn:--bn|--no-bn}'"},
+        FlagOption{"Click", "@click.option('--bn/--without-bn', default=True)",
+                   "--bn {use_bn}", "write '{use_bn:--bn|--without-bn}'"},
+        FlagOption{"ClickFlag", "@click.option('--bn', is_flag=True)",
+                   "--bn {use_bn}", "write '{use_bn:--bn}'"},
+        FlagOption{"OptionWithAValue",
+                   "parser.add_argument('--use-bn', type=eval)",
+                   "--use-bn {use_bn}", ""},
+        FlagOption{"OtherValues",
+                   "parser.add_argument('--verbose', action='store_true')",
+                   "--verbose {lr} --x {use_bn}", ""},
+        FlagOption{"CommentedOption",
+                   "# parser.add_argument('--use-bn', action='store_true')",
+                   "--use-bn {use_bn}", ""},
+        FlagOption{"TheForm",
+                   "parser.add_argument('--use-bn', action='store_true')",
+                   "{use_bn:--use-bn}", ""}),
+    [](const auto& one) { return one.param.name; });
+
+// A module of the context named dtrain, which Python finds before dtrain's.
+TEST_F(ScriptCheckTest, RefusesAModuleThatHidesDtrain) {
+  dtrain_.Write("train.py", "import dtrain\n");
+  dtrain_.Write("other.py", "import json\n");
+  dtrain_.Write("run.sh", "python3 train.py\n");
+  for (const std::string directory : {"dtrain", "src", "src/dtrain"}) {
+    fs::create_directory(dtrain_.directory() / directory);
+  }
+  ExpectAccepted("python3 train.py");
+  dtrain_.Write("dtrain/__init__.py", "");
+  ExpectRefused("python3 train.py",
+                "'dtrain/__init__.py' hides the module dtrain, which train.py "
+                "imports; rename it");
+  ExpectRefused("torchrun --nproc-per-node 2 train.py", "hides the module");
+  ExpectRefused("python3 -m train", "hides the module dtrain");
+  ExpectRefused("sh run.sh", "hides the module dtrain");
+  ExpectAccepted("python3 other.py");
+  fs::rename(dtrain_.directory() / "dtrain/__init__.py",
+             dtrain_.directory() / "dtrain.py");
+  ExpectRefused("python3 train.py", "'dtrain.py' hides the module dtrain");
+  dtrain_.Write("src/train.py", "from dtrain import core\n");
+  ExpectAccepted("python3 src/train.py");
+  dtrain_.Write("src/dtrain/__init__.py", "");
+  ExpectRefused("python3 src/train.py",
+                "'src/dtrain/__init__.py' hides the module dtrain");
+}
+
 TEST_F(ScriptCheckTest, WarnsAboutDetermined) {
   fs::create_directory(dtrain_.directory() / "src");
   dtrain_.Write("src/core.py", "import os\nimport determined as det\n");
