@@ -421,6 +421,7 @@ int CreateAndRun(const CreateOptions& options, const std::string& text,
     return FollowRunner(*place, config, PlanExperimentSlots(config), globals);
   }
   ExperimentParts parts = FindParts(options.config, config, directory, globals);
+  if (parts.context) request.context = directory;
   parts.paused = options.paused;
   // Before the store is opened: an impossible experiment leaves no trace.
   const SlotPlan slots = PlanExperimentSlots(config);

@@ -35,6 +35,7 @@
 #include "engine/app/entrypoint_check.h"
 #include "engine/app/requirements.h"
 #include "engine/app/run_experiment.h"
+#include "engine/app/script_check.h"
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
@@ -330,6 +331,21 @@ nlohmann::json FinalDocument(const Store& store, const RunResult& result,
   return document;
 }
 
+// Says which rule keeps a file from the trials that failed without it.
+void ExplainMissingFiles(const Store& store, const ExperimentRow& row,
+                         const std::filesystem::path& context,
+                         const GlobalOptions& globals) {
+  std::set<std::string> said;
+  for (const TrialRow& trial : ListTrials(store, row)) {
+    if (trial.state != State::kError) continue;
+    for (const std::string& one : FindLeftOutNames(trial.reason, context)) {
+      if (said.insert(one).second) {
+        Say(globals, "trial " + ToString(trial.id) + " failed: " + one);
+      }
+    }
+  }
+}
+
 void ExplainResult(const RunResult& result, const GlobalOptions& globals) {
   const std::string id = std::to_string(result.experiment);
   if (result.state == State::kError || result.state == State::kCanceled) {
@@ -410,6 +426,9 @@ int ReportResult(const Store& store, const RunResult& result,
     if (conclusion) std::cout << EscapeForTerminal(conclusion->text) << '\n';
   }
   ExplainResult(result, globals);
+  if (request.context) {
+    ExplainMissingFiles(store, row, *request.context, globals);
+  }
   const bool met = ReportUnmet(checks, result.experiment, globals) &&
                    (!conclusion || conclusion->met);
   const JudgedExperiment judged{.row = row, .checks = checks};

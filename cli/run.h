@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -55,6 +56,8 @@ struct RunRequest {
   std::optional<Duration> timeout;
   std::optional<Duration> disk_wait;  // see RunOptions
   Nodes* nodes = nullptr;  // machines that trials run on besides this one
+  // The directory whose copy trials work in, if this command made it.
+  std::optional<std::filesystem::path> context;
   // None: nothing is to be said.
   std::function<std::optional<RunConclusion>(const Store&, const RunResult&)>
       conclude;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "engine/app/notices.h"
+#include "engine/app/script_check.h"
 #include "engine/app/secrets.h"
 #include "engine/app/stores.h"
 #include "engine/app/warm_start.h"
@@ -36,6 +37,7 @@ namespace {
 constexpr char kFiles[] = "context_files";
 constexpr char kBytes[] = "context_bytes";
 constexpr std::size_t kMaxReported = 10;
+constexpr std::size_t kMaxIgnored = 5;
 constexpr std::int64_t kSaidBytes = 10'000'000;
 
 void SayLeftOut(const ContextList& list, const GlobalOptions& globals) {
@@ -46,9 +48,17 @@ void SayLeftOut(const ContextList& list, const GlobalOptions& globals) {
             list.left_out[i] +
             ", so it is not stored; add it to .detignore if it is not needed");
   }
-  if (said == list.left_out.size()) return;
-  Say(globals,
-      "warning: and " + std::to_string(list.left_out.size() - said) + " more");
+  if (said < list.left_out.size()) {
+    Say(globals, "warning: and " + std::to_string(list.left_out.size() - said) +
+                     " more");
+  }
+  if (list.ignored.empty()) return;
+  std::vector<std::string> names = list.ignored;
+  names.resize(std::min(names.size(), kMaxIgnored));
+  const std::size_t more = list.ignored.size() - names.size();
+  Say(globals, "note: not in the copy of " + list.directory.string() +
+                   " that trials work in: " + Join(names, ", ") +
+                   (more > 0 ? " and " + std::to_string(more) + " more" : ""));
 }
 
 void SaySecrets(const ContextList& list, const GlobalOptions& globals) {
@@ -136,6 +146,9 @@ std::optional<ContextList> FindContext(const ExperimentConfig& config,
   }
   ContextList list = ListContext(directory, excluded);
   SayLeftOut(list, globals);
+  for (const std::string& path : FindLeftOutPaths(config, directory)) {
+    Say(globals, "warning: " + path);
+  }
   SaySecrets(list, globals);
   return list;
 }

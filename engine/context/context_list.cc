@@ -39,6 +39,7 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kLargestIgnoreFile = 1'000'000;
 constexpr std::size_t kLargestShown = 3;
+constexpr std::size_t kMaxIgnored = 100;
 
 std::string Shown(const fs::path& directory) {
   return directory.empty() ? "." : directory.string();
@@ -72,6 +73,15 @@ bool IsNeverStored(const std::string& name) {
   return name == ".git" || name == ".dtrain" || name == "__pycache__";
 }
 
+// True for a directory that tools fill: an environment of Python, packages of
+// node, one that is hidden.
+bool IsOfTools(const fs::path& directory, const std::string& name) {
+  std::error_code ignored;
+  return name.starts_with('.') || name == "node_modules" ||
+         name.ends_with(".egg-info") ||
+         fs::exists(directory / "pyvenv.cfg", ignored);
+}
+
 // True if `path` is inside `root`. REQUIRES: both have no links.
 bool IsInside(const fs::path& path, const fs::path& root) {
   return std::ranges::mismatch(path, root).in2 == root.end();
@@ -83,6 +93,8 @@ class Walk {
        const ContextLimits& limits);
 
   ContextList Run();
+  // As FindLeavingOut, for a path that is inside the context by its text.
+  std::optional<std::string> Explain(const fs::path& path);
 
  private:
   // Lists a directory and those below it.
@@ -155,7 +167,13 @@ void Walk::Visit(const fs::path& directory, const std::string& prefix,
   const bool dangles =
       S_ISLNK(link.st_mode) && ::stat(source.c_str(), &status) != 0;
   const bool is_directory = !dangles && S_ISDIR(status.st_mode);
-  if (IsNeverStored(name) || rules_.IsIgnored(path, is_directory)) return;
+  if (IsNeverStored(name)) return;
+  if (std::string rule = rules_.FindRule(path, is_directory); !rule.empty()) {
+    const bool is_told = is_directory && !IsOfTools(source, name) &&
+                         list_.ignored.size() < kMaxIgnored;
+    if (is_told) list_.ignored.push_back(path + "/ by " + std::move(rule));
+    return;
+  }
   if (root_is_store_ && prefix.empty() && IsPartOfStore(name)) return;
   if (dangles) return LeaveOut(path, "a broken link");
   if (IsIn(excluded_, status)) return;
@@ -230,7 +248,32 @@ void Walk::AddRules(const fs::path& directory, const char* name,
   if (status.st_size > kLargestIgnoreFile) Fail(prefix + name, EFBIG);
   const auto text = ReadFile(file);
   if (!text) Fail(prefix + name, errno);
-  rules_.Add(*text, prefix);
+  rules_.Add(*text, prefix, name);
+}
+
+std::optional<std::string> Walk::Explain(const fs::path& path) {
+  fs::path real = root_;
+  std::string prefix;
+  for (const fs::path& part : path) {
+    const std::string name = part.string();
+    if (name.empty()) continue;
+    AddRules(real, ".gitignore", prefix);
+    if (prefix.empty()) AddRules(real, ".detignore", prefix);
+    std::error_code error;
+    const fs::path next = fs::canonical(real / name, error);
+    if (error) return std::nullopt;
+    const std::string shown = prefix + name;
+    if (IsNeverStored(name)) return "a directory of this name is not stored";
+    const std::string rule =
+        rules_.FindRule(shown, fs::is_directory(next, error));
+    if (!rule.empty()) return rule + " leaves it out";
+    if (!IsInside(next, root_)) {
+      return "'" + shown + "' is a link that leads out of the directory";
+    }
+    real = next;
+    prefix = shown + "/";
+  }
+  return std::nullopt;
 }
 
 void Walk::LeaveOut(const std::string& path, const std::string& why) {
@@ -309,6 +352,20 @@ ContextList ListContext(const fs::path& directory,
                         const std::vector<fs::path>& excluded,
                         const ContextLimits& limits) {
   return Walk(directory, excluded, limits).Run();
+}
+
+std::optional<std::string> FindLeavingOut(const fs::path& directory,
+                                          const std::string& path) try {
+  const fs::path normal = fs::path(path).lexically_normal();
+  std::error_code ignored;
+  if (path.empty() || normal.is_absolute() || normal == "." ||
+      !fs::exists(Shown(directory) / normal, ignored)) {
+    return std::nullopt;
+  }
+  if (*normal.begin() == "..") return "it is outside of that directory";
+  return Walk(directory, {}, {}).Explain(normal);
+} catch (const Error&) {
+  return std::nullopt;  // cannot be read any more
 }
 
 namespace {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,10 @@ struct ContextList {
   std::vector<ContextFile> files;
   std::int64_t bytes = 0;
   std::vector<std::string> left_out;  // with the reason, for messages
+  // Directories that rules leave out, each with its rule: "data/ by
+  // .gitignore:1 (data/)". Without hidden ones and those of tools, such as
+  // node_modules.
+  std::vector<std::string> ignored;
 };
 
 /// Limits of a context. The limit of bytes is Determined's.
@@ -46,6 +51,12 @@ struct ContextLimits {
 ContextList ListContext(const std::filesystem::path& directory,
                         const std::vector<std::filesystem::path>& excluded = {},
                         const ContextLimits& limits = {});
+
+/// Returns why the file or directory `path`, relative to `directory`, is not in
+/// its context although it exists: the rule that leaves it out, a link, or that
+/// it is outside. Nothing if it is in the context or does not exist.
+std::optional<std::string> FindLeavingOut(
+    const std::filesystem::path& directory, const std::string& path);
 
 /// Mode of a copy's files. Directories stay writable, so that the copy can be
 /// removed without chmod.

@@ -16,23 +16,30 @@
 
 namespace dtrain {
 
-void IgnoreRules::Add(std::string_view text, const std::string& directory) {
+void IgnoreRules::Add(std::string_view text, const std::string& directory,
+                      const std::string& name) {
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  int number = 0;
   for (const std::string& line : Split(text, '\n')) {
+    ++number;
     auto pattern = IgnorePattern::Parse(line);
-    if (pattern) rules_.push_back({directory, *std::move(pattern)});
+    if (!pattern) continue;
+    rules_.push_back({directory, *std::move(pattern),
+                      directory + name + ":" + std::to_string(number) + " (" +
+                          std::string(Trim(line)) + ")"});
   }
 }
 
-bool IgnoreRules::IsIgnored(std::string_view path, bool is_directory) const {
+std::string IgnoreRules::FindRule(std::string_view path,
+                                  bool is_directory) const {
   for (const Rule& rule : std::views::reverse(rules_)) {
     if (!path.starts_with(rule.directory)) continue;
     const std::string_view inside = path.substr(rule.directory.size());
     if (rule.pattern.Matches(inside, is_directory)) {
-      return !rule.pattern.negated();
+      return rule.pattern.negated() ? "" : rule.place;
     }
   }
-  return false;
+  return "";
 }
 
 namespace {

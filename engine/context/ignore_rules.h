@@ -61,13 +61,21 @@ class IgnorePattern {
 /// files added before it.
 class IgnoreRules {
  public:
-  /// Adds the lines of an ignore file in `directory`: "" or "a/b/".
-  void Add(std::string_view text, const std::string& directory);
+  /// Adds the lines of an ignore file in `directory`: "" or "a/b/". `name` is
+  /// that of the file, for FindRule.
+  void Add(std::string_view text, const std::string& directory,
+           const std::string& name = "");
 
   /// True if a pattern ignores `path` ("a/b.txt"). Files in an ignored
   /// directory are ignored whatever other patterns say: the caller does not
   /// enter it.
-  bool IsIgnored(std::string_view path, bool is_directory) const;
+  bool IsIgnored(std::string_view path, bool is_directory) const {
+    return !FindRule(path, is_directory).empty();
+  }
+
+  /// Returns the line that ignores `path`, such as "a/.gitignore:3 (data/)";
+  /// empty if none does.
+  std::string FindRule(std::string_view path, bool is_directory) const;
 
   /// Number of patterns, and back to that number: the patterns of a directory
   /// do not apply outside it.
@@ -78,6 +86,7 @@ class IgnoreRules {
   struct Rule {
     std::string directory = {};
     IgnorePattern pattern = {};
+    std::string place = {};  // as FindRule returns it
   };
 
   std::vector<Rule> rules_;

@@ -121,6 +121,63 @@ TEST_F(ContextTest, WarnsOfTenSecretsAtMost) {
               HasSubstr("'j.pem' and 2 more look like secrets"));
 }
 
+// Files that exist here, but not in the copy that trials work in.
+TEST(LeftOutDataTest, NamesTheRule) {
+  const CliRunner dtrain;
+  const fs::path outside = dtrain.directory().parent_path() /
+                           (dtrain.directory().filename().string() + "-data");
+  for (const fs::path& directory :
+       {outside, dtrain.directory() / "data", dtrain.directory() / "sub",
+        dtrain.directory() / "sub/raw", dtrain.directory() / "sets"}) {
+    fs::create_directory(directory);
+  }
+  fs::create_directory_symlink(outside, dtrain.directory() / "link");
+  for (const std::string path :
+       {"data/a.csv", "sub/raw/a.csv", "sets/a.csv", "link/a.csv"}) {
+    dtrain.Write(path, "1");
+  }
+  dtrain.Write(".gitignore", "# data\ndata/\n");
+  dtrain.Write("sub/.gitignore", "raw\n");
+  dtrain.Write(".detignore", "*.csv\n!kept.csv\n");
+  dtrain.Write("train.sh",
+               "echo \"FileNotFoundError: No such file or directory: '$1'\" "
+               ">&2\nexit 1\n");
+  const auto said = [&](const std::string& path, const std::string& word) {
+    dtrain.Write("x.yaml",
+                 "entrypoint: sh train.sh " + word +
+                     "\nhyperparameters: {p: '" + path +
+                     "'}\nsearcher: {name: single, metric: loss}\n"
+                     "max_restarts: 0\nresources: {slots: \"cpu:1\"}\n");
+    return dtrain.Run({"create", "x.yaml"}).err;
+  };
+  const std::string copy = ", but not in the copy that trials work in: ";
+  const std::string link = "'link' is a link that leads out of the directory";
+  const std::string above = "../" + outside.filename().string() + "/a.csv";
+  const std::vector<std::pair<std::string, std::string>> reasons = {
+      {"data/a.csv", ".gitignore:2 (data/) leaves it out"},
+      {"sub/raw/a.csv", "sub/.gitignore:1 (raw) leaves it out"},
+      {"sets/a.csv", ".detignore:1 (*.csv) leaves it out"},
+      {"./data/a.csv", ".gitignore:2 (data/) leaves it out"},
+      {"link/a.csv", link},
+      {above, "it is outside of that directory"}};
+  for (const auto& [path, reason] : reasons) {
+    const std::string told = "'" + path + "' exists in ";
+    const std::string err = said(path, "{p}");
+    EXPECT_THAT(err,
+                AllOf(HasSubstr("warning: " + told), HasSubstr(copy + reason),
+                      HasSubstr(".1 failed: " + told)))
+        << path;
+    EXPECT_THAT(said("none", path), HasSubstr("warning: " + told)) << path;
+  }
+  const std::string other = said("none.csv", "{p}");
+  EXPECT_THAT(other, Not(HasSubstr("exists in")));
+  EXPECT_THAT(other, HasSubstr("note: not in the copy of "));
+  EXPECT_THAT(other,
+              HasSubstr(" that trials work in: data/ by .gitignore:2 "
+                        "(data/), sub/raw/ by sub/.gitignore:1 (raw)\n"));
+  fs::remove_all(outside);
+}
+
 TEST_F(ContextTest, RefusesATooLargeContext) {
   Write("data/train.bin", "");
   fs::resize_file(context() / "data/train.bin", 96'000'000);
