@@ -197,7 +197,20 @@ void RangeReader::ReadCount() {
 
 void RangeReader::RefuseOthers(std::vector<std::string> known) {
   for (const Node::Entry& entry : node_.entries) {
-    if (std::find(known.begin(), known.end(), entry.key) == known.end()) {
+    if (std::find(known.begin(), known.end(), entry.key) != known.end()) {
+      continue;
+    }
+    // Keys of other tools that have a meaning here in another form.
+    const bool steps = entry.key == "step" || entry.key == "q";
+    if (steps || entry.key == "log") {
+      findings_.Error(entry.mark, JoinPath(path_, entry.key),
+                      steps ? "unknown key; there are no steps, so list the "
+                              "values: {type: categorical, "
+                              "vals: [16, 32, 48]}"
+                            : "unknown key; only type: double has log, so list "
+                              "the values: {type: "
+                              "categorical, vals: [16, 32, 64]}");
+    } else {
       findings_.UnknownKey(entry.mark, JoinPath(path_, entry.key), entry.key,
                            known);
     }

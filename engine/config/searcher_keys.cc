@@ -77,7 +77,10 @@ constexpr KeySpec kSearcherKeys[] = {
      .doc = "The search method.",
      .required = true,
      .substitutes = "adaptive=adaptive_asha adaptive_simple=adaptive_asha "
-                    "sync_halving=async_halving",
+                    "sync_halving=async_halving hyperband=adaptive_asha "
+                    "tpe=bayesian_asha bayes=bayesian_asha "
+                    "bayesian=bayesian_asha bohb=bayesian_asha "
+                    "optuna=bayesian_asha median=async_halving",
      .store = IntoSearcher<&SearcherConfig::name>},
     {.path = "searcher.metric",
      .type = kText,

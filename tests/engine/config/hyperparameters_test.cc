@@ -74,7 +74,12 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"LogOfInt",
                   kParameters + "  a: {type: int, minval: 1, maxval: 2, "
                                 "log: true}\n",
-                  4, 40, "hyperparameters.a.log", "unknown key"},
+                  4, 40, "hyperparameters.a.log",
+                  "unknown key; only type: double has log, so list the values"},
+        BadConfig{"StepOfInt",
+                  kParameters + "  a: {type: int, minval: 1, maxval: 2, "
+                                "step: 2}\n",
+                  4, 40, "hyperparameters.a.step", "there are no steps, so"},
         BadConfig{"ZeroCount",
                   kParameters + "  a: {type: int, minval: 1, maxval: 2, count: "
                                 "0}\n",
