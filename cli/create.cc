@@ -18,6 +18,7 @@
 #include "engine/app/record_experiment.h"
 #include "engine/app/rehearsal.h"
 #include "engine/app/run_experiment.h"
+#include "engine/app/script_check.h"
 #include "engine/app/secrets.h"
 #include "engine/app/slurm_workers.h"
 #include "engine/app/stores.h"
@@ -437,6 +438,7 @@ int CreateAndRun(const CreateOptions& options, const std::string& text,
           "or refuse them: " +
               wait);
   }
+  PythonQuery python(config, directory);
   const auto own = CompileOwnModel(config, directory, globals);
   CheckOnThisMachine(options.config, config, directory, globals);
   if (!options.test && !options.paused) RequireListening(config);
@@ -448,6 +450,7 @@ int CreateAndRun(const CreateOptions& options, const std::string& text,
   auto provenance =
       Provenance(RecordedArgv(globals.argv), directory, slots.gpus);
   provenance[kAllowUnread] = options.allow_unread;
+  python.Record(provenance);
   const Recording record = [&](Store& store) {
     const std::int64_t id = RecordExperiment(
         store, config, RecordedYaml(text, config), provenance, parts);

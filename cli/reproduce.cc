@@ -6,6 +6,7 @@
 // rate schedules and random number streams may depend on them. Threads and
 // processes per trial are those of the recording.
 
+#include <algorithm>
 #include <cstdint>
 #include <iostream>
 #include <memory>
@@ -85,6 +86,40 @@ std::optional<std::int64_t> RecordedThreads(
   return threads.get<std::int64_t>();
 }
 
+// Warns if the interpreter, its packages or the CUDA of its torch differ. Those
+// of older experiments and of some commands are not recorded.
+void SayPythonDifferences(const json& before, const json& now,
+                          const GlobalOptions& globals) {
+  if (!before.is_object() || !now.is_object()) return;
+  const auto text = [](const json& python) {
+    return TextOf(Member(python, "version")) + " (" +
+           TextOf(Member(python, "executable")) + ")";
+  };
+  SayDifference("Python", text(before), text(now), globals);
+  SayDifference("the CUDA of torch", Member(before, "cuda"),
+                Member(now, "cuda"), globals);
+  constexpr std::size_t kShown = 8;
+  json versions = Member(before, "packages");
+  std::vector<std::string> changes;
+  for (const auto& [name, version] : Member(now, "packages").items()) {
+    const json old = Member(versions, name);
+    if (old != version) {
+      changes.push_back(name + " " + (old.is_null() ? "none" : TextOf(old)) +
+                        " -> " + TextOf(version));
+    }
+    if (versions.is_object()) versions.erase(name);
+  }
+  for (const auto& [name, version] : versions.items()) {
+    changes.push_back(name + " " + TextOf(version) + " -> none");
+  }
+  if (changes.empty()) return;
+  const std::size_t more = changes.size() - std::min(changes.size(), kShown);
+  changes.resize(changes.size() - more);
+  Say(globals, "warning: installed packages differ: " + Join(changes, ", ") +
+                   (more == 0 ? "" : " and " + std::to_string(more) + " more") +
+                   "; results may differ");
+}
+
 // Warns on stderr about environment changes that alter results: versions, CPU,
 // GPUs, threads. `now` is the provenance of the new run.
 void SayDifferences(const ExperimentDetail& experiment, const json& now,
@@ -97,6 +132,8 @@ void SayDifferences(const ExperimentDetail& experiment, const json& now,
     SayDifference("the version of " + name,
                   Member(Member(before, "libraries"), name), version, globals);
   }
+  SayPythonDifferences(Member(before, "python"), Member(now, "python"),
+                       globals);
   SayDifference("the CPU", Member(Member(before, "cpu"), "model"),
                 Member(Member(now, "cpu"), "model"), globals);
   if (Member(Member(before, "slots"), "gpus") != 0) {
@@ -213,7 +250,16 @@ std::optional<RunConclusion> ConcludeRun(const Store& store,
                                          const GlobalOptions& globals) {
   const TrialId made{result.experiment, 1};
   if (IsFinal(result.state)) {
-    return Conclude(CompareMetrics(store, source, made), tolerance);
+    const auto comparison = CompareMetrics(store, source, made);
+    const auto row = store.Trial(source);
+    if (!comparison.AreEqual(tolerance) && row && row->runs > 1) {
+      Say(globals,
+          "note: trial " + ToString(source) + " was paused and resumed, and " +
+              ToString(made) +
+              " was not; a program that does not save its random state with "
+              "its checkpoint gives other results then");
+    }
+    return Conclude(comparison, tolerance);
   }
   Say(globals, "after it ends, compare with: " +
                    CommandFor(globals, "reproduce " + ToString(source) +

@@ -12,6 +12,7 @@
 #include "engine/app/config_file.h"
 #include "engine/app/notices.h"
 #include "engine/app/provenance.h"
+#include "engine/app/script_check.h"
 #include "engine/app/secrets.h"
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
@@ -128,8 +129,10 @@ ExperimentConfig ReadSingleTrialConfig(const RecordedTrial& trial,
 json SingleTrialProvenance(const RecordedTrial& trial,
                            const ExperimentConfig& config,
                            const GlobalOptions& globals) {
+  PythonQuery python(config, ContextOf(FindStore(globals), trial.experiment));
   json provenance = Provenance(RecordedArgv(globals.argv), ".",
                                PlanExperimentSlots(config).gpus);
+  python.Record(provenance);
   provenance["git"] = trial.experiment.provenance.value("git", json());
   return provenance;
 }

@@ -333,38 +333,137 @@ Compiled ParseCompiled(const std::string& text) {
   return result;
 }
 
-// Compiles a script with its interpreter, in the environment of trials.
-Compiled Compile(const PythonScript& script, const ExperimentConfig& config) {
-  constexpr Duration kLimit = std::chrono::seconds(10);
-  constexpr std::size_t kMaxAnswer = 4096;
-  EnvironmentVariables variables = {{"PYTHONPATH", ""}};
+constexpr Duration kPythonLimit = std::chrono::seconds(10);
+
+// Starts an interpreter with these arguments in the environment of trials,
+// changed by `variables`; in the directory of the script, which may select the
+// version. Its answer can be read from `answer`. Returns -1 on failure.
+pid_t StartPython(const fs::path& interpreter, const fs::path& directory,
+                  Words arguments, EnvironmentVariables variables,
+                  const ExperimentConfig& config, UniqueFd& answer) {
   for (auto& variable : config.environment.For(/*on_gpus=*/false)) {
     variables.push_back(std::move(variable));
   }
-  Pipe answer = MakePipe();
-  // In the directory of the script, which may select the version. No module is
-  // imported that a file there could replace.
-  const pid_t pid =
-      Spawn()
-          .NewSession()
-          .ResetSignals()
-          .ChangeDirectory(script.directory)
-          .Open(STDIN_FILENO, "/dev/null", O_RDONLY)
-          .Duplicate(answer.writing.get(), STDOUT_FILENO)
-          .Open(STDERR_FILENO, "/dev/null", O_WRONLY)
-          .CloseFrom(STDERR_FILENO + 1)
-          .Environment(EnvironmentWith(variables))
-          .Run(script.interpreter,
-               {script.interpreter.string(), "-S", "-W", "ignore", "-c",
-                kCompile, VariableOfTrials("PYTHONPATH", config),
-                script.file.string()});
-  answer.writing.reset();
+  arguments.insert(arguments.begin(), interpreter.string());
+  Pipe pipe = MakePipe();
+  answer = std::move(pipe.reading);
+  return Spawn()
+      .NewSession()
+      .ResetSignals()
+      .ChangeDirectory(directory)
+      .Open(STDIN_FILENO, "/dev/null", O_RDONLY)
+      .Duplicate(pipe.writing.get(), STDOUT_FILENO)
+      .Open(STDERR_FILENO, "/dev/null", O_WRONLY)
+      .CloseFrom(STDERR_FILENO + 1)
+      .Environment(EnvironmentWith(variables))
+      .Run(interpreter, std::move(arguments));
+}
+
+// Compiles a script with its interpreter. No module is imported that a file
+// beside it could replace.
+Compiled Compile(const PythonScript& script, const ExperimentConfig& config) {
+  constexpr std::size_t kMaxAnswer = 4096;
+  UniqueFd answer;
+  const pid_t pid = StartPython(
+      script.interpreter, script.directory,
+      {"-S", "-W", "ignore", "-c", kCompile,
+       VariableOfTrials("PYTHONPATH", config), script.file.string()},
+      {{"PYTHONPATH", ""}}, config, answer);
   if (pid < 0) return {};
-  const auto text = ReadUntil(answer.reading.get(),
-                              Clock::System().monotonic() + kLimit, kMaxAnswer);
+  const auto text = ReadUntil(
+      answer.get(), Clock::System().monotonic() + kPythonLimit, kMaxAnswer);
   ::kill(-pid, SIGKILL);
   AwaitExit(pid);
   return text ? ParseCompiled(*text) : Compiled();
+}
+
+// Lists what is installed where trials look for modules: the names of the
+// directories NAME-VERSION.dist-info have it, so that nothing is imported, and
+// hundreds of packages take a millisecond. The first one of a name counts, as
+// in an import. CUDA is the version that torch was built for.
+constexpr char kRecordPython[] = R"(import sys, os
+out = getattr(sys.stdout, "buffer", sys.stdout)
+def say(*words):
+    out.write(("\t".join(str(w) for w in words) + "\n").encode("utf-8", "replace"))
+def read(*names):
+    try:
+        with open(os.path.join(*names), "rb") as file:
+            return file.read(65536).decode("utf-8", "replace")
+    except (OSError, IOError):
+        return ""
+def value(text, begin):
+    for line in text.splitlines():
+        if line.startswith(begin):
+            return line[len(begin):].strip()
+    return ""
+name = getattr(getattr(sys, "implementation", None), "name", "cpython")
+say("python", ".".join(str(n) for n in sys.version_info[:3]), name, sys.executable)
+known = set()
+torch = False
+for path in sys.path:
+    if not path or not os.path.isdir(path):
+        continue
+    for entry in sorted(os.listdir(path)):
+        stem, end = os.path.splitext(entry)
+        if end not in (".dist-info", ".egg-info"):
+            continue
+        parts = stem.split("-")
+        version = parts[1] if len(parts) > 1 else value(
+            read(path, entry, "METADATA") or read(path, entry, "PKG-INFO") or read(path, entry), "Version:")
+        key = parts[0].lower().replace("_", "-").replace(".", "-")
+        if key and key not in known:
+            known.add(key)
+            say("package", key, version)
+    file = "" if torch else read(path, "torch", "version.py")
+    if file:
+        torch = True
+        for begin in ("cuda: Optional[str] = ", "cuda = "):
+            if value(file, begin):
+                say("cuda", value(file, begin).strip("'\""))
+                break
+say("end")
+)";
+
+// Returns the interpreter of the words, if they start one themselves or by the
+// first line of their program.
+std::optional<fs::path> FindPython(const Words& words, const fs::path& context,
+                                   const std::string& path) {
+  const auto is_python = [](const std::string& program) {
+    const std::string name = PlainName(program);
+    return name == "python" || name == "pypy";
+  };
+  try {
+    if (words.empty()) return std::nullopt;
+    const fs::path program = FindProgram(words.front(), context, path);
+    if (is_python(words.front())) return program;
+    const auto line = ReadInterpreterLine(program);
+    if (!line || line->words.empty() || !is_python(line->words.front())) {
+      return std::nullopt;
+    }
+    return FindProgram(line->words.front(), context, path);
+  } catch (const Error&) {
+    return std::nullopt;  // reported elsewhere
+  }
+}
+
+nlohmann::json ParsePython(const std::string& text) {
+  nlohmann::json record = {{"packages", nlohmann::json::object()},
+                           {"cuda", nullptr}};
+  bool ended = false;
+  for (const std::string& line : Split(ToValidUtf8(text), '\n')) {
+    const Words fields = Split(line, '\t');
+    if (fields.front() == "python" && fields.size() == 4) {
+      record["version"] = fields[1];
+      record["implementation"] = fields[2];
+      record["executable"] = fields[3];
+    } else if (fields.front() == "package" && fields.size() == 3) {
+      record["packages"][fields[1]] = fields[2];
+    } else if (fields.front() == "cuda" && fields.size() == 2) {
+      if (fields[1] != "None") record["cuda"] = fields[1];
+    }
+    ended = ended || line == "end";
+  }
+  return ended && record.contains("version") ? record : nlohmann::json();
 }
 
 std::optional<std::string> PythonProblem(const PythonScript& script,
@@ -518,6 +617,33 @@ std::optional<std::string> HidingProblem(const ExperimentConfig& config,
 std::string FlagPlaceholder(const std::string& name, const std::string& on,
                             const std::string& off) {
   return "{" + name + ":" + on + (off.empty() ? "" : "|" + off) + "}";
+}
+
+PythonQuery::PythonQuery(const ExperimentConfig& config,
+                         const fs::path& context)
+    : is_command_(std::holds_alternative<Words>(config.entrypoint)) {
+  const fs::path directory = fs::absolute(context);
+  const auto python =
+      FindPython(FixedWords(config), directory, PathOfTrials(config));
+  if (!python) return;
+  pid_ = StartPython(*python, directory, {"-W", "ignore", "-c", kRecordPython},
+                     {}, config, answer_);
+}
+
+PythonQuery::~PythonQuery() {
+  if (pid_ < 0) return;
+  ::kill(-pid_, SIGKILL);
+  AwaitExit(pid_);
+}
+
+void PythonQuery::Record(nlohmann::json& provenance) {
+  if (!is_command_) return;
+  provenance["python"] = nullptr;
+  if (pid_ < 0) return;
+  constexpr std::size_t kMaxAnswer = std::size_t{1} << 20;
+  const auto text = ReadUntil(
+      answer_.get(), Clock::System().monotonic() + kPythonLimit, kMaxAnswer);
+  if (text) provenance["python"] = ParsePython(*text);
 }
 
 std::optional<std::string> ProgramOf(const ExperimentConfig& config) {

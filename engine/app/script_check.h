@@ -5,6 +5,12 @@
 #include <string>
 #include <vector>
 
+#include <sys/types.h>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/os/unique_fd.h"
+
 namespace dtrain {
 
 struct ContextList;
@@ -57,5 +63,29 @@ std::vector<std::string> FindLeftOutNames(const std::string& text,
 /// the program or script.
 std::optional<std::string> StoredScriptProblem(const ExperimentConfig& config,
                                                const ContextList& stored);
+
+/// Asks the Python that executes a command for its version and the packages
+/// that trials find, in a child. One thread.
+class PythonQuery {
+ public:
+  /// Starts the child, unless the entrypoint is a model or its command starts
+  /// no Python itself, by its name or the first line of its program.
+  PythonQuery(const ExperimentConfig& config,
+              const std::filesystem::path& context);
+  ~PythonQuery();
+  PythonQuery(const PythonQuery&) = delete;
+  PythonQuery& operator=(const PythonQuery&) = delete;
+
+  /// Waits for the answer, and sets `python` of a command's provenance:
+  /// {version, implementation, executable, packages: {numpy: "1.26.4"}, cuda}.
+  /// `cuda` is what its torch was built for, or null. Null if no child was
+  /// started, or it did not answer in ten seconds. Call once.
+  void Record(nlohmann::json& provenance);
+
+ private:
+  const bool is_command_;
+  pid_t pid_ = -1;
+  UniqueFd answer_;
+};
 
 }  // namespace dtrain

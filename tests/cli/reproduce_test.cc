@@ -94,6 +94,105 @@ TEST_F(ReproduceTest, RefusesMissingValues) {
   EXPECT_EQ(result.Json()["missing"], 1);
 }
 
+// Scripts whose Python finds the packages in the directory `site`.
+class PythonRecordTest : public testing::Test {
+ protected:
+  PythonRecordTest() {
+    const std::string report =
+        "import os\n"
+        "os.write(3, b'{\"type\":\"validation\",\"batches\":1,\"metrics\":"
+        "{\"loss\":1}}\\n')\n";
+    dtrain_.Write("train.py", report);
+    WriteProgram("direct", "#!/usr/bin/env python3\n" + report);
+    WriteProgram("run.sh", "#!/bin/sh\nexec python3 train.py\n");
+    Install("Some_Package-1.2.3.dist-info/METADATA", "");
+    Install("other.egg-info/PKG-INFO", "Name: other\nVersion: 4.5\n");
+    Install("torch-2.9.0+cu126.dist-info/METADATA", "");
+    Install("torch/version.py",
+            "from typing import Optional\n__version__ = '2.9.0+cu126'\n"
+            "cuda: Optional[str] = '12.6'\n");
+  }
+  void WriteProgram(const std::string& name, const std::string& text) const {
+    std::filesystem::permissions(dtrain_.Write(name, text),
+                                 std::filesystem::perms::owner_all);
+  }
+  void Install(const std::string& file, const std::string& text) const {
+    std::filesystem::create_directories(
+        (dtrain_.directory() / "site" / file).parent_path());
+    dtrain_.Write("site/" + file, text);
+  }
+  // Returns the id of a new experiment.
+  std::string Create(const std::string& entrypoint) const {
+    dtrain_.Write(
+        "x.yaml",
+        "entrypoint: " + entrypoint +
+            "\nsearcher: {name: single, metric: loss, max_length: 1}\n"
+            "max_restarts: 0\nresources: {slots: \"cpu:1\"}\nenvironment: "
+            "{environment_variables: {PYTHONPATH: " +
+            (dtrain_.directory() / "site").string() + "}}\n");
+    const CliResult result = dtrain_.Run({"create", "x.yaml", "--json"});
+    EXPECT_EQ(result.code, 0) << result.err;
+    return result.Json()["experiment"].dump();
+  }
+  json Python(const std::string& experiment) const {
+    return dtrain_.Run({"describe", experiment, "--json"})
+        .Json()["provenance"]["python"];
+  }
+
+  const CliRunner dtrain_;
+};
+
+TEST_F(PythonRecordTest, HasThePackagesThatTheCommandFinds) {
+  for (const char* entrypoint :
+       {"python3 train.py", "[env, A=b, python3, train.py]", "./direct",
+        "python3 -m train", "python3 -u train.py"}) {
+    const std::string id = Create(entrypoint);
+    const json python = Python(id);
+    ASSERT_TRUE(python.is_object()) << entrypoint;
+    EXPECT_EQ(python["packages"].value("some-package", ""), "1.2.3");
+    EXPECT_EQ(python["packages"].value("other", ""), "4.5");
+    EXPECT_EQ(python["packages"].value("torch", ""), "2.9.0+cu126");
+    EXPECT_EQ(python["cuda"], "12.6");
+    const auto& executable = python["executable"].get_ref<const std::string&>();
+    EXPECT_THAT(executable, testing::StartsWith("/"));
+    EXPECT_THAT(dtrain_.Run({"describe", id}).out,
+                AllOf(HasSubstr("  python        3."),
+                      HasSubstr(executable + ", torch for CUDA 12.6, ")));
+  }
+}
+
+TEST_F(PythonRecordTest, SaysThatAnotherProgramsPythonIsNotRecorded) {
+  const std::string id = Create("[sh, run.sh]");
+  EXPECT_EQ(Python(id), nullptr);
+  EXPECT_THAT(dtrain_.Run({"describe", id}).out,
+              HasSubstr("  python        not recorded: the command does not "
+                        "start Python itself"));
+}
+
+TEST_F(PythonRecordTest, ReproduceAndDiffCompareIt) {
+  const std::string id = Create("python3 train.py");
+  std::filesystem::rename(
+      dtrain_.directory() / "site/Some_Package-1.2.3.dist-info",
+      dtrain_.directory() / "site/Some_Package-2.0.dist-info");
+  std::filesystem::remove_all(dtrain_.directory() / "site/other.egg-info");
+  Install("torch/version.py", "cuda: Optional[str] = None\n");
+  ::setenv("PYTHONPATH", (dtrain_.directory() / "site").c_str(), 1);
+  const CliResult again = dtrain_.Run({"reproduce", id + ".1"});
+  ::unsetenv("PYTHONPATH");
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_THAT(
+      again.err,
+      AllOf(
+          HasSubstr("warning: installed packages differ: some-package 1.2.3 "
+                    "-> 2.0, other 4.5 -> none; results may differ"),
+          HasSubstr("warning: the CUDA of torch was 12.6, now it is unknown;"),
+          testing::Not(HasSubstr("Python was"))));
+  EXPECT_THAT(dtrain_.Run({"diff", "1", "2", "--environment"}).out,
+              AllOf(HasSubstr("-python.packages.some-package: 1.2.3"),
+                    HasSubstr("+python.packages.some-package: 2.0"),
+                    HasSubstr("-python.cuda: 12.6")));
+}
+
 #ifdef DTRAIN_HAS_TRIALS
 
 // Two trials at once, so that each has fewer threads than a trial alone.
