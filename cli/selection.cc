@@ -20,7 +20,7 @@ std::vector<Column> HparamColumns(const nlohmann::json& config) {
   const auto space = config.find("hyperparameters");
   if (space == config.end()) return columns;
   for (const SearchAxis& axis : SearchAxes(*space, /*grid=*/false)) {
-    if (axis.constant()) continue;
+    if (axis.constant() || axis.is_part) continue;
     const bool is_number = std::ranges::all_of(
         axis.choices,
         [](const nlohmann::json& choice) { return choice.is_number(); });

@@ -12,6 +12,7 @@
 #include "engine/query/field_list.h"
 #include "engine/query/filter.h"
 #include "engine/report/field_view.h"
+#include "searchers/hparam_space.h"
 
 namespace dtrain {
 
@@ -143,23 +144,27 @@ void SortRows(const std::vector<SortKey>& keys, bool reverse,
 }
 
 /// Adds a column hp.NAME for each hyperparameter of a row, after the others:
-/// for CSV, where `hparams` has all in one field.
+/// for CSV, where `hparams` has all in one field. `space`: of the search.
 template <typename Row, typename HparamsOf>
-void AddHparamColumns(const std::vector<Row>& rows, const HparamsOf& hparams_of,
-                      Listing<Row>& listing) {
+void AddHparamColumns(const std::vector<Row>& rows, const nlohmann::json& space,
+                      const HparamsOf& hparams_of, Listing<Row>& listing) {
+  const auto values_of = [hparams_of,
+                          wholes = NamesWithParts(space)](const Row& row) {
+    return HparamValues(hparams_of(row), wholes);
+  };
   std::set<std::string> names;
   for (const Row& row : rows) {
-    for (const auto& [name, value] : FlattenNames(hparams_of(row))) {
+    for (const auto& [name, value] : values_of(row)) {
       names.insert(name);
     }
   }
   for (const std::string& name : names) {
     listing.columns.push_back({.name = "hp." + name});
   }
-  listing.cells = [names, hparams_of,
+  listing.cells = [names, values_of,
                    first = std::move(listing.cells)](const Row& row) {
     std::vector<Cell> cells = first(row);
-    const auto flat = FlattenNames(hparams_of(row));
+    const auto flat = values_of(row);
     for (const std::string& name : names) {
       const auto found = flat.find(name);
       const std::string value = found == flat.end() ? ""
@@ -168,6 +173,22 @@ void AddHparamColumns(const std::vector<Row>& rows, const HparamsOf& hparams_of,
                                     : found->second.dump();
       cells.emplace_back(value);
     }
+    return cells;
+  };
+}
+
+/// Adds the columns length and unit, after the others: for CSV, where `batches`
+/// has this name whatever it counts. `count_of` returns it.
+template <typename Row, typename CountOf>
+void AddLengthColumns(Unit counted, const CountOf& count_of,
+                      Listing<Row>& listing) {
+  listing.columns.push_back({.name = "length"});
+  listing.columns.push_back({.name = "unit"});
+  listing.cells = [counted, count_of,
+                   first = std::move(listing.cells)](const Row& row) {
+    std::vector<Cell> cells = first(row);
+    cells.emplace_back(std::to_string(count_of(row)));
+    cells.emplace_back(std::string(UnitName(counted)));
     return cells;
   };
 }

@@ -9,6 +9,8 @@
 #include <string>
 #include <utility>
 
+#include "engine/base/json.h"
+
 namespace dtrain {
 namespace {
 
@@ -59,6 +61,82 @@ nlohmann::json ValueOfPoint(const nlohmann::json& space,
 bool HasType(const nlohmann::json& value) {
   const auto type = value.is_object() ? value.find("type") : value.end();
   return value.is_object() && type != value.end() && type->is_string();
+}
+
+std::vector<HparamPart> HparamParts(const std::string& name,
+                                    const nlohmann::json& range) {
+  std::vector<const nlohmann::json*> values;
+  const bool is_constant = range.at("type") == "const";
+  const auto given = range.find(is_constant ? "val" : "vals");
+  if (given != range.end() && is_constant) {
+    values = {&*given};
+  } else if (given != range.end() && given->is_array()) {
+    for (const nlohmann::json& value : *given) values.push_back(&value);
+  }
+  std::map<std::string, std::vector<nlohmann::json>> parts;
+  for (const nlohmann::json* value : values) {
+    for (const auto& [part, one] : FlattenNames(*value)) {
+      std::vector<nlohmann::json>& known = parts[part];
+      if (std::ranges::count(known, one) == 0) known.push_back(one);
+    }
+  }
+  std::vector<HparamPart> found;
+  for (auto& [part, known] : parts) {
+    const auto lacking =
+        std::ranges::find_if(values, [&](const nlohmann::json* value) {
+          return FindMember(*value, part) == nullptr;
+        });
+    found.push_back({.name = name + '.' + part,
+                     .values = std::move(known),
+                     .lacking = lacking == values.end() ? nullptr : *lacking});
+  }
+  return found;
+}
+
+namespace {
+
+void AddNames(const nlohmann::json& space, const std::string& prefix,
+              std::vector<HparamName>& names) {
+  for (const auto& [key, value] : space.items()) {
+    const std::string name = prefix + key;
+    if (value.is_object() && !value.empty() && !HasType(value)) {
+      AddNames(value, name + '.', names);
+      continue;
+    }
+    names.push_back({.name = name});
+    if (!HasType(value)) continue;
+    for (HparamPart& part : HparamParts(name, value)) {
+      names.push_back({.name = std::move(part.name), .whole = name});
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<HparamName> HparamNames(const nlohmann::json& space) {
+  std::vector<HparamName> names;
+  if (space.is_object()) AddNames(space, "", names);
+  return names;
+}
+
+std::vector<std::string> NamesWithParts(const nlohmann::json& space) {
+  std::vector<std::string> wholes;
+  for (HparamName& one : HparamNames(space)) {
+    const bool is_new =
+        !one.whole.empty() && (wholes.empty() || wholes.back() != one.whole);
+    if (is_new) wholes.push_back(std::move(one.whole));
+  }
+  return wholes;
+}
+
+std::map<std::string, nlohmann::json> HparamValues(
+    const nlohmann::json& hparams, const std::vector<std::string>& with_parts) {
+  auto values = FlattenNames(hparams);
+  for (const std::string& name : with_parts) {
+    if (const nlohmann::json* value = FindMember(hparams, name))
+      values[name] = *value;
+  }
+  return values;
 }
 
 bool IsLogDouble(const nlohmann::json& range) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -51,6 +52,40 @@ bool IsConstant(const nlohmann::json& space);
 /// True if `value` is a map with a `type`, which describes one hyperparameter.
 /// REQUIRES: `value` is not the map of all hyperparameters.
 bool HasType(const nlohmann::json& value);
+
+/// A value inside of the values of a hyperparameter that are maps: opt.lr of
+/// the categories {name: adam, lr: 0.1} and {name: sgd} of opt.
+struct HparamPart {
+  std::string name;
+  // The different ones, in the order of the categories.
+  std::vector<nlohmann::json> values;
+  // The first category without it; null if there is none.
+  const nlohmann::json* lacking = nullptr;
+};
+
+/// Returns the parts of the hyperparameter `name` in byte order, each nested
+/// one joined by dots; none if no value of it is a map. REQUIRES:
+/// HasType(range). `range` must outlive the result.
+std::vector<HparamPart> HparamParts(const std::string& name,
+                                    const nlohmann::json& range);
+
+/// A name of a hyperparameter.
+struct HparamName {
+  std::string name;     // nested ones joined by dots
+  std::string whole{};  // of a part: the hyperparameter it is a part of
+};
+
+/// Returns the names by which the hyperparameters of `space` are found with
+/// FindMember, in byte order, depth first, each followed by those of its parts.
+std::vector<HparamName> HparamNames(const nlohmann::json& space);
+
+/// Returns the names of the hyperparameters that have parts.
+std::vector<std::string> NamesWithParts(const nlohmann::json& space);
+
+/// Returns a trial's values by all their names: FlattenNames, and those of
+/// `with_parts`, the result of NamesWithParts, as a whole.
+std::map<std::string, nlohmann::json> HparamValues(
+    const nlohmann::json& hparams, const std::vector<std::string>& with_parts);
 
 /// True for `type: double` with `log: true`, whose minval and maxval are values
 /// (not exponents) and which is uniform in the logarithm. REQUIRES:

@@ -299,14 +299,14 @@ std::vector<HparamImportance> HparamImportances(
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const double divergence =
         columns.values.size() < 2 ? 0 : DivergenceOf(axes[i], i, columns);
-    sum += divergence;
+    if (!axes[i].is_part) sum += divergence;
     importances.push_back(
         {.name = axes[i].name,
          .divergence = divergence,
          .correlation = CorrelationOf(axes[i], columns.places[i], columns)});
   }
   for (HparamImportance& one : importances) {
-    one.share = sum > 0 ? one.divergence / sum : 0;
+    one.share = sum > 0 ? std::min(one.divergence / sum, 1.0) : 0;
   }
   std::ranges::stable_sort(importances, std::greater<>(),
                            &HparamImportance::divergence);

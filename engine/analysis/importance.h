@@ -21,7 +21,9 @@ struct HparamImportance {
   // Divergence of the distribution of its values in the best trials from that
   // in all trials, 0 if they are equal; comparable within one search only.
   double divergence = 0;
-  // Its part of the sum of all divergences, 0 to 1; 0 if the sum is 0.
+  // Its part of the sum of the divergences of all hyperparameters, 0 to 1; 0 if
+  // the sum is 0. Parts of a category, which is in the sum, are not added
+  // again.
   double share = 0;
   // Spearman's rank correlation of its values with the metric's. Empty for
   // categories that are not numbers, and where either is constant.

@@ -56,9 +56,16 @@ void Collect(const nlohmann::json& space, bool grid, const std::string& prefix,
     if (value.at("type") == "categorical") {
       axis.choices = value.at("vals").get<std::vector<nlohmann::json>>();
       axis.high = static_cast<double>(axis.choices.size()) - 1;
-    } else {
-      SetNumbers(value, grid, axis);
+      axes.push_back(std::move(axis));
+      for (HparamPart& part : HparamParts(prefix + name, value)) {
+        axes.push_back({.name = std::move(part.name),
+                        .high = static_cast<double>(part.values.size()) - 1,
+                        .choices = std::move(part.values),
+                        .is_part = true});
+      }
+      continue;
     }
+    SetNumbers(value, grid, axis);
     axes.push_back(std::move(axis));
   }
 }

@@ -20,14 +20,16 @@ struct SearchAxis {
   std::optional<double> step;
   // Values of a categorical hyperparameter; empty for others.
   std::vector<nlohmann::json> choices;
+  // A part of a category (HparamParts), which has an axis, too.
+  bool is_part = false;
 
   /// True if there is only one possible value.
   bool constant() const { return !(low < high); }
 };
 
 /// The searched hyperparameters of a space (the map `hyperparameters` of a
-/// configuration), in byte order of their names, depth first. `grid`: the
-/// search is a grid, so that `count` limits the values.
+/// configuration), in byte order of their names, depth first, each followed by
+/// its parts. `grid`: the search is a grid, so that `count` limits the values.
 std::vector<SearchAxis> SearchAxes(const nlohmann::json& space, bool grid);
 
 /// A trial's place on the axis: its value of the hyperparameter, or the index

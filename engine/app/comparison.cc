@@ -40,8 +40,9 @@ struct TargetColumn {
   std::vector<Observation> validations;
 };
 
-void AddHparams(const json& hparams, TargetColumn& column) {
-  column.sections["hyperparameters"] = FlattenNames(hparams);
+void AddHparams(const json& hparams, const json& config, TargetColumn& column) {
+  column.sections["hyperparameters"] = HparamValues(
+      hparams, NamesWithParts(config.value("hyperparameters", json::object())));
 }
 
 // The configuration without what the hyperparameters' own section shows: of the
@@ -134,7 +135,7 @@ TargetColumn ReadColumn(const Store& store, const Target& target,
   if (target.trial) {
     const TrialRow trial = FindTrial(store, row, *target.trial);
     column.target.id = column.target.trial = ToString(trial.id);
-    AddHparams(trial.hparams, column);
+    AddHparams(trial.hparams, detail.config, column);
     AddMetrics(store, trial, column);
     AddEffort(detail.config, {trial}, trial.seconds, column);
     column.trials = {trial};
@@ -148,7 +149,7 @@ TargetColumn ReadColumn(const Store& store, const Target& target,
   if (row.best_trial > 0) {
     const TrialRow best = FindTrial(store, row, row.best_trial);
     column.target.trial = ToString(best.id);
-    AddHparams(best.hparams, column);
+    AddHparams(best.hparams, detail.config, column);
     AddMetrics(store, best, column);
   }
   const bool filtered = selection.is_filtered();
@@ -409,16 +410,15 @@ void CollectTrials(const Store& store, const Target& target,
   for (const TrialRow& trial : store.Trials(experiment.id)) {
     const bool is_named = !target.trial || trial.id.number == *target.trial;
     if (!is_named || !selection.Has(trial.id)) continue;
-    const auto hparams = FlattenNames(trial.hparams);
-    const auto found = hparams.find(hparam);
-    if (found != hparams.end()) has_hparam = true;
+    const json* found = FindMember(trial.hparams, hparam);
+    if (found != nullptr) has_hparam = true;
     TargetColumn column;
     AddMetrics(store, trial, column);
     const auto value = column.sections["metrics"].find(metric);
     const bool finite =
         value != column.sections["metrics"].end() && value->second.is_number();
     if (!finite) continue;
-    values[found == hparams.end() ? json(nullptr) : found->second].push_back(
+    values[found == nullptr ? json(nullptr) : *found].push_back(
         value->second.get<double>());
   }
 }

@@ -32,9 +32,8 @@ PlotTrial PlotTrialOf(const TrialRow& row, const PlotSearch& search,
     trial.places.push_back(PlaceOn(axis, row.hparams));
   }
   if (!group.empty()) {
-    const auto hparams = FlattenNames(row.hparams);
-    const auto found = hparams.find(group);
-    if (found != hparams.end()) trial.group = found->second;
+    const nlohmann::json* value = FindMember(row.hparams, group);
+    if (value != nullptr) trial.group = *value;
   }
   return trial;
 }
@@ -55,12 +54,12 @@ void RequireGroup(const std::vector<std::vector<TrialRow>>& trials,
   std::set<std::string> names;
   for (const auto& rows : trials) {
     for (const TrialRow& row : rows) {
+      if (FindMember(row.hparams, group) != nullptr) return;
       for (const auto& [name, value] : FlattenNames(row.hparams)) {
         names.insert(name);
       }
     }
   }
-  if (names.contains(group)) return;
   const std::vector<std::string> all(names.begin(), names.end());
   throw Error(
       ErrorKind::kNotFound,

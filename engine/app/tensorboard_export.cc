@@ -20,6 +20,7 @@
 #include "engine/os/files.h"
 #include "engine/report/event_file.h"
 #include "engine/store/store.h"
+#include "searchers/hparam_space.h"
 
 // TensorBoard reads the files of a directory in the order of their names, and
 // each only once, so a file only grows: what a later export adds is appended.
@@ -161,8 +162,9 @@ bool TensorboardExport::IsDone(const TrialRow& row) const {
          known->at("runs") == row.runs && IsOver(row.state);
 }
 
+// `with_parts`: as NamesWithParts returns them.
 TensorboardExport::TrialFile TensorboardExport::Open(
-    const TrialRow& row) const {
+    const TrialRow& row, const std::vector<std::string>& with_parts) const {
   TrialFile file{.row = row};
   const json& trials = state_["trials"];
   const auto known = trials.find(file.name());
@@ -181,7 +183,7 @@ TensorboardExport::TrialFile TensorboardExport::Open(
   file.bytes = 0;
   AppendFileVersion(file.added, time);
   if (known != trials.end()) AppendRestart(file.added, time, /*step=*/0);
-  AppendTrialStart(file.added, time, FlattenNames(row.hparams));
+  AppendTrialStart(file.added, time, HparamValues(row.hparams, with_parts));
   return file;
 }
 
@@ -322,9 +324,11 @@ ExportedCounts TensorboardExport::Update(const Store& store,
   AddColumns(detail);
   std::vector<TrialRow> rows = ListTrials(store, detail.row);
   selection.Keep(rows);
+  const auto with_parts =
+      NamesWithParts(detail.config.value("hyperparameters", json::object()));
   std::map<std::int64_t, TrialFile> files;
   for (const TrialRow& row : rows) {
-    if (!IsDone(row)) files.emplace(row.id.number, Open(row));
+    if (!IsDone(row)) files.emplace(row.id.number, Open(row, with_parts));
   }
   WriteAll(store, experiment, files);
   WriteTable(Seconds(detail.row.created));

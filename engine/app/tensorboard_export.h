@@ -44,7 +44,8 @@ class TensorboardExport {
   struct TrialFile;
 
   bool IsDone(const TrialRow& row) const;
-  TrialFile Open(const TrialRow& row) const;
+  TrialFile Open(const TrialRow& row,
+                 const std::vector<std::string>& with_parts) const;
   void RequireSameExperiment(const ExperimentRow& row);
   void Write(TrialFile& file);
   void WriteAll(const Store& store, std::int64_t experiment,

@@ -127,19 +127,6 @@ std::string Listed(const std::vector<std::string>& names) {
          std::to_string(names.size()) + ")";
 }
 
-void AddHparamNames(const std::string& prefix, const nlohmann::json& space,
-                    std::vector<std::string>& names) {
-  for (const auto& [name, value] : space.items()) {
-    const bool nested = value.is_object() && !value.empty() &&
-                        !(value.contains("type") && value["type"].is_string());
-    if (nested) {
-      AddHparamNames(prefix + name + ".", value, names);
-    } else {
-      names.push_back(prefix + name);
-    }
-  }
-}
-
 // Returns a double for an integer above 2^63 - 1.
 FieldValue HparamInteger(const nlohmann::json& value) {
   constexpr auto kMax = std::numeric_limits<std::int64_t>::max();
@@ -170,21 +157,6 @@ MetricPick PickOf(FieldFunction function) {
 
 bool IsTrialColumn(std::string_view name) {
   return FindColumn(name) != nullptr;
-}
-
-std::vector<std::string> HparamNames(const nlohmann::json& config,
-                                     bool searched) {
-  const auto space = config.find("hyperparameters");
-  std::vector<std::string> names;
-  if (space == config.end() || !space->is_object()) return names;
-  if (!searched) {
-    AddHparamNames("", *space, names);
-    return names;
-  }
-  for (const SearchAxis& axis : SearchAxes(*space, /*grid=*/false)) {
-    if (!axis.constant()) names.push_back(axis.name);
-  }
-  return names;
 }
 
 FieldValue HparamValue(const nlohmann::json& value) {
@@ -241,20 +213,31 @@ bool TrialFields::HasMetric(const std::string& name) {
   return std::ranges::binary_search(*metrics_, name);
 }
 
+const nlohmann::json& TrialFields::Space() const {
+  static const nlohmann::json kEmpty = nlohmann::json::object();
+  const auto space = experiment_.config.find("hyperparameters");
+  return space == experiment_.config.end() ? kEmpty : *space;
+}
+
+const HparamName* TrialFields::FindHparam(const std::string& name) {
+  if (!hparams_) hparams_ = HparamNames(Space());
+  const auto found = std::ranges::find(*hparams_, name, &HparamName::name);
+  return found == hparams_->end() ? nullptr : &*found;
+}
+
 bool TrialFields::HasHparam(const std::string& name) {
-  if (!hparams_) {
-    hparams_ = HparamNames(experiment_.config, /*searched=*/false);
-  }
-  return std::ranges::count(*hparams_, name) > 0;
+  return FindHparam(name) != nullptr;
 }
 
 void TrialFields::FailUnknown(const std::string& name) {
   std::vector<std::string> columns;
   for (const TrialColumn& column : kColumns) columns.emplace_back(column.name);
+  const std::string counted(UnitName(CountedUnit(store_, experiment_.row.id)));
+  if (FindColumn(counted) == nullptr) columns.push_back(counted);
   std::vector<std::string> hparams;
   (void)HasHparam("");
-  for (const std::string& hparam : *hparams_) {
-    hparams.push_back(std::string(kHparamPrefix) + hparam);
+  for (const HparamName& hparam : *hparams_) {
+    hparams.push_back(std::string(kHparamPrefix) + hparam.name);
   }
   (void)HasMetric("");
   std::vector<std::string> all = columns;
@@ -299,7 +282,8 @@ TrialFields::Place TrialFields::PlaceOf(const FieldName& field) {
     NoteColumn(name, is_metric, is_hparam);
     return {Meaning::kColumn, name};
   }
-  if (is_metric && is_hparam) {
+  const bool is_part = is_hparam && !FindHparam(name)->whole.empty();
+  if (is_metric && is_hparam && !is_part) {
     throw Error(ErrorKind::kUsage,
                 "'" + name +
                     "' may be a hyperparameter or a metric; write hp." + name +
@@ -314,6 +298,10 @@ TrialFields::Place TrialFields::PlaceOf(const FieldName& field) {
   if (name.starts_with(kMetricPrefix) &&
       HasMetric(name.substr(kMetricPrefix.size()))) {
     return {Meaning::kMetric, name.substr(kMetricPrefix.size())};
+  }
+  // The column has also the name of what it counts, as in the table.
+  if (name == UnitName(CountedUnit(store_, experiment_.row.id))) {
+    return {Meaning::kColumn, std::string(UnitName(Unit::kBatches))};
   }
   FailUnknown(name);
 }
@@ -350,9 +338,14 @@ ResolvedField TrialFields::Resolve(const FieldName& field) {
 
 std::vector<FieldName> TrialFields::Expand(const std::string& pattern) {
   if (pattern != "hp.*") FailUnknown(pattern);
-  auto names = HparamNames(experiment_.config, /*searched=*/true);
+  std::vector<std::string> names;
+  for (const SearchAxis& axis : SearchAxes(Space(), /*grid=*/false)) {
+    if (!axis.constant() && !axis.is_part) names.push_back(axis.name);
+  }
   if (names.empty()) {
-    names = HparamNames(experiment_.config, /*searched=*/false);
+    for (const HparamName& one : HparamNames(Space())) {
+      if (one.whole.empty()) names.push_back(one.name);
+    }
   }
   std::vector<FieldName> fields;
   for (const std::string& name : names) {

@@ -9,6 +9,7 @@
 
 #include "engine/query/field.h"
 #include "engine/store/store.h"
+#include "searchers/hparam_space.h"
 
 namespace dtrain {
 
@@ -64,6 +65,8 @@ class TrialFields {
 
   Place PlaceOf(const FieldName& field);
   bool HasMetric(const std::string& name);
+  const nlohmann::json& Space() const;
+  const HparamName* FindHparam(const std::string& name);
   bool HasHparam(const std::string& name);
   void NoteColumn(const std::string& name, bool is_metric, bool is_hparam);
   [[noreturn]] void FailUnknown(const std::string& name);
@@ -80,7 +83,7 @@ class TrialFields {
   const std::optional<std::int64_t> only_;
   TrialParts parts_{.hparams = false, .checkpoints = false};
   std::optional<std::vector<std::string>> metrics_;
-  std::optional<std::vector<std::string>> hparams_;
+  std::optional<std::vector<HparamName>> hparams_;
   std::map<FieldName, Place> places_;
   std::map<FieldName, Values> values_;
   // Hyperparameters that fields name, and their values in each trial, for rows
@@ -90,11 +93,6 @@ class TrialFields {
   std::map<std::int64_t, std::vector<FieldValue>> hparam_values_;
   std::vector<std::string> notes_;
 };
-
-/// The hyperparameters of a configuration by their names, nested ones joined by
-/// dots; `searched`: only those that a search varies.
-std::vector<std::string> HparamNames(const nlohmann::json& config,
-                                     bool searched);
 
 /// Returns the value of a hyperparameter as a field: numbers, texts, and other
 /// JSON as its text; none for null and a discarded value.

@@ -55,7 +55,36 @@ void MoveAside(int fd) {
   if (::fcntl(fd, F_DUPFD, kFirstFree) >= 0) ::close(fd);
 }
 
-std::string HintFor(int error) {
+// Limit of the kernel for one argument or variable with its zero byte
+// (MAX_ARG_STRLEN, 32 pages).
+constexpr std::size_t kMaxArgument = std::size_t{128} << 10;
+
+// Names what is too long for execve().
+std::string LongestText(const ProgramStart& start) {
+  std::string name = "the command";
+  std::size_t longest = 0, all = 0;
+  for (const std::string& word : start.words) {
+    all += word.size() + 1;
+    if (word.size() <= longest) continue;
+    longest = word.size();
+    name = "an argument, '" + Truncate(ToValidUtf8(word), 40) + "',";
+  }
+  for (const auto& [variable, value] : start.environment) {
+    const std::size_t size = variable.size() + value.size() + 1;
+    all += size + 1;
+    if (size <= longest) continue;
+    longest = size;
+    name = "the variable " + variable;
+  }
+  return "; arguments and variables that dtrain sets have " +
+         std::to_string(all) + " bytes, of which " + name + " has " +
+         std::to_string(longest) +
+         "; let the program read the hyperparameter from the file that "
+         "DTRAIN_TRIAL names";
+}
+
+std::string HintFor(int error, const ProgramStart& start) {
+  if (error == E2BIG) return LongestText(start);
   if (error != ENOEXEC) return "";
   return "; a script needs a first line such as #!/bin/sh";
 }
@@ -94,10 +123,11 @@ void Program::Execute(const ProgramStart& start, int reports, int operations) {
                         .Run(start.file, start.words);
   if (pid < 0) {
     const int error = errno;
-    throw Error(ErrorKind::kFailed,
-                "cannot execute " + start.file.string() + " in " +
-                    start.directory.string() + ": " +
-                    std::generic_category().message(error) + HintFor(error));
+    throw Error(ErrorKind::kFailed, "cannot execute " + start.file.string() +
+                                        " in " + start.directory.string() +
+                                        ": " +
+                                        std::generic_category().message(error) +
+                                        HintFor(error, start));
   }
   pid_ = pid;
   pidfd_ = OpenPidFd(pid);
@@ -251,7 +281,10 @@ void AddHparams(const std::string& prefix, const json& hparams,
       AddHparams(variable, value, variables);
     } else if (!value.is_array() && !value.is_null()) {
       const std::string text = TextOf(value);
-      if (text.find('\0') == text.npos) variables.emplace_back(variable, text);
+      const bool fits = variable.size() + text.size() + 2 <= kMaxArgument;
+      if (fits && text.find('\0') == text.npos) {
+        variables.emplace_back(variable, text);
+      }
     }
   }
 }
@@ -340,6 +373,15 @@ std::vector<std::string> ProgramWords(const TrialSpec& spec, Length until,
     if (only && only->is_flag() && words.back().empty()) {
       words.pop_back();
       continue;
+    }
+    if (words.back().size() >= kMaxArgument) {
+      throw Error(ErrorKind::kFailed,
+                  "with its value, '" + word + "' has " +
+                      std::to_string(words.back().size()) +
+                      " bytes, but an argument has at most " +
+                      std::to_string(kMaxArgument - 1) +
+                      "; let the program read the hyperparameter from the file "
+                      "that DTRAIN_TRIAL names");
     }
     if (words.back().find('\0') == std::string::npos) continue;
     throw Error(ErrorKind::kFailed,

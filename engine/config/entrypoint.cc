@@ -18,10 +18,12 @@
 #include <variant>
 #include <vector>
 
+#include "engine/base/json.h"
 #include "engine/base/placeholders.h"
 #include "engine/base/text.h"
 #include "engine/config/hyperparameters.h"
 #include "engine/config/value_reader.h"
+#include "searchers/hparam_space.h"
 
 namespace dtrain {
 namespace {
@@ -133,9 +135,11 @@ std::optional<nlohmann::json> ReadCommandMap(const Node& node,
 
 // --- Placeholders ---
 
-// Returns the names that placeholders may have: hyperparameters by their dotted
-// paths, and those of dtrain. Nothing if the hyperparameters are invalid.
-std::optional<std::vector<std::string>> KnownNames(const Node& root) {
+// Returns the names that placeholders may have: hyperparameters and their parts
+// by their dotted paths, and those of dtrain. Nothing if the hyperparameters
+// are invalid.
+std::optional<std::vector<std::string>> KnownNames(
+    const Node& root, const nlohmann::json& space) {
   std::vector<std::string> names = {"checkpoint", "directory", "seed", "trial"};
   if (const Node* searcher = root.Find("searcher")) {
     for (const auto* key : {"max_length", "max_time"}) {
@@ -148,9 +152,9 @@ std::optional<std::vector<std::string>> KnownNames(const Node& root) {
   Findings discarded = Findings::Discarding();
   ReadHyperparameters(*hparams, discarded);
   if (discarded.errors() > 0) return std::nullopt;
-  VisitHyperparameters(*hparams, "", [&](const Hyperparameter& one) {
-    names.push_back(one.path);
-  });
+  for (HparamName& one : HparamNames(space)) {
+    names.push_back(std::move(one.name));
+  }
   return names;
 }
 
@@ -270,6 +274,32 @@ class PlaceholderCheck {
   Findings& findings_;
 };
 
+// Reports placeholders of parts of categories that not every category has.
+// `entrypoint`: the words as templates.
+void CheckParts(const std::vector<std::string>& words,
+                const nlohmann::json& space, const Node& entrypoint,
+                Findings& findings) {
+  const auto names = HparamNames(space);
+  for (const std::string& word : words) {
+    FillTemplate(word, [&](const TemplatePart& placeholder) {
+      const std::string& name = placeholder.text;
+      const auto found = std::ranges::find(names, name, &HparamName::name);
+      if (found == names.end() || found->whole.empty()) return std::string();
+      const nlohmann::json& range = *FindMember(space, found->whole);
+      const auto parts = HparamParts(found->whole, range);
+      const auto part = std::ranges::find(parts, name, &HparamPart::name);
+      if (part != parts.end() && part->lacking != nullptr) {
+        findings.Error(entrypoint.mark, std::string(kPath),
+                       "the category " + part->lacking->dump() + " of '" +
+                           found->whole + "' has no value for {" + name +
+                           "}; add '" + name.substr(found->whole.size() + 1) +
+                           "' to it");
+      }
+      return std::string();
+    });
+  }
+}
+
 // Checks the templates `words` of a command.
 void CheckPlaceholders(const Node& root, const nlohmann::json& words,
                        const std::vector<std::string>& names,
@@ -299,7 +329,9 @@ void SettlePlaceholders(const Node& root, const ReadOptions& options,
   nlohmann::json& entrypoint = effective.at(std::string(kPath));
   if (!IsCommandEntrypoint(entrypoint)) return;
   if (entrypoint.is_array() && options.stored) return;
-  const auto names = KnownNames(root);
+  const nlohmann::json space =
+      effective.value("hyperparameters", nlohmann::json::object());
+  const auto names = KnownNames(root, space);
   if (!names) return;
   if (entrypoint.is_array()) {
     const auto is_known = [&](std::string_view name) {
@@ -318,7 +350,10 @@ void SettlePlaceholders(const Node& root, const ReadOptions& options,
                        "arguments");
     return;
   }
-  if (std::ranges::any_of(words, HasPlaceholder)) return;
+  if (std::ranges::any_of(words, HasPlaceholder)) {
+    CheckParts(words, space, *root.Find(kPath), findings);
+    return;
+  }
   entrypoint = nlohmann::json::array();
   for (const std::string& word : words) {
     entrypoint.push_back(FillTemplate(word, nullptr));

@@ -15,6 +15,7 @@
 #include "engine/config/hparam_spec.h"
 #include "engine/config/inline_command.h"
 #include "engine/config/schema.h"
+#include "searchers/hparam_space.h"
 
 namespace dtrain {
 namespace {
@@ -138,15 +139,22 @@ bool IsRangeOrConst(const SpecJson& value) {
   return value.is_object() && value.contains("type");
 }
 
-// Adds the dotted names of the hyperparameters in `map`.
+// Adds the dotted names of the hyperparameters in `map`, and to `parts` those
+// of their parts.
 void AddNames(const SpecJson& map, const std::string& above,
-              std::vector<std::string>& names) {
+              std::vector<std::string>& names,
+              std::vector<std::string>& parts) {
   for (const auto& [key, value] : map.items()) {
     const std::string name = above + key;
     if (value.is_object() && !IsRangeOrConst(value)) {
-      AddNames(value, name + ".", names);
-    } else {
-      names.push_back(name);
+      AddNames(value, name + ".", names, parts);
+      continue;
+    }
+    names.push_back(name);
+    if (!value.is_object()) continue;
+    const nlohmann::json range(value);
+    for (HparamPart& part : HparamParts(name, range)) {
+      parts.push_back(std::move(part.name));
     }
   }
 }
@@ -241,13 +249,18 @@ InlineYaml WriteInlineYaml(const InlineExperiment& experiment) {
   SpecJson config = ConfigOf(experiment);
   SpecJson changed = WithOverrides(config, experiment.overrides);
   InlineYaml yaml;
-  std::vector<std::string> names;
-  AddNames(SectionOf(changed, "hyperparameters"), "", names);
+  std::vector<std::string> names, parts;
+  AddNames(SectionOf(changed, "hyperparameters"), "", names, parts);
+  std::vector<std::string> known = names;
+  known.insert(known.end(), parts.begin(), parts.end());
   const std::set<std::string> placed =
-      AddCommand(experiment, names, config, changed);
+      AddCommand(experiment, known, config, changed);
   std::ranges::copy_if(
-      names, std::back_inserter(yaml.unplaced),
-      [&](const std::string& name) { return !placed.contains(name); });
+      names, std::back_inserter(yaml.unplaced), [&](const std::string& name) {
+        return std::ranges::none_of(placed, [&](const std::string& one) {
+          return one == name || one.starts_with(name + ".");
+        });
+      });
   const bool resumes = experiment.resumable || experiment.script_continues ||
                        placed.contains("checkpoint");
   const bool restarts = placed.contains("length") && !resumes;

@@ -97,8 +97,14 @@ void AppendPluginData(std::string& to, double time, std::string_view tag,
 
 enum DataType { kNoType = 0, kString = 1, kBool = 2, kNumber = 3 };
 
+// TensorBoard's numbers are doubles. An integer that is none is a text.
+bool IsExact(const json& number) {
+  return !number.is_number_integer() || json(number.get<double>()) == number;
+}
+
 DataType TypeOf(const json& value) {
-  return value.is_number() ? kNumber : value.is_boolean() ? kBool : kString;
+  if (value.is_number()) return IsExact(value) ? kNumber : kString;
+  return value.is_boolean() ? kBool : kString;
 }
 
 // google.protobuf.Value of a scalar; others as their JSON.
@@ -126,14 +132,16 @@ ProtoMessage ColumnInfo(const HparamColumn& column) {
     info.Part(6, ProtoMessage()
                      .Double(1, column.range->first)
                      .Double(2, column.range->second));
-  } else if (!column.choices.empty()) {
-    const DataType type = TypeOf(column.choices[0]);
+  } else {
+    std::vector<json> choices = column.choices;
+    std::erase(choices, json(nullptr));
+    if (choices.empty()) return info;
+    const DataType type = TypeOf(choices[0]);
     const bool equal = std::ranges::all_of(
-        column.choices,
-        [&](const json& choice) { return TypeOf(choice) == type; });
+        choices, [&](const json& choice) { return TypeOf(choice) == type; });
     if (!equal) return info;
     ProtoMessage list;
-    for (const json& choice : column.choices) list.Part(1, ValueOf(choice));
+    for (const json& choice : choices) list.Part(1, ValueOf(choice));
     info.Varint(4, type).Part(5, list);
   }
   return info;
@@ -177,6 +185,7 @@ void AppendTrialStart(std::string& to, double time,
                       const std::map<std::string, json>& hparams) {
   ProtoMessage start;
   for (const auto& [name, value] : hparams) {
+    if (value.is_null()) continue;  // TensorBoard has no value for none
     start.Part(1, ProtoMessage().Text(1, name).Part(2, ValueOf(value)));
   }
   start.Double(5, time);

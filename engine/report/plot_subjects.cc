@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "engine/base/metric_order.h"
 #include "engine/base/text.h"
@@ -84,13 +83,15 @@ PlotSubjects GroupsOf(const PlotData& data, LegendEntry::Sample sample,
   return subjects;
 }
 
-// Indices of all axes, the most important first; in their own order if there
-// are too few trials to tell.
+// Indices of the axes without parts of categories, the most important first; in
+// their own order if there are too few trials to tell.
 std::vector<std::size_t> AxesByImportance(const PlotSearch& search,
                                           const PlotMetric& metric) {
   const auto outcomes = OutcomesOf(search);
-  std::vector<std::size_t> order(search.axes.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < search.axes.size(); ++i) {
+    if (!search.axes[i].is_part) order.push_back(i);
+  }
   if (outcomes.size() < kMinImportanceTrials) return order;
   std::map<std::string, double> shares;
   for (const HparamImportance& one : HparamImportances(
@@ -207,9 +208,11 @@ ChosenAxes ChooseAxes(const PlotSearch& search, const PlotMetric& metric,
     if (chosen.axes.size() <= most) std::ranges::sort(chosen.axes);
   }
   if (chosen.axes.size() > most) chosen.axes.resize(most);
-  if (!chosen.axes.empty() && chosen.axes.size() < search.axes.size()) {
+  const auto all = static_cast<std::size_t>(
+      std::ranges::count(search.axes, /*value=*/false, &SearchAxis::is_part));
+  if (!chosen.axes.empty() && chosen.axes.size() < all) {
     chosen.shown = std::to_string(chosen.axes.size()) + " of " +
-                   CountText(search.axes.size(), "hyperparameter");
+                   CountText(all, "hyperparameter");
   }
   return chosen;
 }

@@ -130,5 +130,30 @@ TEST(ImportanceTest, KeepsTheOrderOfEqualImportances) {
               ElementsAre("b", "a"));
 }
 
+// A part of a category has its own importance and takes none from the others.
+TEST(ImportanceTest, CountsACategoryOnce) {
+  const json space = {{"opt",
+                       {{"type", "categorical"},
+                        {"vals", {{{"name", "adam"}}, {{"name", "sgd"}}}}}},
+                      {"x", {{"type", "int"}, {"minval", 0}, {"maxval", 1}}}};
+  const auto axes = SearchAxes(space, /*grid=*/true);
+  json trials = json::array();
+  for (int i = 0; i < 20; ++i) {
+    trials.push_back({{"value", i},
+                      {"hparams",
+                       {{"opt", {{"name", i < 6 ? "adam" : "sgd"}}},
+                        {"x", i % 3 == 0 ? 1 : 0}}}});
+  }
+  std::map<std::string, double> shares;
+  for (const auto& one :
+       HparamImportances(axes, OutcomesOf(axes, trials),
+                         /*smaller_is_better=*/true, /*quantile=*/0.2)) {
+    shares[one.name] = one.share;
+  }
+  EXPECT_NEAR(shares.at("opt") + shares.at("x"), 1, 1e-9);
+  EXPECT_GT(shares.at("opt"), 0.5);
+  EXPECT_EQ(shares.at("opt.name"), shares.at("opt"));
+}
+
 }  // namespace
 }  // namespace dtrain

@@ -91,5 +91,25 @@ TEST(PlaceOnTest, IsNanForWhatIsNotOnTheAxis) {
   EXPECT_TRUE(std::isnan(PlaceOn(choices, {{"h", "c"}})));
 }
 
+TEST(SearchAxesTest, CategoriesThatAreMapsHaveAxesOfTheirParts) {
+  const json space = {{"opt",
+                       {{"type", "categorical"},
+                        {"vals",
+                         {{{"name", "adam"}, {"lr", 0.1}, {"deep", {{"b", 1}}}},
+                          {{"name", "sgd"}, {"lr", 0.2}},
+                          "none"}}}},
+                      {"x", {{"type", "int"}, {"minval", 1}, {"maxval", 2}}}};
+  std::vector<std::string> names, parts;
+  for (const SearchAxis& axis : SearchAxes(space, /*grid=*/false)) {
+    (axis.is_part ? parts : names).push_back(axis.name);
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"opt", "x"}));
+  EXPECT_EQ(parts,
+            (std::vector<std::string>{"opt.deep.b", "opt.lr", "opt.name"}));
+  const SearchAxis lr = SearchAxes(space, /*grid=*/false).at(2);
+  EXPECT_EQ(PlaceOn(lr, {{"opt", {{"lr", 0.2}}}}), 1);
+  EXPECT_TRUE(std::isnan(PlaceOn(lr, {{"opt", "none"}})));
+}
+
 }  // namespace
 }  // namespace dtrain
