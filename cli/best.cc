@@ -73,7 +73,8 @@ nlohmann::json SavedJson(const std::optional<CheckpointRow>& saved,
 }
 
 nlohmann::json BestTrialJson(const ListedTrial& trial,
-                             const std::string& metric, const Store& store) {
+                             const std::string& metric, Unit counted,
+                             const Store& store) {
   const TrialRow& row = trial.row;
   nlohmann::json json = BestJson(row.best, metric, row.id);
   const std::string& checkpoint = row.best->checkpoint;
@@ -88,6 +89,7 @@ nlohmann::json BestTrialJson(const ListedTrial& trial,
         (store.CheckpointsOf(row.id, trial.storage) / checkpoint).string();
   }
   json["best_saved"] = SavedJson(trial.saved, store);
+  AddLength(counted, json);
   return json;
 }
 
@@ -147,8 +149,8 @@ std::vector<Cell> Row(const ListedTrial& trial,
 }
 
 Listing<ListedTrial> BestListing(const ExperimentDetail& detail,
-                                 const Store& store,
-                                 const std::string& counted) {
+                                 const Store& store, Unit counted,
+                                 Format format) {
   return {
       .name = "best",
       .columns =
@@ -158,12 +160,14 @@ Listing<ListedTrial> BestListing(const ExperimentDetail& detail,
            {.name = "rung", .right = true},
            {.name = "state"},
            {.name = "checkpoint", .elastic = true, .least = 9},
-           {.name = counted, .right = true, .optional = true},
+           {.name = CountColumn(counted, format),
+            .right = true,
+            .optional = true},
            {.name = "reason", .elastic = true, .least = 16, .optional = true},
            {.name = "metric", .optional = true}},
       .json =
-          [&detail, &store](const ListedTrial& trial) {
-            return BestTrialJson(trial, detail.row.metric, store);
+          [&detail, &store, counted](const ListedTrial& trial) {
+            return BestTrialJson(trial, detail.row.metric, counted, store);
           },
       .cells =
           [&detail](const ListedTrial& trial) { return Row(trial, detail); }};
@@ -237,13 +241,13 @@ std::vector<ParetoTrial> ParetoTrials(const Store& store,
 }
 
 nlohmann::json ParetoJson(const ParetoTrial& trial,
-                          const std::vector<MetricGoal>& goals) {
+                          const std::vector<MetricGoal>& goals, Unit counted) {
   nlohmann::json metrics = nlohmann::json::object();
   for (std::size_t i = 0; i < goals.size(); ++i) {
     metrics[goals[i].metric] = JsonNumber(trial.values[i]);
   }
   const std::string& checkpoint = trial.row.best->checkpoint;
-  return nlohmann::json{
+  nlohmann::json json = {
       {"trial", ToString(trial.row.id)},
       {"metrics", std::move(metrics)},
       {"hparams", trial.row.hparams},
@@ -251,10 +255,13 @@ nlohmann::json ParetoJson(const ParetoTrial& trial,
       {"batches", trial.row.best->batches},
       {"checkpoint", checkpoint.empty() ? nlohmann::json(nullptr)
                                         : nlohmann::json(checkpoint)}};
+  AddLength(counted, json);
+  return json;
 }
 
 Listing<ParetoTrial> ParetoListing(const ExperimentDetail& detail,
-                                   const std::vector<MetricGoal>& goals) {
+                                   const std::vector<MetricGoal>& goals,
+                                   Unit counted) {
   std::vector<Column> columns = {{.name = "trial", .right = true}};
   for (const MetricGoal& goal : goals) {
     columns.push_back({.name = goal.metric, .right = true, .verbatim = true});
@@ -267,8 +274,8 @@ Listing<ParetoTrial> ParetoListing(const ExperimentDetail& detail,
   return {.name = "pareto",
           .columns = std::move(columns),
           .json =
-              [&goals](const ParetoTrial& trial) {
-                return ParetoJson(trial, goals);
+              [&goals, counted](const ParetoTrial& trial) {
+                return ParetoJson(trial, goals, counted);
               },
           .cells =
               [space](const ParetoTrial& trial) {
@@ -300,11 +307,18 @@ int PrintPareto(const BestOptions& options, const Store& store,
     axes.push_back({{"metric", goal.metric},
                     {"smaller_is_better", goal.smaller_is_better}});
   }
-  auto listing = ParetoListing(detail, goals);
+  const Unit counted = CountedUnit(store, detail.row.id);
+  auto listing = ParetoListing(detail, goals, counted);
   if (options.format() == Format::kText) {
     SplitHparams(
         HparamColumns(detail.config),
         [](const ParetoTrial& trial) { return trial.row.hparams; }, listing);
+  }
+  if (options.csv) {
+    AddLengthColumns(
+        counted,
+        [](const ParetoTrial& trial) { return trial.row.best->batches; },
+        listing);
   }
   PrintListing(listing, front, options.format(), globals,
                {{"experiment", detail.row.id}, {"metrics", std::move(axes)}});
@@ -334,13 +348,21 @@ Listing<ListedTrial> ListingFor(const BestOptions& options,
                                 const Store& store,
                                 const std::vector<ListedTrial>& rows,
                                 const std::vector<SelectedColumn>& columns,
-                                TrialFields& fields, Timestamp now) {
-  auto listing = BestListing(
-      detail, store, CountColumn(store, detail.row.id, options.format()));
+                                TrialFields& fields, Unit counted,
+                                Timestamp now) {
+  auto listing = BestListing(detail, store, counted, options.format());
   const auto hparams_of = [](const ListedTrial& trial) {
     return trial.row.hparams;
   };
-  if (options.csv) AddHparamColumns(rows, hparams_of, listing);
+  if (options.csv) {
+    AddHparamColumns(
+        rows, detail.config.value("hyperparameters", nlohmann::json::object()),
+        hparams_of, listing);
+    AddLengthColumns(
+        counted,
+        [](const ListedTrial& trial) { return trial.row.best->batches; },
+        listing);
+  }
   if (options.format() == Format::kText) {
     SplitHparams(HparamColumns(detail.config), hparams_of, listing);
   }
@@ -375,10 +397,11 @@ int Best(const BestOptions& options, const GlobalOptions& globals) {
   if (rows.empty() && !options.json) {
     ExplainNone(options, detail.row, globals);
   }
-  PrintListing(ListingFor(options, detail, store, rows, columns, fields, now),
-               rows, options.format(), globals,
-               {{"experiment", detail.row.id}, {"metric", detail.row.metric}});
   const Unit unit = CountedUnit(store, detail.row.id);
+  PrintListing(
+      ListingFor(options, detail, store, rows, columns, fields, unit, now),
+      rows, options.format(), globals,
+      {{"experiment", detail.row.id}, {"metric", detail.row.metric}});
   for (const ListedTrial& trial : rows) {
     if (!trial.row.best->checkpoint.empty()) continue;
     Say(globals, "note: " + NoBestCheckpointText(trial.row, detail.row,

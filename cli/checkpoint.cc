@@ -40,7 +40,7 @@ int Show(const ShowOptions& options, const GlobalOptions& globals) {
   std::cout << "checkpoint " << EscapeForTerminal(row.uuid) << '\n';
   PrintFact("trial", ToString(row.trial));
   PrintFact("state", row.state);
-  PrintFact(CountColumn(store, row.trial.experiment, Format::kText),
+  PrintFact(std::string(UnitName(CountedUnit(store, row.trial.experiment))),
             std::to_string(row.batches));
   PrintFact("epoch", KnowsEpochs(store, row.trial.experiment)
                          ? FormatMetric(row.epoch)

@@ -29,26 +29,34 @@ std::vector<Cell> Row(const CheckpointRow& row, bool knows_epochs) {
           Cell(FormatTime(row.time), FormatTimestamp(row.time))};
 }
 
-Listing<CheckpointRow> CheckpointListing(const Store& store,
-                                         const std::string& counted,
-                                         bool knows_epochs) {
-  return {.name = "checkpoints",
-          .columns = {{.name = "uuid", .elastic = true, .least = 36},
-                      {.name = "trial", .right = true},
-                      {.name = "state"},
-                      {.name = counted, .right = true},
-                      {.name = "epoch", .right = true, .optional = true},
-                      {.name = "bytes", .right = true},
-                      {.name = "metric", .right = true},
-                      {.name = "time", .optional = true}},
-          .json =
-              [&store](const CheckpointRow& row) {
-                return CheckpointJson(row, store.PathOf(row).string());
-              },
-          .cells =
-              [knows_epochs](const CheckpointRow& row) {
-                return Row(row, knows_epochs);
-              }};
+Listing<CheckpointRow> CheckpointListing(const Store& store, Unit counted,
+                                         bool knows_epochs, Format format) {
+  Listing<CheckpointRow> listing = {
+      .name = "checkpoints",
+      .columns = {{.name = "uuid", .elastic = true, .least = 36},
+                  {.name = "trial", .right = true},
+                  {.name = "state"},
+                  {.name = CountColumn(counted, format), .right = true},
+                  {.name = "epoch", .right = true, .optional = true},
+                  {.name = "bytes", .right = true},
+                  {.name = "metric", .right = true},
+                  {.name = "time", .optional = true}},
+      .json =
+          [&store, counted](const CheckpointRow& row) {
+            nlohmann::json json =
+                CheckpointJson(row, store.PathOf(row).string());
+            AddLength(counted, json);
+            return json;
+          },
+      .cells =
+          [knows_epochs](const CheckpointRow& row) {
+            return Row(row, knows_epochs);
+          }};
+  if (format == Format::kCsv) {
+    AddLengthColumns(
+        counted, [](const CheckpointRow& row) { return row.batches; }, listing);
+  }
+  return listing;
 }
 
 int ListCheckpoints(const CheckpointsOptions& options,
@@ -60,11 +68,11 @@ int ListCheckpoints(const CheckpointsOptions& options,
   std::erase_if(rows, [&](const CheckpointRow& row) {
     return target.trial && row.trial.number != *target.trial;
   });
-  const std::string counted =
-      CountColumn(store, target.experiment, options.format());
+  const Unit counted = CountedUnit(store, target.experiment);
   const bool knows_epochs = KnowsEpochs(store, target.experiment);
-  PrintListing(CheckpointListing(store, counted, knows_epochs), rows,
-               options.format(), globals);
+  PrintListing(
+      CheckpointListing(store, counted, knows_epochs, options.format()), rows,
+      options.format(), globals);
   return kExitDone;
 }
 

@@ -101,6 +101,7 @@ void DescribeTrial(const Store& store, const ExperimentRow& experiment,
   if (as_json) {
     const double seconds = ElapsedSeconds(row, Clock::System().now());
     nlohmann::json document = TrialJson(row, experiment.metric, seconds, wait);
+    AddLength(CountedUnit(store, experiment.id), document);
     document["directory"] = directory;
     document["profile"] = ProfileJson(profile);
     document["evaluations"] = EvaluationsJson(evaluations);
@@ -230,6 +231,24 @@ void PrintTrialStates(const std::vector<TrialRow>& trials) {
   PrintFact("trials", text);
 }
 
+// "3.11.7, /usr/bin/python3, CUDA 12.4, 43 packages".
+std::string PythonText(const nlohmann::json& python) {
+  if (!python.is_object()) {
+    return "not recorded: the command does not start Python itself, or it did "
+           "not answer";
+  }
+  const auto text_of = [&](const char* name) {
+    return python.value(name, std::string());
+  };
+  const nlohmann::json cuda = python.value("cuda", nlohmann::json());
+  const auto packages =
+      python.value("packages", nlohmann::json::object()).size();
+  return text_of("version") + ", " + text_of("executable") +
+         (cuda.is_string() ? ", torch for CUDA " + cuda.get<std::string>()
+                           : "") +
+         ", " + CountText(packages, "package");
+}
+
 void PrintProvenance(const nlohmann::json& provenance) {
   std::cout << "\norigin\n";
   const nlohmann::json context = ContextJson(provenance);
@@ -239,6 +258,10 @@ void PrintProvenance(const nlohmann::json& provenance) {
   }
   for (const auto& [name, value] : provenance.items()) {
     if (name.starts_with("context_")) continue;
+    if (name == "python") {
+      PrintFact(name, PythonText(value));
+      continue;
+    }
     PrintFact(name, value.is_object()   ? FormatHparams(value)
                     : value.is_string() ? value.get<std::string>()
                                         : FormatValue(value));

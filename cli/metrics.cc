@@ -75,9 +75,19 @@ constexpr std::array kColumns = {
                    return std::string(row.superseded ? "true" : "false");
                  }}};
 
+// Returns the column; null if there is none. `batches` has also the name of
+// what it counts, which ResolveColumn checks.
+const MetricColumn* FindColumn(const FieldName& field) {
+  const bool counts = field.name == UnitName(Unit::kEpochs) ||
+                      field.name == UnitName(Unit::kRecords);
+  const auto found = std::ranges::find(
+      kColumns, counts ? UnitName(Unit::kBatches) : field.name,
+      &MetricColumn::name);
+  return found == kColumns.end() ? nullptr : found;
+}
+
 FieldValue ValueOf(const MetricRow& row, const FieldName& field) {
-  return std::ranges::find(kColumns, field.name, &MetricColumn::name)
-      ->value(row);
+  return FindColumn(field)->value(row);
 }
 
 // The texts that a column can have; none if there are too many or any.
@@ -97,10 +107,11 @@ std::vector<std::string> WordsOf(const Store& store, const MetricQuery& query,
 
 ResolvedField ResolveColumn(const Store& store, const MetricQuery& query,
                             const FieldName& field) {
-  const auto column =
-      std::ranges::find(kColumns, field.name, &MetricColumn::name);
-  const bool known =
-      field.function == FieldFunction::kNone && column != kColumns.end();
+  const MetricColumn* column = FindColumn(field);
+  const std::string counted(UnitName(CountedUnit(store, query.experiment)));
+  const bool known = field.function == FieldFunction::kNone &&
+                     column != nullptr &&
+                     (column->name == field.name || field.name == counted);
   if (known) {
     const bool is_trial = column->name == "trial";
     return {.kind = column->kind,
@@ -111,6 +122,7 @@ ResolvedField ResolveColumn(const Store& store, const MetricQuery& query,
   }
   std::vector<std::string> names;
   for (const MetricColumn& one : kColumns) names.emplace_back(one.name);
+  if (std::ranges::count(names, counted) == 0) names.push_back(counted);
   const std::string text = field.Text();
   const std::string guess = DidYouMean(text, names);
   throw Error(ErrorKind::kNotFound,
@@ -201,13 +213,14 @@ class MetricRows {
 
 using SelectedColumns = std::vector<SelectedColumn>;
 
-void PrintMetricsJson(const MetricRows& rows, bool superseded,
+void PrintMetricsJson(const MetricRows& rows, Unit counted, bool superseded,
                       const SelectedColumns& columns) {
   const char* separator = "\n";
   const bool terminal = StdoutIsTerminal();
   std::cout << "{\"metrics\": [";
   rows.ForEach([&](const MetricRow& row) {
     nlohmann::json json = MetricJson(row);
+    AddLength(counted, json);
     if (superseded) json["superseded"] = row.superseded;
     for (const SelectedColumn& column : columns) {
       json["columns"][column.field.Text()] =
@@ -257,11 +270,12 @@ void PrintColumnsText(const MetricRows& rows, const SelectedColumns& columns,
   PrintTable(table, Format::kText, globals);
 }
 
-void PrintMetricsCsv(const MetricRows& rows, bool superseded) {
+void PrintMetricsCsv(const MetricRows& rows, Unit counted, bool superseded) {
   const bool terminal = StdoutIsTerminal();
   std::vector<std::string> cells = {"trial", "kind",  "batches", "epoch",
                                     "name",  "value", "time"};
   if (superseded) cells.push_back("superseded");
+  cells.insert(cells.end(), {"length", "unit"});
   std::cout << CsvLine(cells, terminal);
   rows.ForEach([&](const MetricRow& row) {
     cells = {ToString(row.trial),
@@ -272,6 +286,8 @@ void PrintMetricsCsv(const MetricRows& rows, bool superseded) {
              FormatNumber(row.value),
              FormatTimestamp(row.time)};
     if (superseded) cells.push_back(row.superseded ? "true" : "false");
+    cells.push_back(std::to_string(row.batches));
+    cells.emplace_back(UnitName(counted));
     std::cout << CsvLine(cells, terminal);
   });
 }
@@ -316,7 +332,7 @@ void PrintMetricsText(const Store& store, const MetricQuery& query,
               << "  " << std::setw(12) << value
               << (layout.time ? "  " + time : "") << note << '\n';
   };
-  std::string count = CountColumn(store, query.experiment, Format::kText);
+  std::string count(UnitName(CountedUnit(store, query.experiment)));
   std::ranges::transform(count, count.begin(), ::toupper);
   print("TRIAL", "KIND", count, "EPOCH", "NAME", "VALUE", "TIME", "");
   rows.ForEach([&](const MetricRow& row) {
@@ -365,13 +381,14 @@ int ShowMetrics(const MetricsOptions& options, const GlobalOptions& globals) {
   const RowNames names = NamesOf(store, query, now);
   const SelectedColumns columns = ParseColumns(options, names);
   const MetricRows rows(store, query, options, names);
+  const Unit counted = CountedUnit(store, query.experiment);
   switch (options.format()) {
     case Format::kJson:
-      PrintMetricsJson(rows, options.superseded, columns);
+      PrintMetricsJson(rows, counted, options.superseded, columns);
       break;
     case Format::kCsv:
       if (columns.empty()) {
-        PrintMetricsCsv(rows, options.superseded);
+        PrintMetricsCsv(rows, counted, options.superseded);
       } else {
         PrintColumnsCsv(rows, columns, now);
       }

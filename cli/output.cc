@@ -66,11 +66,9 @@ void AddCheckpointUseOptions(CLI::App& app, CheckpointUseOptions& options) {
       .Suggests({"auto", "all", "none", "cpu", "most_free"});
 }
 
-std::string CountColumn(const Store& store, std::int64_t experiment,
-                        Format format) {
-  return std::string(UnitName(format == Format::kText
-                                  ? CountedUnit(store, experiment)
-                                  : Unit::kBatches));
+std::string CountColumn(Unit counted, Format format) {
+  return std::string(
+      UnitName(format == Format::kText ? counted : Unit::kBatches));
 }
 
 Cell HparamsCell(const nlohmann::json& space, const nlohmann::json& hparams) {

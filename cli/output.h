@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "engine/base/length.h"
 #include "engine/report/terminal.h"
 
 namespace dtrain {
@@ -25,10 +26,9 @@ struct ExperimentRow;
 /// Output format of a command.
 enum class Format { kText, kJson, kCsv };
 
-/// The name of the column `batches` of `experiment`; in a table for people, the
-/// unit that it counts.
-std::string CountColumn(const Store& store, std::int64_t experiment,
-                        Format format);
+/// The name of the column `batches`; in a table for people, the unit that it
+/// counts.
+std::string CountColumn(Unit counted, Format format);
 
 /// `--json`.
 struct JsonOption {

@@ -77,8 +77,8 @@ std::vector<Cell> Row(const TrialRow& row, const SlotWait* wait,
 }
 
 Listing<TrialRow> TrialListing(const ExperimentDetail& detail,
-                               const SlotQueueView& queue,
-                               const std::string& counted, Timestamp now) {
+                               const SlotQueueView& queue, Unit counted,
+                               Format format, Timestamp now) {
   const nlohmann::json space =
       detail.config.value("hyperparameters", nlohmann::json::object());
   return {.name = "trials",
@@ -87,7 +87,9 @@ Listing<TrialRow> TrialListing(const ExperimentDetail& detail,
                       {.name = "hparams", .elastic = true, .least = 24},
                       {.name = "best", .right = true},
                       {.name = "rung", .right = true},
-                      {.name = counted, .right = true, .optional = true},
+                      {.name = CountColumn(counted, format),
+                       .right = true,
+                       .optional = true},
                       {.name = "reason",
                        .elastic = true,
                        .least = 16,
@@ -98,9 +100,12 @@ Listing<TrialRow> TrialListing(const ExperimentDetail& detail,
                       {.name = "pid", .right = true, .optional = true},
                       {.name = "slots", .elastic = true, .optional = true}},
           .json =
-              [&queue, now, metric = detail.row.metric](const TrialRow& row) {
-                return TrialJson(row, metric, ElapsedSeconds(row, now),
-                                 queue.WaitOf(row));
+              [&queue, now, counted,
+               metric = detail.row.metric](const TrialRow& row) {
+                nlohmann::json json = TrialJson(
+                    row, metric, ElapsedSeconds(row, now), queue.WaitOf(row));
+                AddLength(counted, json);
+                return json;
               },
           .cells =
               [&queue, now, space](const TrialRow& row) {
@@ -121,10 +126,16 @@ int Trials(const TrialsOptions& options, const GlobalOptions& globals) {
       SelectTrials(options, store, detail, names, fields, globals);
   for (const std::string& note : fields.notes()) Say(globals, "note: " + note);
   const SlotQueueView queue(store);
-  const std::string counted = CountColumn(store, detail.row.id, format);
-  auto listing = TrialListing(detail, queue, counted, now);
+  const Unit counted = CountedUnit(store, detail.row.id);
+  auto listing = TrialListing(detail, queue, counted, format, now);
   const auto hparams_of = [](const TrialRow& row) { return row.hparams; };
-  if (options.csv) AddHparamColumns(rows, hparams_of, listing);
+  if (options.csv) {
+    AddHparamColumns(
+        rows, detail.config.value("hyperparameters", nlohmann::json::object()),
+        hparams_of, listing);
+    AddLengthColumns(
+        counted, [](const TrialRow& row) { return row.batches; }, listing);
+  }
   if (format == Format::kText) {
     SplitHparams(HparamColumns(detail.config), hparams_of, listing);
   }

@@ -85,7 +85,10 @@ class BestTrialValues {
     }
     const auto literal = until_best_.find(field.Text());
     if (literal != until_best_.end()) return literal->second;
-    if (field.function == FieldFunction::kNone) return Hparam(field.name);
+    if (field.function == FieldFunction::kNone) {
+      const auto hparam = Hparam(field.name);
+      return hparam ? hparam : Trained(field.name);
+    }
     const auto course = courses_.find(field.name);
     if (course == courses_.end()) return std::nullopt;
     switch (field.function) {
@@ -155,6 +158,14 @@ class BestTrialValues {
         HparamValue(trial_->hparams, name.substr(kHparamPrefix.size()));
     if (IsNull(value)) return std::nullopt;
     return value;
+  }
+
+  // The length that the trial trained, by the unit that the tables show.
+  std::optional<FieldValue> Trained(const std::string& name) const {
+    if (!trial_ || name != UnitName(CountedUnit(store_, experiment_.id))) {
+      return std::nullopt;
+    }
+    return trial_->batches;
   }
 
   std::optional<FieldValue> ValueAt(const FieldName& field) const {

@@ -36,6 +36,17 @@ json BestJson(const std::optional<BestValidation>& best,
   return object;
 }
 
+void AddLength(Unit unit, json& row) {
+  if (!row.is_object()) return;
+  if (const auto batches = row.find("batches"); batches != row.end()) {
+    row["length"] = json(*batches);
+    row["unit"] = UnitName(unit);
+  }
+  for (const char* validation : {"best", "latest", "best_saved"}) {
+    if (row.contains(validation)) AddLength(unit, row[validation]);
+  }
+}
+
 json SlotWaitJson(const SlotWait* wait) {
   if (wait == nullptr) return nullptr;
   const auto whole = static_cast<std::int64_t>(wait->needed);

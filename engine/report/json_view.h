@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/clock.h"
+#include "engine/base/length.h"
 #include "engine/store/rows.h"
 
 namespace dtrain {
@@ -32,6 +33,10 @@ nlohmann::json TimeJson(const std::optional<Timestamp>& time);
 /// not 0.
 nlohmann::json BestJson(const std::optional<BestValidation>& best,
                         const std::string& metric, TrialId trial = {});
+
+/// Adds `length` and `unit` beside `batches`, which counts `unit`: to a row and
+/// its best, latest and best saved validation.
+void AddLength(Unit unit, nlohmann::json& row);
 
 /// {needed, slots, held_by}, or null.
 nlohmann::json SlotWaitJson(const SlotWait* wait);

@@ -141,9 +141,9 @@ bool IsFailure(const TrialRow& trial) {
   return trial.state == State::kError || trial.state == State::kRunning;
 }
 
-std::vector<std::string> EndedLines(
-    const RunInfo& info, const TrialRow& trial,
-    const std::vector<std::string>& last_lines) {
+std::vector<std::string> EndedLines(const RunInfo& info, const TrialRow& trial,
+                                    const std::vector<std::string>& last_lines,
+                                    double epoch) {
   const std::string id = ToString(trial.id);
   std::string line = id;
   if (trial.state == State::kError) {
@@ -154,7 +154,8 @@ std::vector<std::string> EndedLines(
   } else {
     std::string state(StateName(trial.state));
     for (char& c : state) c = static_cast<char>(c | 0x20);
-    line += " " + state + " at " + PositionText(trial.batches, info.counted);
+    line += " " + state + " at " +
+            At(info, trial.batches, info.unit == Unit::kEpochs ? epoch : 0);
     if (IsSearch(info) && trial.latest) {
       line += ", " + info.metric + " " + FormatMetric(trial.latest->value);
     }
@@ -184,23 +185,28 @@ void PlainReporter::OnTrialStarted(const TrialRow& trial,
 }
 
 void PlainReporter::OnTraining(TrialId trial, const TrainingReport& report) {
+  epochs_[trial] = {report.batches, report.epoch};
   Say(Verbosity::kVerbose, Tone::kPlain, TrainingLine(info_, trial, report));
 }
 
 void PlainReporter::OnValidation(TrialId trial, const ValidationReport& report,
                                  bool best) {
+  epochs_[trial] = {report.batches, report.epoch};
   const bool minor = IsSearch(info_) && !best;
   Say(minor ? Verbosity::kVerbose : Verbosity::kNormal, Tone::kPlain,
       ValidationLine(info_, trial, report, best));
 }
 
 void PlainReporter::OnCheckpoint(TrialId trial, const CheckpointSaved& saved) {
+  epochs_[trial] = {saved.batches, saved.epoch};
   Say(Verbosity::kVerbose, Tone::kPlain, CheckpointLine(info_, trial, saved));
 }
 
 void PlainReporter::OnTrialEnded(const TrialRow& trial,
                                  const std::vector<std::string>& last_lines) {
   paused_.NoteEnd(trial);
+  const auto [batches, epoch] = epochs_[trial.id];
+  const double reached = batches == trial.batches ? epoch : 0;
   if (trial.state == State::kStopped && paused_.NoteStop(trial.id)) {
     ++stopped_;
     if (verbosity_ != Verbosity::kVerbose) return;
@@ -208,7 +214,8 @@ void PlainReporter::OnTrialEnded(const TrialRow& trial,
   const bool failure = IsFailure(trial);
   const Verbosity least = failure ? Verbosity::kQuiet : Verbosity::kNormal;
   Tone tone = failure ? Tone::kBad : Tone::kPlain;
-  for (const std::string& line : EndedLines(info_, trial, last_lines)) {
+  for (const std::string& line :
+       EndedLines(info_, trial, last_lines, reached)) {
     Say(least, tone, line);
     tone = Tone::kPlain;
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <ostream>
 #include <set>
@@ -74,9 +75,11 @@ std::string OutputLine(const LogRecord& record);
 /// True if the trial ended in a way that a user must see.
 bool IsFailure(const TrialRow& trial);
 /// Returns the end of the trial with its reason, in a search with its last
-/// validation, and for a failure with the last lines of its log.
+/// validation, and for a failure with the last lines of its log. `epoch`: that
+/// of its batches, 0 if unknown; named if the search counts epochs.
 std::vector<std::string> EndedLines(const RunInfo& info, const TrialRow& trial,
-                                    const std::vector<std::string>& last_lines);
+                                    const std::vector<std::string>& last_lines,
+                                    double epoch = 0);
 
 /// True if the run has many trials, so that not every validation is shown.
 bool IsSearch(const RunInfo& info);
@@ -121,6 +124,8 @@ class PlainReporter : public Reporter {
   RunInfo info_;
   PausedTrials paused_;
   SlotWaitNotice slot_wait_;
+  // Batches and epoch of each trial's last report.
+  std::map<TrialId, std::pair<std::int64_t, double>> epochs_;
   std::int64_t stopped_ = 0;  // of those
 };
 

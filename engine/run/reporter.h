@@ -27,6 +27,7 @@ struct RunInfo {
   // As text: "2 CPU slots, 1 thread each"; empty: unknown.
   std::string slots;
   nlohmann::json hyperparameters;  // search space of the configuration
+  Unit unit = Unit::kBatches;      // of the search's lengths
   // Unit of `batches`: programs may report epochs or records there.
   Unit counted = Unit::kBatches;
 };

@@ -330,6 +330,7 @@ RunInfo ExperimentRunner::Info() const {
           .resumed = row.started.has_value(),
           .slots = slots_.ToString(),
           .hyperparameters = config_.hyperparameters,
+          .unit = config_.length_unit,
           .counted = CountedUnit(store_, row.id, config_)};
 }
 

@@ -114,11 +114,13 @@ TEST_F(ReadTest, PrintsSelectedMetrics) {
   const CliResult result = dtrain_.Run(
       {"metrics", "1.1", "--kind", "validation", "--name", "loss", "--csv"});
   EXPECT_EQ(result.out,
-            "trial,kind,batches,epoch,name,value,time\r\n"
-            "1.1,validation,100,0.5,loss,0.75,1970-01-01T00:00:03.000100Z\r\n");
+            "trial,kind,batches,epoch,name,value,time,length,unit\r\n"
+            "1.1,validation,100,0.5,loss,0.75,1970-01-01T00:00:03.000100Z,100,"
+            "batches\r\n");
   EXPECT_EQ(dtrain_.Run({"metrics", "1.1", "--kind", "training", "--csv"}).out,
-            "trial,kind,batches,epoch,name,value,time\r\n"
-            "1.1,training,100,0.5,loss,1.75,1970-01-01T00:00:03.000100Z\r\n");
+            "trial,kind,batches,epoch,name,value,time,length,unit\r\n"
+            "1.1,training,100,0.5,loss,1.75,1970-01-01T00:00:03.000100Z,100,"
+            "batches\r\n");
   EXPECT_EQ(dtrain_.Run({"metrics", "1", "--kind", "test"}).code, 2);
 }
 
@@ -178,14 +180,15 @@ TEST_F(ReadTest, PrintsSupersededMetricsOnRequest) {
                 .Run({"metrics", "1.1", "--name", "loss", "--kind",
                       "validation", "--csv"})
                 .out,
-            "trial,kind,batches,epoch,name,value,time\r\n");
+            "trial,kind,batches,epoch,name,value,time,length,unit\r\n");
   EXPECT_EQ(dtrain_
                 .Run({"metrics", "1.1", "--name", "loss", "--kind",
                       "validation", "--csv", "--superseded"})
                 .out,
-            "trial,kind,batches,epoch,name,value,time,superseded\r\n"
+            "trial,kind,batches,epoch,name,value,time,superseded,length,unit"
+            "\r\n"
             "1.1,validation,100,0.5,loss,0.75,1970-01-01T00:00:03.000100Z,"
-            "true\r\n");
+            "true,100,batches\r\n");
   const auto rows = dtrain_.Run({"metrics", "1.1", "--json", "--superseded"})
                         .Json()["metrics"];
   EXPECT_EQ(rows.front()["superseded"], false);

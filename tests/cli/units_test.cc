@@ -2,6 +2,7 @@
 // one plot, comparison or report.
 
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -40,6 +41,7 @@ class UnitsTest : public testing::Test {
     CreateProgram("epochs", 3);
     CreateProgram("batches", 300);
     CreateProgram("records", 3000);
+#ifdef DTRAIN_HAS_TRIALS
     dtrain_.Write("model.yaml",
                   "name: model\nentrypoint: builtin:FaultTrial\n"
                   "hyperparameters:\n"
@@ -48,6 +50,7 @@ class UnitsTest : public testing::Test {
                   "searcher: {name: grid, metric: acc, smaller_is_better: "
                   "false, max_length: {epochs: 2}}\n");
     Create("model.yaml");
+#endif
   }
 
   void CreateProgram(const std::string& unit, int length) const {
@@ -94,6 +97,7 @@ TEST_F(UnitsTest, ComparesNoDifferentUnits) {
                   "time' compares by time"}));
 }
 
+#ifdef DTRAIN_HAS_TRIALS
 TEST_F(UnitsTest, ComparesInEpochsWhereTheyAreKnown) {
   const json found =
       dtrain_.Run({"compare", kEpochs, kModel, "--json", "--all"}).Json();
@@ -106,6 +110,8 @@ TEST_F(UnitsTest, ComparesInEpochsWhereTheyAreKnown) {
   EXPECT_THAT(found["warnings"].dump(),
               HasSubstr("their lengths are compared in epochs"));
 }
+
+#endif
 
 TEST_F(UnitsTest, ComparesEqualUnitsUnderTheirName) {
   const CliResult result = dtrain_.Run({"compare", kRecords, "3.1", "--all"});
@@ -136,11 +142,13 @@ TEST_F(UnitsTest, PlotSaysThatUnitsDiffer) {
               HasSubstr("experiment 1 counts epochs; experiment 2 counts "
                         "batches: they cannot be compared along this axis; "
                         "--x time compares them\n"));
+#ifdef DTRAIN_HAS_TRIALS
   const CliResult converted =
       dtrain_.Run({"plot", kEpochs, kModel, "--kind", "history"});
   EXPECT_THAT(converted.out, HasSubstr("epochs of all trials together"));
   EXPECT_THAT(converted.err,
               HasSubstr("the axis shows epochs; --x batches shows their own"));
+#endif
 }
 
 TEST_F(UnitsTest, MetricsHaveNoEpochThatWasNotReported) {
@@ -162,6 +170,84 @@ TEST_F(UnitsTest, MetricsHaveNoEpochThatWasNotReported) {
             1);
 }
 
+// `batches` has this name whatever it counts; `length` and `unit` say it.
+TEST_F(UnitsTest, RowsHaveALengthInItsUnit) {
+  for (const auto& [id, unit, length] :
+       std::vector<std::tuple<std::string, std::string, int>>{
+           {kEpochs, "epochs", 3},
+           {kBatches, "batches", 300},
+#ifdef DTRAIN_HAS_TRIALS
+           {kModel, "batches", 20},
+#endif
+           {kRecords, "records", 3000}}) {
+    const auto check = [&, unit = unit, length = length](const json& row) {
+      EXPECT_EQ(row.at("batches"), length) << row;
+      EXPECT_EQ(row.at("length"), length) << row;
+      EXPECT_EQ(row.at("unit"), unit) << row;
+    };
+    const json trial =
+        dtrain_.Run({"trials", id, "--json"}).Json()["trials"][0];
+    check(trial);
+    check(trial.at("best"));
+    check(trial.at("latest"));
+    check(dtrain_.Run({"describe", id + ".1", "--json"}).Json());
+    check(dtrain_.Run({"metrics", id, "--json"}).Json()["metrics"].back());
+    check(dtrain_.Run({"best", id, "--json"}).Json()["best"][0]);
+    check(dtrain_.Run({"best", id, "--pareto", "acc:max,acc:min", "--json"})
+              .Json()["pareto"][0]);
+    const std::string tail = "," + std::to_string(length) + "," + unit + "\r\n";
+    for (const char* command : {"trials", "best", "metrics"}) {
+      const std::string out = dtrain_.Run({command, id, "--csv"}).out;
+      EXPECT_THAT(out, HasSubstr("length,unit\r\n")) << command;
+      EXPECT_THAT(out, HasSubstr(tail)) << command;
+    }
+  }
+}
+
+TEST_F(UnitsTest, ExpressionsKnowTheUnitThatTheTableShows) {
+  for (const auto& [id, unit, length] :
+       std::vector<std::tuple<std::string, std::string, std::string>>{
+           {kEpochs, "epochs", "3"},
+           {kBatches, "batches", "300"},
+           {kRecords, "records", "3000"}}) {
+    const std::string filter = unit + " >= " + length;
+    EXPECT_EQ(dtrain_
+                  .Run({"trials", id, "--csv", "--columns", unit, "--filter",
+                        filter, "--sort=-" + unit, "--limit", "1"})
+                  .out,
+              unit + "\r\n" + length + "\r\n");
+    EXPECT_EQ(dtrain_
+                  .Run({"metrics", id + ".1", "--csv", "--columns", unit,
+                        "--filter", filter, "--sort", unit})
+                  .out,
+              unit + "\r\n" + length + "\r\n");
+    EXPECT_EQ(dtrain_.Run({"best", id, "--filter", filter}).code, 0);
+    EXPECT_EQ(dtrain_.Run({"wait", id, "--require", filter}).code, 0);
+    EXPECT_EQ(dtrain_.Run({"wait", id, "--require", unit + " < 1"}).code, 4);
+  }
+  for (const char* command : {"trials", "metrics"}) {
+    const CliResult other =
+        dtrain_.Run({command, kBatches, "--filter", "epochs > 1"});
+    EXPECT_EQ(other.code, 3) << command;
+    EXPECT_THAT(other.err, HasSubstr("'epochs'"));
+  }
+}
+
+TEST_F(UnitsTest, AMetricOfTheUnitsNameComesFirst) {
+  dtrain_.Write("metric.sh",
+                "printf '{\"type\":\"validation\",\"epochs\":2,\"metrics\":"
+                "{\"acc\":1,\"epochs\":7}}\\n' >&3\n");
+  dtrain_.Write("metric.yaml",
+                "name: metric\nentrypoint: [sh, metric.sh]\n"
+                "searcher: {name: single, metric: acc, max_length: {epochs: "
+                "2}}\n");
+  Create("metric.yaml");
+  EXPECT_EQ(
+      dtrain_.Run({"trials", "last", "--csv", "--columns", "epochs,batches"})
+          .out,
+      "epochs,batches\r\n7,2\r\n");
+}
+
 TEST_F(UnitsTest, ReportsNameEachUnit) {
   const std::string text =
       dtrain_.Run({"report", kEpochs, kRecords, "--md"}).out;
@@ -176,6 +262,7 @@ TEST_F(UnitsTest, ReportsNameEachUnit) {
   EXPECT_THAT(page, HasSubstr("<th>records</th>"));
 }
 
+#ifdef DTRAIN_HAS_TRIALS
 // Each trial that is promoted ends early, on its way to the second rung.
 TEST_F(UnitsTest, ReachesNoRungByEndingEarly) {
   dtrain_.Write("early.yaml",
@@ -201,6 +288,7 @@ TEST_F(UnitsTest, ReachesNoRungByEndingEarly) {
               ContainsRegex("[1-9] trials? ended early, before the length"));
   EXPECT_THAT(dtrain_.Run({"describe", kModel}).out, Not(HasSubstr("by rung")));
 }
+#endif
 
 }  // namespace
 }  // namespace dtrain

@@ -118,6 +118,7 @@ class WithoutStoreTest(unittest.TestCase):
     def best_row(self, **changed):
         return {"experiment": 3, "metric": "loss", "best": [{
             "trial": "3.7", "metric": "loss", "value": "-Infinity", "batches": 20,
+            "length": 20, "unit": "batches",
             "hparams": {}, "state": "RUNNING", "path": None, "checkpoint": None,
             "best_saved": None, **changed}]}
 
@@ -301,6 +302,7 @@ class StoreTest(unittest.TestCase):
         best = results.best(1)
         self.assertEqual((best.metric, best.value, best.batches, best.hparams, best.state),
                          ("loss", 6, 2, {"width": 3}, "COMPLETED"))
+        self.assertEqual((best.length, best.unit), (2, "batches"))
         self.assertEqual(sorted(os.listdir(best.checkpoint)), ["log.txt", "net.pt"])
 
     def test_weights_are_the_one_file_that_has_them(self):

@@ -18,10 +18,10 @@ from typing import Any, Dict, Iterable, List, Optional, Sequence, Union
 
 _NUMBERS = {"NaN", "Infinity", "-Infinity"}  # strings, since JSON has no such numbers
 _TIMES = ("time", "created", "started", "ended")
-_TRIAL_COLUMNS = ("trial", "state", "reason", "hparams", "batches", "rung", "best", "latest",
-                  "checkpoint", "seed", "restarts", "preemptions", "runs", "slots",
-                  "created", "started", "ended", "duration")
-_METRIC_COLUMNS = ("trial", "kind", "batches", "epoch", "name", "value", "time")
+_TRIAL_COLUMNS = ("trial", "state", "reason", "hparams", "batches", "length", "unit", "rung",
+                  "best", "latest", "checkpoint", "seed", "restarts", "preemptions", "runs",
+                  "slots", "created", "started", "ended", "duration")
+_METRIC_COLUMNS = ("trial", "kind", "batches", "length", "unit", "epoch", "name", "value", "time")
 _WEIGHTS = (".pt", ".pth", ".safetensors")
 _NOT_FOUND = 3  # exit code of dtrain
 
@@ -75,8 +75,9 @@ class Experiment:
 
     def trials(self) -> Rows:
         """Returns a dictionary for each trial, by number, as `dtrain trials --json`: among
-        others "trial" ("3.7"), "state", "hparams", "batches", "best" and "latest" (None, or
-        "metric", "value", "batches" and "checkpoint"), "duration" (seconds), "reason".
+        others "trial" ("3.7"), "state", "hparams", "length" and "unit" (how long it has
+        trained: 9 "epochs"), "best" and "latest" (None, or "metric", "value", "length",
+        "unit" and "checkpoint"), "duration" (seconds), "reason".
 
         Raises LookupError if there is no such experiment, RuntimeError if dtrain fails.
         """
@@ -89,7 +90,7 @@ class Experiment:
 
     def metrics(self, kind: Optional[str] = None, name: Optional[str] = None) -> Rows:
         """Returns a dictionary for each reported value, as `dtrain metrics --json`: "trial",
-        "kind", "batches", "epoch", "name", "value" and "time". Values that a restarted trial
+        "kind", "length", "unit", "epoch", "name", "value" and "time". Values that a restarted trial
         reported again are left out.
 
         `kind`: only "training" or "validation". `name`: only this metric.
@@ -136,8 +137,11 @@ class Best:
         self.value: float = row["value"]
         """Value of `metric` at the trial's best validation."""
         self.batches: int = row["batches"]
-        """Number of batches the trial had trained by then; epochs or records of a script that
-        counts only these."""
+        """As `length`."""
+        self.length: int = row["length"]
+        """How long the trial had trained by then, in `unit`."""
+        self.unit: str = row["unit"]
+        """"batches"; "epochs" or "records" of a script that counts only these."""
         self.hparams: Dict[str, Any] = row["hparams"]
         """Hyperparameters of the trial."""
         self.state: str = row["state"]
@@ -145,7 +149,7 @@ class Best:
 
     def __repr__(self) -> str:
         return (f"Best(trial={self.trial!r}, {self.metric}={self.value!r}, "
-                f"batches={self.batches})")
+                f"{self.unit}={self.length})")
 
     @property
     def checkpoint(self) -> Path:

@@ -135,6 +135,19 @@ TEST(EventTextTest, UsesTheUnitOfAProgram) {
       "3.1 paused at record 600");
 }
 
+TEST(EventTextTest, NamesTheEpochOfASearchInEpochs) {
+  const TrialRow trial{.id = {3, 1}, .state = State::kPaused, .batches = 150};
+  EXPECT_EQ(EndedLines({.unit = Unit::kEpochs}, trial, {}, /*epoch=*/1.5),
+            std::vector<std::string>{"3.1 paused at batch 150 (epoch 1.5)"});
+  EXPECT_EQ(EndedLines({.unit = Unit::kEpochs}, trial, {}),
+            std::vector<std::string>{"3.1 paused at batch 150"});
+  EXPECT_EQ(EndedLines({.unit = Unit::kBatches}, trial, {}, /*epoch=*/1.5),
+            std::vector<std::string>{"3.1 paused at batch 150"});
+  EXPECT_EQ(EndedLines({.unit = Unit::kEpochs, .counted = Unit::kEpochs}, trial,
+                       {}, /*epoch=*/150),
+            std::vector<std::string>{"3.1 paused at epoch 150"});
+}
+
 TEST(EventTextTest, ReportsOnceThatTrialsWaitForSlots) {
   RunStatus status{.slot_wait = SlotWait{.slots = 2}};
   SlotWaitNotice notice;
