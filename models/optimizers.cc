@@ -58,6 +58,17 @@ ReduceOnPlateau MakePlateau(const TrialContext& context, double gamma) {
           .patience = context.Get<std::int64_t>("plateau_patience", 2)};
 }
 
+// Returns the batches of `epochs`, the hyperparameter `name`, rounded.
+std::int64_t RoundToBatches(const char* name, double epochs,
+                            double epoch_batches) {
+  constexpr double kMaxBatches = 1e15;
+  const double batches = epochs * epoch_batches;
+  if (std::abs(batches) <= kMaxBatches) return std::llround(batches);
+  throw InvalidHyperparameters(std::string("hyperparameter '") + name +
+                               "' is " + nlohmann::json(epochs).dump() +
+                               ", more than 1e15 batches; use a smaller one");
+}
+
 struct Kinds {
   LrSchedule::Kind kind;
   // Kind of schedules saved by older versions, if different.
@@ -68,7 +79,8 @@ Kinds MakeKinds(const TrialContext& context, const std::string& schedule,
                 double epoch_batches, double default_lr) {
   const auto batches = [&](const char* name, double fallback) {
     const double epochs = context.Get<double>(name, fallback);
-    return std::max<std::int64_t>(1, std::llround(epochs * epoch_batches));
+    return std::max<std::int64_t>(1,
+                                  RoundToBatches(name, epochs, epoch_batches));
   };
   const double gamma = context.Get<double>("gamma", 0.1);
   if (!(gamma > 0)) {
@@ -181,7 +193,8 @@ std::optional<LrSchedule> MakeSchedule(const TrialContext& context,
   const auto schedule = context.Get<std::string>("schedule", "none");
   const double per_epoch = static_cast<double>(epoch_batches);
   const auto warmup = context.Get<double>("warmup_epochs", 0);
-  const LinearWarmup linear = {.steps = std::llround(warmup * per_epoch)};
+  const LinearWarmup linear = {
+      .steps = RoundToBatches("warmup_epochs", warmup, per_epoch)};
   // A warm-up without a schedule is one itself, constant afterwards.
   if (schedule == "none" && linear.steps == 0) return std::nullopt;
   try {

@@ -81,7 +81,8 @@ std::int64_t internal::GlobalBatchSize(const nlohmann::json& hparams,
                 "hyperparameter 'global_batch_size' is missing; " +
                     std::string(why) + ": add it under 'hyperparameters'");
   }
-  if (!found->is_number_integer() || found->get<std::int64_t>() < 1) {
+  if (!found->is_number_integer() || !IsInRange<std::int64_t>(*found) ||
+      found->get<std::int64_t>() < 1) {
     throw Error(ErrorKind::kFailed,
                 "hyperparameter 'global_batch_size': expected an integer of "
                 "at least 1, got " +

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -215,7 +216,8 @@ class DTRAIN_API TrialContext {
 
   /// Hyperparameter `name` (dots reach into nested maps) as T: bool, an integer
   /// type, double, std::string or nlohmann::json. Throws Error(kFailed) if it
-  /// is missing or of another type; an integer is accepted as a double.
+  /// is missing, of another type or outside of T's range; an integer is
+  /// accepted as a double.
   template <typename T>
   T Get(const std::string& name) const;
   /// Returns the value, or `fallback` if the hyperparameter is missing or null.
@@ -254,10 +256,33 @@ namespace internal {
 /// feature needs it.
 std::int64_t GlobalBatchSize(const nlohmann::json& hparams, const char* why);
 
-/// Converts `json` to T. Throws Error(kFailed) that names the hyperparameter.
+/// True if T can hold the number `json`. REQUIRES: T is an integer or a float.
+template <typename T>
+bool IsInRange(const nlohmann::json& json) {
+  using Limits = std::numeric_limits<T>;
+  if constexpr (std::is_floating_point_v<T>) {
+    const auto number = json.get<double>();
+    return !(number > Limits::max() || number < Limits::lowest()) ||
+           number - number != 0;  // an infinity is one of every type
+  } else if (json.is_number_unsigned()) {
+    return json.get<std::uint64_t>() <=
+           static_cast<std::uint64_t>(Limits::max());
+  } else {
+    const auto number = json.get<std::int64_t>();
+    if (number >= 0) {
+      return static_cast<std::uint64_t>(number) <=
+             static_cast<std::uint64_t>(Limits::max());
+    }
+    return Limits::is_signed &&
+           number >= static_cast<std::int64_t>(Limits::min());
+  }
+}
+
+/// Converts `json` to T. Throws Error(kFailed) that names the hyperparameter,
+/// and the bounds of T if the number is outside of them.
 template <typename T>
 T HparamAs(const nlohmann::json& json, const std::string& name) {
-  const auto wrong = [&](const char* type) {
+  const auto wrong = [&](const std::string& type) {
     return Error(ErrorKind::kFailed, "hyperparameter '" + name +
                                          "': expected " + type + ", got " +
                                          json.dump());
@@ -272,6 +297,16 @@ T HparamAs(const nlohmann::json& json, const std::string& name) {
     if (!json.is_number()) throw wrong("a number");
   } else {
     if (!json.is_string()) throw wrong("a string");
+  }
+  if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) {
+    if (!IsInRange<T>(json)) {
+      const auto bound = [](T value) { return nlohmann::json(value).dump(); };
+      const std::string range = bound(std::numeric_limits<T>::lowest()) +
+                                " to " + bound(std::numeric_limits<T>::max());
+      throw wrong(
+          (std::is_integral_v<T> ? "an integer from " : "a number from ") +
+          range);
+    }
   }
   return json.get<T>();
 }

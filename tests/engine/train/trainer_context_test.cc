@@ -221,6 +221,29 @@ TEST_F(TrainerContextTest, FindsNestedHyperparameters) {
   EXPECT_THROW(context_.Get<std::string>("net.width"), Error);
 }
 
+TEST_F(TrainerContextTest, RefusesNumbersOutsideOfTheirType) {
+  const auto refusal = [&](const nlohmann::json& value, auto type) {
+    spec_.hparams = {{"x", value}};
+    return ThrownBy([&] { (void)context_.Get<decltype(type)>("x"); });
+  };
+  EXPECT_THAT(refusal(4294967296, std::uint32_t{}),
+              HasSubstr("hyperparameter 'x': expected an integer from 0 to "
+                        "4294967295, got 4294967296"));
+  EXPECT_THAT(refusal(-1, std::uint32_t{}), HasSubstr("from 0 to 4294967295"));
+  EXPECT_THAT(refusal(-1, std::uint64_t{}), HasSubstr("got -1"));
+  EXPECT_THAT(refusal(5000000000, int{}), HasSubstr("to 2147483647, got 5"));
+  EXPECT_THAT(refusal(-2147483649, int{}), HasSubstr("from -2147483648 to"));
+  EXPECT_THAT(refusal(18446744073709551615U, std::int64_t{}),
+              HasSubstr("to 9223372036854775807, got 18446744073709551615"));
+  EXPECT_THAT(refusal(256, std::uint8_t{}), HasSubstr("from 0 to 255"));
+  EXPECT_THAT(refusal(1e39, float{}), HasSubstr("expected a number from -3.4"));
+
+  spec_.hparams = {{"x", 4294967295U}, {"y", -128}, {"z", 1e38}};
+  EXPECT_EQ(context_.Get<std::uint32_t>("x"), 4294967295U);
+  EXPECT_EQ(context_.Get<std::int8_t>("y"), -128);
+  EXPECT_FLOAT_EQ(context_.Get<float>("z"), 1e38F);
+}
+
 TEST_F(TrainerContextTest, RefusesABatchSizeThatIsMissingOrTooSmall) {
   EXPECT_THAT(ThrownBy([&] { context_.batch_size(); }),
               HasSubstr("'global_batch_size' is missing"));
