@@ -25,6 +25,9 @@ struct HparamDoc {
   // Accepted for compatibility with configurations in the documentation, but
   // not read.
   bool unused = false;
+  // Returns why the model refuses a value of the type, such as "expected an
+  // integer of at least 1, got 0", or "". Null: it takes all of them.
+  std::string (*find_fault)(const nlohmann::json& value) = nullptr;
 };
 
 /// A built-in model. Adding one takes a source file and a row of the table in

@@ -84,7 +84,8 @@ std::function<std::vector<HparamRule>(const std::string&)> RulesIn(
       rules.push_back({.name = hparam.name,
                        .type = hparam.type,
                        .required = hparam.default_value.empty(),
-                       .unused = hparam.unused});
+                       .unused = hparam.unused,
+                       .find_fault = hparam.find_fault});
     }
     return rules;
   };
@@ -130,11 +131,14 @@ ConfigResult ParseConfigText(const std::string& text, const std::string& path,
                       .overrides = overrides,
                       .known_entrypoints = std::move(known),
                       .in_allocation = InAllocation()};
-  const std::filesystem::path python = context / "model_def.py";
-  std::error_code ignored;
-  if (std::filesystem::is_regular_file(python, ignored)) {
-    options.python_model = python.string();
-  }
+  options.find_python = [context](const std::string& module) {
+    for (const auto& file :
+         {context / (module + ".py"), context / module / "__init__.py"}) {
+      std::error_code ignored;
+      if (std::filesystem::is_regular_file(file, ignored)) return file.string();
+    }
+    return std::string();
+  };
   if (checks == Checks::kTrial) {
     options.refuse_unknown_entrypoint = true;
     options.hparam_rules = RulesIn(context);
@@ -223,11 +227,12 @@ std::vector<std::string> SlotOverrides(const std::string& slots) {
     const bool plain = word.find_first_not_of("0123456789") == word.npos &&
                        word.find_first_not_of('0') != word.npos;
     const std::string number = plain ? word : "N";
+    const std::string ending = number == "1" ? "" : "s";
     throw Error(ErrorKind::kUsage,
                 "--slots: '" + slots + "' is ambiguous; write gpu:" + number +
-                    " for " + number + " GPUs, [" + number + "] for GPU " +
-                    number + ", or cpu:" + number + " for " + number +
-                    " CPU slots");
+                    " for " + number + " GPU" + ending + ", [" + number +
+                    "] for GPU " + number + ", or cpu:" + number + " for " +
+                    number + " CPU slot" + ending);
   }
   if (slots != "all") return {"resources.slots=" + slots};
   return {"resources.slots=auto", "resources.slots_per_trial=all"};

@@ -73,6 +73,17 @@ std::optional<std::vector<std::string>> Words(std::string_view text) {
   return words;
 }
 
+// True for NAME=VALUE, which sets a variable in a shell.
+bool IsAssignment(const std::string& word) {
+  const std::string name = word.substr(0, word.find('='));
+  const auto is_part = [](char c) {
+    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+           (c >= 'A' && c <= 'Z');
+  };
+  return name.size() < word.size() && !name.empty() &&
+         std::ranges::all_of(name, is_part) && !(name[0] <= '9');
+}
+
 std::optional<nlohmann::json> ReadCommandText(const Node& node,
                                               Findings& findings) {
   const std::string path(kPath);
@@ -91,6 +102,14 @@ std::optional<nlohmann::json> ReadCommandText(const Node& node,
     return std::nullopt;
   }
   const auto words = Words(node.text);
+  if (words && !words->empty() && IsAssignment(words->front())) {
+    findings.Error(node.mark, path,
+                   "commands are not run by a shell, which would set '" +
+                       EscapeForTerminal(Truncate(words->front(), 60)) +
+                       "'; set it under environment.environment_variables, or "
+                       "write a list: [sh, -c, '...']");
+    return std::nullopt;
+  }
   if (!words || words->empty() || words->front().empty()) {
     findings.Error(node.mark, path,
                    words ? "is empty; name a model or a command"
@@ -447,14 +466,23 @@ void CheckEntrypoint(const nlohmann::json& entrypoint, Mark mark,
   const std::vector<std::string>& known = options.known_entrypoints;
   if (known.empty() || !entrypoint.is_string()) return;
   const auto name = entrypoint.get<std::string>();
-  const std::string all = name.substr(0, name.find(':')) + ":*";
-  const auto is_it = [&](const std::string& one) {
-    return one == name || one == all;
-  };
-  if (std::any_of(known.begin(), known.end(), is_it)) return;
-  if (!options.python_model.empty() && name.starts_with("model_def:")) {
+  const std::string module = name.substr(0, name.find(':'));
+  if (std::ranges::find(known, module + ":*") != known.end()) return;
+  const std::string python =
+      options.find_python ? options.find_python(module) : "";
+  if (std::ranges::find(known, name) != known.end()) {
+    if (python.empty()) return;
+    findings.Error(mark, std::string(kPath),
+                   "'" + name + "' is a model of dtrain, and " + python +
+                       ", which may be meant, would not run; to run it, write "
+                       "entrypoint: python3 SCRIPT (docs/python.md); to train "
+                       "dtrain's model, rename that file or give another "
+                       "CONTEXT");
+    return;
+  }
+  if (!python.empty()) {
     const std::string advice =
-        options.python_model +
+        python +
         " is Python, but models named like this are written in C++; run a "
         "script, entrypoint: python3 train.py, with 'import dtrain', or with "
         "'from dtrain import core' if it uses Determined's Core API "

@@ -151,6 +151,9 @@ struct HparamRule {
   std::string_view type;  // int, float, bool, string, list
   bool required = false;
   bool unused = false;  // accepted for compatibility; has no effect
+  // Returns why the model would refuse a value of this type, or "". May be
+  // null.
+  std::string (*find_fault)(const nlohmann::json& value) = nullptr;
 };
 
 /// Inputs of ReadConfig besides the text.
@@ -164,8 +167,9 @@ struct ReadOptions {
   std::vector<std::string> known_entrypoints;
   // Another entrypoint is an error.
   bool refuse_unknown_entrypoint = false;
-  // The Python file found in place of model_def.cpp, or "".
-  std::string python_model;
+  // Returns the Python file of `module` beside the configuration, or "". May be
+  // null.
+  std::function<std::string(const std::string& module)> find_python;
   // Returns the hyperparameters that a model reads, for the check of the
   // text's; an empty list if they are not known. May be null.
   std::function<std::vector<HparamRule>(const std::string& entrypoint)>

@@ -77,6 +77,8 @@ class RuleChecker {
  private:
   void CheckRange(const Node& range, const std::string& path,
                   const HparamRule& rule);
+  void CheckBounds(const Node& range, const std::string& path,
+                   const HparamRule& rule);
   void CheckValue(const Node& value, const std::string& path,
                   const HparamRule& rule);
   void ReportUnknown(const Node::Entry& entry);
@@ -120,14 +122,20 @@ void RuleChecker::CheckRange(const Node& range, const std::string& path,
                  rule);
     }
   } else if (type.text == "int") {
-    if (rule.type == "int" || rule.type == "float") return;
+    if (rule.type == "int" || rule.type == "float") {
+      return CheckBounds(range, path, rule);
+    }
     findings_.Error(type.mark, JoinPath(path, "type"),
                     entrypoint_ + " expects " +
                         std::string(Expected(rule.type)) +
                         ", but type: int yields integers; use type: "
                         "categorical");
   } else if (type.text == "double" || type.text == "log") {
-    if (rule.type == "float") return;
+    if (rule.type == "float") {
+      // Those of `log` are exponents.
+      if (type.text == "double") CheckBounds(range, path, rule);
+      return;
+    }
     const bool whole = rule.type == "int";
     findings_.Error(
         type.mark, JoinPath(path, "type"),
@@ -137,10 +145,27 @@ void RuleChecker::CheckRange(const Node& range, const std::string& path,
   }
 }
 
+// The bounds of a range are values that it may yield.
+void RuleChecker::CheckBounds(const Node& range, const std::string& path,
+                              const HparamRule& rule) {
+  for (const char* name : {"minval", "maxval"}) {
+    const Node* bound = range.Find(name);
+    if (bound == nullptr || !HasExpectedType(*bound, "float")) continue;
+    if (HasExpectedType(*bound, rule.type)) {
+      CheckValue(*bound, JoinPath(path, name), rule);
+    }
+  }
+}
+
 void RuleChecker::CheckValue(const Node& value, const std::string& path,
                              const HparamRule& rule) {
   if (value.is_null() && !rule.required) return;
-  if (HasExpectedType(value, rule.type)) return;
+  if (HasExpectedType(value, rule.type)) {
+    const std::string fault =
+        rule.find_fault == nullptr ? "" : rule.find_fault(ToJson(value));
+    if (!fault.empty()) findings_.Error(value.mark, path, fault);
+    return;
+  }
   if (!value.is_list()) {
     return ReportType(value, path, std::string(Expected(rule.type)), findings_);
   }

@@ -53,6 +53,97 @@ class ValidateTest : public testing::Test {
   const CliRunner dtrain_;
 };
 
+struct HparamCase {
+  std::string entrypoint;
+  std::string hparam;   // of `validate --set hyperparameters.`
+  std::string message;  // empty: valid
+};
+
+// For a constant, each value of a category and the bounds of a range.
+TEST_F(ValidateTest, RefusesWhatTheModelWouldRefuse) {
+  dtrain_.Write("c.yaml",
+                "entrypoint: digits:LeNetTrial\n"
+                "hyperparameters: {global_batch_size: 8}\n"
+                "searcher: {name: random, metric: val_loss, max_length: 5, "
+                "max_trials: 2}\n");
+  const std::string digits = "digits:LeNetTrial";
+  const std::string cifar = "cifar10:CNNTrial";
+  const std::string images = "model_def:ImageNetTrial";
+  const std::string seed = "expected a number from 0 to 4294967295, got ";
+  const std::string rate = "expected a number of at least 0, got ";
+  const std::string sum = "expected fractions above 0 whose sum is 1, got ";
+  const HparamCase cases[] = {
+      {digits, "optimizer=rmsprop", "expected sgd, adam, adamw, got \"rmsprop"},
+      {digits, "optimizer=Adam", "got \"Adam\"; did you mean 'adam'?"},
+      {digits, "optimizer={type: categorical, vals: [adam, adamax]}",
+       "optimizer.vals[1]: expected sgd, adam, adamw, got \"adamax\""},
+      {digits, "optimizer={type: const, val: lion}", "optimizer.val: expected"},
+      {digits, "schedule=poly", "cosine, one_cycle, plateau, got \"poly\""},
+      {digits, "dataset=fashion", "expected auto, mnist, strokes, got"},
+      {images, "dataset=mnist", "expected imagefolder, cifar10, fake, got"},
+      {images, "arch=densenet121", "wide_resnet101_2, got \"densenet121\""},
+      {images, "arch=resnet19", "did you mean 'resnet18'?"},
+      {images, "crop_size=0", "expected a number from 1 to 16384, got 0"},
+      {images, "crop_size={type: int, minval: 0, maxval: 64}",
+       "crop_size.minval: expected a number from 1 to 16384, got 0"},
+      {images, "workers=257", "expected a number from 0 to 256, got 257"},
+      {images, "num_classes=0", "expected a number from 1 to 1000000000"},
+      {cifar, "split=[0.8, 0.3]", sum + "[0.8,0.3]"},
+      {cifar, "split=[]", sum + "[]"},
+      {cifar, "split=[1.2, -0.2]", sum},
+      {cifar, "split={type: categorical, vals: [[0.8, 0.2], [0.8, a]]}",
+       "split.vals[1]: " + sum},
+      {cifar, "split_seed=-1", seed + "-1"},
+      {digits, "dataset_seed=4294967296", seed + "4294967296"},
+      {digits, "dataset_seed=-1", seed + "-1"},
+      {"xception:XceptionTrial", "dataset_seed=5000000000", seed},
+      {digits, "lr=-1", "hyperparameters.lr: " + rate + "-1"},
+      {digits, "lr={type: double, minval: -0.5, maxval: 1}",
+       "lr.minval: " + rate + "-0.5"},
+      {digits, "lr={type: int, minval: -2, maxval: -1}", "lr.maxval: " + rate},
+      {digits, "momentum=-0.1", rate},
+      {digits, "weight_decay=-1e-4", rate},
+      {digits, "betas=[0.9]", "expected two numbers from 0 to below 1"},
+      {digits, "betas=[0.9, 1]", "expected two numbers from 0 to below 1"},
+      {digits, "gamma=0", "expected a number above 0, got 0"},
+      {"builtin:FaultTrial", "exit_code=256",
+       "expected a number from 0 to 255"},
+      {digits, "dataset_seed=4294967295", ""},
+      {digits, "lr=0", ""},
+      {digits, "lr={type: log, base: 10, minval: -4, maxval: -1}", ""},
+      {digits, "betas=[0, 0.5]", ""},
+      {digits, "optimizer=null", ""},
+      {cifar, "split=[0.5, 0.3, 0.2]", ""},
+      {images, "crop_size=16384", ""},
+  };
+  for (const HparamCase& one : cases) {
+    SCOPED_TRACE(one.entrypoint + " " + one.hparam);
+    const CliResult result =
+        Validate({"c.yaml", "--set", "entrypoint=" + one.entrypoint, "--set",
+                  "hyperparameters." + one.hparam});
+    EXPECT_EQ(result.code, one.message.empty() ? 0 : 2) << result.err;
+    EXPECT_THAT(result.err, HasSubstr(one.message));
+  }
+}
+
+TEST_F(ValidateTest, RefusesAModelOfDtrainBesideAPythonFileOfItsName) {
+  dtrain_.Write("digits.yaml", kDigitsYaml);
+  EXPECT_EQ(Validate({"digits.yaml"}).code, 0);
+  dtrain_.Write("model_def.py", "class ImageNetTrial: pass\n");
+  EXPECT_EQ(Validate({"digits.yaml"}).code, 0);
+  ExpectBothRefuse(
+      {"digits.yaml", "--set", "entrypoint=model_def:ImageNetTrial"},
+      "model_def.py, which may be meant, would not run");
+  ExpectBothRefuse(
+      {"digits.yaml", "--set", "entrypoint=model_def:OtherTrial"},
+      "model_def.py is Python, but models named like this are written in C++");
+  dtrain_.Write("digits/__init__.py", "");
+  ExpectBothRefuse({"digits.yaml"},
+                   "'digits:LeNetTrial' is a model of dtrain, and ");
+  dtrain_.Write("other/empty", "");
+  EXPECT_EQ(Validate({"digits.yaml", "other"}).code, 0);
+}
+
 TEST_F(ValidateTest, RefusesUnreadHyperparameters) {
   dtrain_.Write("f.yaml", std::string(kDigitsYaml) + "# end\n");
   ExpectBothRefuse({"f.yaml", "--set", "hyperparameters.learning_rate=0.1"},
