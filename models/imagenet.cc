@@ -109,11 +109,12 @@ class FolderData final : public ImageNetData {
     validation_ = List(*directory / "val");
     training_cache_ = Cache(training_, *directory / "train");
     validation_cache_ = Cache(validation_, *directory / "val");
-    if (training_->classes != validation_->classes) {
+    const std::string differing = CompareClasses(*training_, *validation_);
+    if (!differing.empty()) {
       throw Error(ErrorKind::kFailed,
                   EscapeForTerminal(directory_) +
-                      ": train/ and val/ have different classes; give both the "
-                      "same directories");
+                      ": train/ and val/ have different classes, " + differing +
+                      "; give both the same directories");
     }
   }
 
@@ -149,7 +150,13 @@ class FolderData final : public ImageNetData {
  private:
   static std::shared_ptr<const ImageFolder> List(
       const std::filesystem::path& directory) {
-    return std::make_shared<const ImageFolder>(ListImageFolder(directory));
+    auto folder =
+        std::make_shared<const ImageFolder>(ListImageFolder(directory));
+    for (const std::string& fault :
+         FindFolderFaults(*folder, directory.string())) {
+      LogLine(LogLevel::kWarning, fault);
+    }
+    return folder;
   }
   // Opens nothing before the first image is requested.
   std::shared_ptr<CachedImages> Cache(

@@ -166,6 +166,9 @@ class ImageLoader {
     try {
       Image buffer;
       const ImageView image = Pixels(sample, buffer);
+      if (buffer.is_clipped && skipped_ != nullptr) {
+        skipped_->ReportClipped(file.path.string());
+      }
       Rng rng(static_cast<std::uint32_t>(SampleSeed(pass_seed, sample)));
       const Image cropped = Crop(image, rng);
       const bool flip = steps_.augment && rng.Uniform() < 0.5;
@@ -253,6 +256,14 @@ void SkippedFiles::Add(const std::string& file, const std::string& why) {
   if (!log_ || !is_new || files_.size() > kMaxLogged) return;
   log_("skipped: " + why);
   if (files_.size() == kMaxLogged) log_("further files are only counted");
+}
+
+void SkippedFiles::ReportClipped(const std::string& file) {
+  if (clipped_.exchange(true) || !log_) return;
+  log_(EscapeForTerminal(file) +
+       ": grey of 16 bits is clipped at 255, as torchvision does, so brighter "
+       "pixels are all white; scale such images to 8 bits (value / 256), this "
+       "and others of its kind");
 }
 
 std::size_t SkippedFiles::count() const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -18,11 +19,13 @@ namespace dtrain {
 
 class CachedImages;
 
-/// Unreadable image files that were skipped. Thread-safe.
+/// Unreadable image files that were skipped, and those whose values were
+/// clipped (Image::is_clipped). Thread-safe.
 class DTRAIN_API SkippedFiles {
  public:
   /// `log` receives a line for each of the first ten files, and at the end the
-  /// total if there were more. Without it, files are only counted.
+  /// total if there were more; and a line for the first file that was clipped.
+  /// Without it, files are only counted.
   explicit SkippedFiles(std::function<void(const std::string&)> log = {})
       : log_(std::move(log)) {}
   ~SkippedFiles();
@@ -31,6 +34,9 @@ class DTRAIN_API SkippedFiles {
 
   /// Records `file`, once however often it is called for it.
   void Add(const std::string& file, const std::string& why);
+  /// Reports that the values of `file` were clipped. Only the first call has an
+  /// effect.
+  void ReportClipped(const std::string& file);
   /// Number of skipped files.
   std::size_t count() const;
 
@@ -38,6 +44,7 @@ class DTRAIN_API SkippedFiles {
   const std::function<void(const std::string&)> log_;
   mutable std::mutex mutex_;
   std::set<std::string> files_;
+  std::atomic<bool> clipped_{false};
 };
 
 /// Name of the tensor with the indices of a batch's samples.

@@ -75,7 +75,10 @@ bool CachedImages::WaitUntilMade() {
 }
 
 Image CachedImages::Decode(std::size_t sample) const {
-  return ShrunkTo(ReadImage(folder_->samples[sample].path), options_.side);
+  const Image whole = ReadImage(folder_->samples[sample].path);
+  Image shrunk = ShrunkTo(whole, options_.side);
+  shrunk.is_clipped = whole.is_clipped;
+  return shrunk;
 }
 
 void CachedImages::StartThread() {
@@ -189,7 +192,13 @@ void CachedImages::PutImages(ImageCacheBuilder& builder) {
     const std::size_t sample = next_.fetch_add(1);
     if (sample >= folder_->samples.size()) return;
     try {
-      builder.Put(sample, Decode(sample));
+      const Image image = Decode(sample);
+      // Decoded at each use instead, so that every run reports it.
+      if (image.is_clipped) {
+        builder.PutUnreadable(sample);
+      } else {
+        builder.Put(sample, image);
+      }
     } catch (const std::exception&) {
       builder.PutUnreadable(sample);
     }

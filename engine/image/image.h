@@ -26,6 +26,9 @@ struct Image {
   std::int64_t height = 0;
   std::int64_t width = 0;
   std::vector<std::uint8_t> pixels;
+  /// True if it was decoded from grey of 16 bits with values above 255, which
+  /// PIL's conversion clips.
+  bool is_clipped = false;
 
   /// Bytes of one row, and the start of row `y`.
   std::size_t stride() const { return static_cast<std::size_t>(width) * 3; }
@@ -52,9 +55,11 @@ struct Box {
 
 /// Returns an image of zeros.
 inline Image BlackImage(std::int64_t height, std::int64_t width) {
-  return {height, width,
-          std::vector<std::uint8_t>(static_cast<std::size_t>(height) *
-                                    static_cast<std::size_t>(width) * 3)};
+  return {
+      .height = height,
+      .width = width,
+      .pixels = std::vector<std::uint8_t>(static_cast<std::size_t>(height) *
+                                          static_cast<std::size_t>(width) * 3)};
 }
 
 }  // namespace dtrain

@@ -142,7 +142,9 @@ void ReadPngRows(PngDecoder& decoder, std::vector<std::uint8_t>& bytes,
 // Converts grey of 16 bits as PIL does (mode I;16).
 void ClipWideGrey(const std::vector<std::uint8_t>& grey, Image& image) {
   for (std::size_t i = 0; i < grey.size() / 2; ++i) {
-    const std::uint8_t value = grey[2 * i] != 0 ? 255 : grey[2 * i + 1];
+    const bool is_above = grey[2 * i] != 0;
+    const std::uint8_t value = is_above ? 255 : grey[2 * i + 1];
+    image.is_clipped = image.is_clipped || is_above;
     std::fill_n(&image.pixels[3 * i], 3, value);
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <iterator>
 #include <map>
 #include <string_view>
 #include <system_error>
@@ -49,11 +50,19 @@ Entries ReadEntries(const fs::path& path) {
   return entries;
 }
 
+// True for directories that notebooks, archives and file servers leave behind.
+bool IsHidden(const std::string& directory) {
+  return directory.starts_with('.') || directory.starts_with('@') ||
+         directory == "__MACOSX";
+}
+
 // The directories of one class, sorted by the bytes of their paths and not by
 // depth, as torchvision's make_dataset sorts them.
 class ClassWalk {
  public:
-  explicit ClassWalk(const fs::path& path) { Visit(path); }
+  ClassWalk(const fs::path& root, const std::string& name) : root_(root) {
+    Visit(root / name, IsHidden(name));
+  }
 
   void AddTo(ImageFolder& folder, std::int64_t label) const {
     for (const auto& [directory, names] : images_) {
@@ -62,10 +71,12 @@ class ClassWalk {
       }
     }
     folder.ignored += ignored_;
+    if (folder.first_ignored.empty()) folder.first_ignored = first_ignored_;
+    folder.hidden.insert(folder.hidden.end(), hidden_.begin(), hidden_.end());
   }
 
  private:
-  void Visit(const fs::path& path) {
+  void Visit(const fs::path& path, bool is_hidden) {
     struct stat status {};
     if (stat(path.c_str(), &status) != 0) {
       FailDirectory(path, std::generic_category().message(errno));
@@ -79,14 +90,24 @@ class ClassWalk {
       if (IsImageName(name)) {
         images.push_back(name);
       } else {
-        ++ignored_;
+        if (ignored_++ == 0) first_ignored_ = FindRelative(path / name);
       }
     }
-    for (const std::string& name : entries.directories) Visit(path / name);
+    if (is_hidden && !images.empty()) hidden_.push_back(FindRelative(path));
+    for (const std::string& name : entries.directories) {
+      Visit(path / name, is_hidden || IsHidden(name));
+    }
     above_.pop_back();
   }
 
+  std::string FindRelative(const fs::path& path) const {
+    return path.lexically_relative(root_).string();
+  }
+
+  fs::path root_;
   std::map<std::string, std::vector<std::string>> images_;
+  std::vector<std::string> hidden_;
+  std::string first_ignored_;
   std::vector<FileId> above_;  // from the class to the current directory
   std::int64_t ignored_ = 0;
 };
@@ -105,7 +126,8 @@ ImageFolder ListImageFolder(const fs::path& root) {
   for (std::size_t i = 0; i < folder.classes.size(); ++i) {
     const fs::path path = root / folder.classes[i];
     const std::size_t before = folder.samples.size();
-    ClassWalk(path).AddTo(folder, static_cast<std::int64_t>(i));
+    ClassWalk(root, folder.classes[i])
+        .AddTo(folder, static_cast<std::int64_t>(i));
     if (folder.samples.size() == before) {
       throw Error(ErrorKind::kFailed, "no image files in " +
                                           EscapeForTerminal(path.string()) +
@@ -113,6 +135,58 @@ ImageFolder ListImageFolder(const fs::path& root) {
     }
   }
   return folder;
+}
+
+namespace {
+
+// Returns up to five of the names, quoted, and the number of the others.
+std::string FormatNames(const std::vector<std::string>& names) {
+  constexpr std::size_t kMaxShown = 5;
+  std::vector<std::string> shown;
+  for (std::size_t i = 0; i < std::min(names.size(), kMaxShown); ++i) {
+    shown.push_back("'" + Truncate(EscapeForTerminal(names[i]), 100) + "'");
+  }
+  const std::string text = Join(shown, ", ");
+  if (names.size() <= kMaxShown) return text;
+  return text + " and " + std::to_string(names.size() - kMaxShown) + " more";
+}
+
+}  // namespace
+
+std::vector<std::string> FindFolderFaults(const ImageFolder& folder,
+                                          const std::string& name) {
+  std::vector<std::string> faults;
+  if (!folder.hidden.empty()) {
+    faults.push_back(EscapeForTerminal(name) + ": images of " +
+                     FormatNames(folder.hidden) +
+                     " are trained on, though other programs leave such "
+                     "directories behind; delete them if they are no data");
+  }
+  const auto images = static_cast<std::int64_t>(folder.samples.size());
+  if (folder.ignored * 100 > folder.ignored + images) {
+    faults.push_back(
+        EscapeForTerminal(name) + ": " + std::to_string(folder.ignored) +
+        " of " + std::to_string(folder.ignored + images) +
+        " files are left out, such as " + FormatNames({folder.first_ignored}) +
+        ": only .jpg, .jpeg and .png are read; convert them if they are "
+        "images");
+  }
+  return faults;
+}
+
+std::string CompareClasses(const ImageFolder& training,
+                           const ImageFolder& validation) {
+  std::vector<std::string> parts;
+  const auto add = [&](const ImageFolder& one, const ImageFolder& other,
+                       const char* where) {
+    std::vector<std::string> only;
+    std::ranges::set_difference(one.classes, other.classes,
+                                std::back_inserter(only));
+    if (!only.empty()) parts.push_back(FormatNames(only) + " only in " + where);
+  };
+  add(training, validation, "train/");
+  add(validation, training, "val/");
+  return Join(parts, "; ");
 }
 
 }  // namespace dtrain

@@ -21,6 +21,10 @@ struct ImageFolder {
   std::vector<std::string> classes;  // sorted by their bytes
   std::vector<ImageSample> samples;  // by class, directory, name
   std::int64_t ignored = 0;          // other files in the directories
+  std::string first_ignored;         // relative to the root
+  // Directories with samples that other programs leave behind, such as
+  // .ipynb_checkpoints; relative to the root, sorted.
+  std::vector<std::string> hidden;
 };
 
 /// Lists the .jpg, .jpeg and .png files of `root`, in either case and at any
@@ -29,6 +33,17 @@ struct ImageFolder {
 /// are no classes, or a class has no image.
 [[nodiscard]] DTRAIN_API ImageFolder
 ListImageFolder(const std::filesystem::path& root);
+
+/// Returns warnings about the folder `name`, each naming a directory or a file:
+/// hidden directories, which are classes or part of one as in torchvision, and
+/// ignored files if they are more than 1 % of all.
+[[nodiscard]] DTRAIN_API std::vector<std::string> FindFolderFaults(
+    const ImageFolder& folder, const std::string& name);
+
+/// Returns the classes that only one of the folders train/ and val/ has, such
+/// as "'a' only in train/; 'b', 'c' only in val/"; empty if there are none.
+[[nodiscard]] DTRAIN_API std::string CompareClasses(
+    const ImageFolder& training, const ImageFolder& validation);
 
 /// True for names that end with .jpg, .jpeg or .png, in either case.
 inline bool IsImageName(const std::string& name) {

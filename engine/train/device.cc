@@ -311,6 +311,13 @@ std::string TorchMessage(const c10::Error& error) {
     line += part.substr(start);
   }
   if (line.size() > kMaxLength) line.resize(kMaxLength);
+  if (line.find("more than 1 value per channel") != line.npos) {
+    line +=
+        "; batch normalisation cannot train on a batch of one sample: leave "
+        "out an epoch's last batch if it is not full ('drop_last: true' of "
+        "ImageNetTrial, SamplerOptions::drop_last in a model of your own), or "
+        "use another global_batch_size";
+  }
   return line;
 }
 

@@ -220,7 +220,34 @@ TEST_F(ImageFolderTrialTest, RefusesFewerOutputsThanClasses) {
 
 TEST_F(ImageFolderTrialTest, RefusesOtherClassesInValidation) {
   Put("val/cow", "420.jpg");
-  EXPECT_THAT(Train(1).message, HasSubstr("have different classes"));
+  EXPECT_THAT(Train(1).message,
+              HasSubstr("have different classes, 'cow' only in val/"));
+}
+
+TEST_F(ImageFolderTrialTest, WarnsOfHiddenDirectoriesAndClippedGrey) {
+  spec_.hparams["num_classes"] = 3;
+  spec_.hparams["global_batch_size"] = 5;
+  for (const char* split : {"train", "val"}) {
+    Put(std::string(split) + "/.ipynb_checkpoints", "gray16.png");
+  }
+  for (const std::int64_t side : {0, 40}) {
+    spec_.hparams["image_cache"] = side;
+    testing::internal::CaptureStderr();
+    const Finished finished = Train(1);
+    const std::string log = testing::internal::GetCapturedStderr();
+    ASSERT_EQ(finished.reason, EndReason::kCompleted) << finished.message;
+    EXPECT_THAT(log, HasSubstr("images of '.ipynb_checkpoints' are trained"));
+    EXPECT_THAT(log, HasSubstr("gray16.png: grey of 16 bits is clipped"));
+  }
+}
+
+TEST_F(ImageNetTrialTest, NamesWhatABatchOfOneNeeds) {
+  spec_.hparams["fake_samples"] = 9;
+  const std::string message = Train(1).message;
+  EXPECT_THAT(message, HasSubstr("Expected more than 1 value per channel"));
+  EXPECT_THAT(message, HasSubstr("'drop_last: true' of ImageNetTrial"));
+  spec_.hparams["drop_last"] = true;
+  EXPECT_EQ(Train(1).reason, EndReason::kCompleted);
 }
 
 TEST_F(ImageNetTrialTest, RefusesToStartWithoutTheRequestedWeights) {

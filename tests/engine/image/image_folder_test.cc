@@ -17,6 +17,7 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 class ImageFolderTest : public ::testing::Test {
  protected:
@@ -72,6 +73,43 @@ TEST_F(ImageFolderTest, TakesExtensionsInEitherCaseAndCountsTheRest) {
   Touch("c/5.jpg.txt");
   EXPECT_THAT(Samples(), ElementsAre("0 c/.jpg", "0 c/1.JPEG", "0 c/2.Png"));
   EXPECT_EQ(ListImageFolder(root_).ignored, 3);
+}
+
+TEST_F(ImageFolderTest, NamesHiddenDirectoriesWithImages) {
+  Touch("ant/1.jpg");
+  EXPECT_THAT(FindFolderFaults(ListImageFolder(root_), "train"), IsEmpty());
+  Touch(".ipynb_checkpoints/1.jpg");
+  Touch("ant/.ipynb_checkpoints/1-checkpoint.jpg");
+  Touch("ant/@eaDir/small/1.jpg");
+  Touch("ant/.empty/nothing.txt");
+  fs::remove(root_ / "ant/.empty/nothing.txt");
+  Touch("bee/__MACOSX/1.jpg");
+  EXPECT_THAT(
+      FindFolderFaults(ListImageFolder(root_), "train"),
+      ElementsAre(HasSubstr(
+          "train: images of '.ipynb_checkpoints', 'ant/.ipynb_checkpoints', "
+          "'ant/@eaDir/small', 'bee/__MACOSX' are trained on")));
+}
+
+TEST_F(ImageFolderTest, NamesLeftOutFilesAboveOnePercent) {
+  for (int i = 0; i < 198; ++i) Touch("a/" + std::to_string(i) + ".jpg");
+  Touch("a/x.webp");
+  Touch("a/y.webp");
+  EXPECT_THAT(FindFolderFaults(ListImageFolder(root_), "train"), IsEmpty());
+  Touch("a/z.tif");
+  EXPECT_THAT(FindFolderFaults(ListImageFolder(root_), "train"),
+              ElementsAre(HasSubstr("train: 3 of 201 files are left out, such "
+                                    "as 'a/x.webp'")));
+}
+
+TEST_F(ImageFolderTest, NamesTheClassesThatDiffer) {
+  ImageFolder training{.classes = {".hidden", "a", "b"}};
+  ImageFolder validation{.classes = {"a", "b"}};
+  EXPECT_EQ(CompareClasses(validation, validation), "");
+  EXPECT_EQ(CompareClasses(training, validation), "'.hidden' only in train/");
+  validation.classes = {"a", "c"};
+  EXPECT_EQ(CompareClasses(training, validation),
+            "'.hidden', 'b' only in train/; 'c' only in val/");
 }
 
 TEST_F(ImageFolderTest, ReadsUnusualNames) {
