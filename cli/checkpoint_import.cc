@@ -54,34 +54,86 @@ struct ImportOptions : JsonOption {
   std::string context;
   std::vector<std::string> overrides;
   std::string out;
+  std::string key;
+  std::string prefix;
   bool force = false;
 };
 
+// The tensors of FILE that --key and --prefix select.
+struct SelectedWeights {
+  WeightsFile file;
+  std::vector<TensorBytes> tensors;
+  std::size_t left_out = 0;  // tensors without the prefix
+};
+
+SelectedWeights SelectWeights(const ImportOptions& options) {
+  SelectedWeights selected{.file = OpenWeights(options.file, options.key)};
+  const std::string& prefix = options.prefix;
+  for (TensorBytes tensor : selected.file.tensors()) {
+    if (!tensor.name.starts_with(prefix) || tensor.name == prefix) continue;
+    tensor.name.erase(0, prefix.size());
+    selected.tensors.push_back(std::move(tensor));
+  }
+  const std::vector<TensorBytes>& all = selected.file.tensors();
+  selected.left_out = all.size() - selected.tensors.size();
+  if (selected.tensors.empty() && !all.empty()) {
+    throw Error(ErrorKind::kFailed,
+                EscapeForTerminal(options.file) +
+                    ": no tensor's name begins "
+                    "with '" +
+                    EscapeForTerminal(prefix) + "'; the first is '" +
+                    EscapeForTerminal(all.front().name) + "'");
+  }
+  return selected;
+}
+
+// Returns what a message adds about the rest of FILE.
+std::string FormatRest(const SelectedWeights& selected) {
+  std::string rest;
+  if (selected.left_out > 0) {
+    rest = "; " + std::to_string(selected.left_out) +
+           " without the prefix were left out";
+  }
+  if (const auto others = selected.file.other_keys(); !others.empty()) {
+    rest += "; FILE also has weights under " +
+            EscapeForTerminal(Join(others, ", ")) + " (--key)";
+  }
+  return rest;
+}
+
+void WriteSafetensors(const std::vector<TensorBytes>& tensors, NewFile& file) {
+  const std::string header = SafetensorsHeader(tensors);
+  file.Write(std::as_bytes(std::span(header)));
+  for (const TensorBytes& tensor : tensors) file.Write(tensor.bytes);
+  file.Keep();
+}
+
 int Convert(const ImportOptions& options, const GlobalOptions& globals) {
-  const WeightsFile weights = OpenWeights(options.file);
-  std::vector<TensorBytes> tensors = weights.tensors();
-  const std::string prefix = TakeOffPrefixes(tensors);
+  const SelectedWeights weights = SelectWeights(options);
+  std::vector<TensorBytes> tensors = weights.tensors;
+  const std::string prefix = options.prefix + TakeOffPrefixes(tensors);
   const fs::path out =
       options.out.empty()
           ? fs::path(options.file).stem().string() + ".safetensors"
           : options.out;
   NewFile file(out, options.force);
-  const std::string header = SafetensorsHeader(tensors);
-  file.Write(std::as_bytes(std::span(header)));
-  for (const TensorBytes& tensor : tensors) file.Write(tensor.bytes);
-  file.Keep();
+  WriteSafetensors(tensors, file);
   if (options.json) {
     PrintJson({{"file", fs::absolute(out).string()},
                {"tensors", tensors.size()},
                {"bytes", file.bytes()},
-               {"removed_prefix", prefix}});
+               {"removed_prefix", prefix},
+               {"left_out", weights.left_out},
+               {"other_keys", weights.file.other_keys()}});
   } else {
     Say(globals,
         "wrote " + out.string() + ": " + std::to_string(tensors.size()) +
             " tensors, " + FormatBytes(file.bytes()) +
             (prefix.empty()
                  ? ""
-                 : "; removed the prefix '" + prefix + "' from their names"));
+                 : "; removed the prefix '" + EscapeForTerminal(prefix) +
+                       "' from their names") +
+            FormatRest(weights));
   }
   return kExitDone;
 }
@@ -186,11 +238,11 @@ std::set<std::string> TypesOf(const std::vector<TensorBytes>& tensors) {
 }
 
 // Returns the types in FILE that the model does not have: these were cast.
-std::vector<std::string> CastTypes(const WeightsFile& weights,
+std::vector<std::string> CastTypes(const std::vector<TensorBytes>& weights,
                                    const CheckpointFiles& imported) {
   std::vector<std::string> cast;
   std::ranges::set_difference(
-      TypesOf(weights.tensors()),
+      TypesOf(weights),
       TypesOf(ReadSafetensors(imported[kWeightsName], kWeightsName)),
       std::back_inserter(cast));
   return cast;
@@ -234,14 +286,38 @@ void RecordCheckpoint(const TrialId id, const NewTrial& trial,
   });
 }
 
+// As LoadIntoTrial, of the selected weights alone.
+CheckpointFiles LoadSelected(const ImportOptions& options,
+                             const NewTrial& trial,
+                             const SelectedWeights& weights,
+                             const fs::path& scratch) {
+  if (options.key.empty() && options.prefix.empty()) {
+    return LoadIntoTrial(trial, options.file, scratch);
+  }
+  const fs::path selected = scratch / "selected.safetensors";
+  NewFile file(selected, /*replace=*/false);
+  WriteSafetensors(weights.tensors, file);
+  try {
+    return LoadIntoTrial(trial, selected, scratch);
+  } catch (const Error& error) {
+    // The trial names the file that it was given.
+    std::string message = error.what();
+    const std::string name = EscapeForTerminal(selected.string());
+    if (const auto at = message.find(name); at != message.npos) {
+      message.replace(at, name.size(), EscapeForTerminal(options.file));
+    }
+    throw Error(error.kind(), message);
+  }
+}
+
 int ImportInto(const ImportOptions& options, const GlobalOptions& globals) {
-  const WeightsFile weights = OpenWeights(options.file);
+  const SelectedWeights weights = SelectWeights(options);
   NewTrial trial = TrialOf(options, globals);
   RequireStorage(trial.config, globals);
   const ScratchDirectory scratch;
   const CheckpointFiles files =
-      LoadIntoTrial(trial, options.file, scratch.path());
-  const std::vector<std::string> cast = CastTypes(weights, files);
+      LoadSelected(options, trial, weights, scratch.path());
+  const std::vector<std::string> cast = CastTypes(weights.tensors, files);
 
   Store store = OpenStoreForWriting(FindStore(globals), globals);
   const TrialId id = Record(options, trial, store, globals);
@@ -250,21 +326,23 @@ int ImportInto(const ImportOptions& options, const GlobalOptions& globals) {
   const WrittenCheckpoint written = WriteCopy(
       files, store.CheckpointsOf(id, trial.config.checkpoints.path) / uuid);
   RecordCheckpoint(id, trial, uuid, written, store);
-  const std::size_t count = weights.tensors().size();
+  const std::size_t count = weights.tensors.size();
   if (options.json) {
     PrintJson({{"experiment", id.experiment},
                {"trial", ToString(id)},
                {"checkpoint", uuid},
                {"tensors", count},
                {"bytes", written.bytes},
-               {"cast_from", cast}});
+               {"cast_from", cast},
+               {"left_out", weights.left_out},
+               {"other_keys", weights.file.other_keys()}});
   } else {
     Say(globals, "imported " + std::to_string(count) + " tensors" +
                      (cast.empty() ? ""
                                    : " (cast from " + Join(cast, ", ") +
                                          " to the model's types)") +
-                     " as checkpoint " + uuid + " of trial " + ToString(id) +
-                     "; continue with " +
+                     FormatRest(weights) + " as checkpoint " + uuid +
+                     " of trial " + ToString(id) + "; continue with " +
                      CommandFor(globals, "evaluate " + uuid.substr(0, 8)) +
                      " or " +
                      CommandFor(globals, "continue " + uuid.substr(0, 8)));
@@ -305,6 +383,12 @@ CommandRun SetUpCheckpointImport(CLI::App& app) {
       "Output file of a conversion (default: name of FILE with .safetensors)")
       .TypeName("FILE")
       .IsPath();
+  AddOption(app, "--key", options->key,
+            "Key of the weights in FILE, such as state_dict_ema")
+      .TypeName("KEY");
+  AddOption(app, "--prefix", options->prefix,
+            "Take only tensors with this prefix, and remove it")
+      .TypeName("TEXT");
   AddFlag(app, "--force", options->force, "Replace an existing output file");
   AddJsonOption(app, *options);
   SetHelp(
@@ -318,6 +402,9 @@ CommandRun SetUpCheckpointImport(CLI::App& app) {
                  {kExitResources}},
        .examples = {{"Import weights as a checkpoint of the model in a YAML",
                      "dtrain checkpoint import resnet18.pth resnet18.yaml"},
+                    {"Import the averaged weights of an encoder",
+                     "dtrain checkpoint import moco.pth resnet18.yaml --key "
+                     "state_dict_ema --prefix encoder."},
                     {"Convert to safetensors without importing",
                      "dtrain checkpoint import resnet18.pth --out "
                      "resnet18.safetensors"}}});

@@ -1,8 +1,10 @@
 // A pickle is a program for a stack machine. Python executes it by importing
 // and calling what it names, which lets a file run any code. Here PickleMachine
 // executes it symbolically instead: a call becomes a PickleCall with its
-// function and arguments, and only functions on a short list may be named.
-// Limits on operations and values bound the time and memory of a hostile file.
+// function and arguments. Nothing is ever called, so any class may be named;
+// but a file that names other functions than those on a short list is refused,
+// since it is either hostile or of a kind that would be misread. Limits on
+// operations and values bound the time and memory of a hostile file.
 
 #include "engine/checkpoint/pickle.h"
 
@@ -71,6 +73,8 @@ class PickleMachine {
   bool IsCallOf(PickleIndex function, const char* module,
                 const char* name) const;
   PickleDict DictOfPairs(const PickleList& pairs);
+  template <typename T>
+  void BecomeContainer(PickleValue& value);
 
   std::string what_;
   std::vector<PickleValue> values_;
@@ -83,11 +87,13 @@ class PickleMachine {
 using Name = std::pair<std::string_view, std::string_view>;
 
 constexpr auto kGlobals = std::to_array<Name>({
-    {"__builtin__", "set"},
-    {"_codecs", "encode"},  // bytes, in protocol 2
-    {"builtins", "set"},
+    {"_codecs", "encode"},       // bytes, in protocol 2
     {"collections", "Counter"},  // the milestones of a scheduler
     {"collections", "OrderedDict"},
+    {"collections", "defaultdict"},
+    {"collections", "deque"},
+    {"copy_reg", "_reconstructor"},
+    {"copyreg", "_reconstructor"},
     {"torch", "Size"},
     {"torch", "device"},
     {"torch._utils", "_rebuild_parameter"},
@@ -95,6 +101,20 @@ constexpr auto kGlobals = std::to_array<Name>({
     {"torch._utils", "_rebuild_tensor"},
     {"torch._utils", "_rebuild_tensor_v2"},
 });
+
+// For arrays and numbers, in any version of NumPy.
+constexpr auto kNumpy = std::to_array<std::string_view>(
+    {"_frombuffer", "_reconstruct", "dtype", "ndarray", "scalar"});
+
+constexpr auto kBuiltins = std::to_array<std::string_view>(
+    {"bool", "bytearray", "bytes", "complex", "dict", "float", "frozenset",
+     "int", "list", "object", "range", "set", "slice", "str", "tuple"});
+
+// Modules whose classes start programs or load code.
+constexpr auto kUnsafeModules = std::to_array<std::string_view>(
+    {"__builtin__", "asyncio", "builtins", "code", "ctypes", "importlib",
+     "multiprocessing", "nt", "os", "pickle", "posix", "pty", "runpy", "socket",
+     "subprocess", "sys", "threading"});
 
 constexpr auto kDtypes = std::to_array<std::string_view>(
     {"bfloat16", "bool", "complex128", "complex64", "float16", "float32",
@@ -110,7 +130,23 @@ bool IsKnownGlobal(std::string_view module, std::string_view name) {
     return name.ends_with("Storage") ||
            std::ranges::find(kDtypes, name) != kDtypes.end();
   }
-  return false;
+  if (module == "datetime") return true;
+  if (module.substr(0, module.find('.')) == "numpy") {
+    return std::ranges::find(kNumpy, name) != kNumpy.end();
+  }
+  return (module == "builtins" || module == "__builtin__") &&
+         std::ranges::find(kBuiltins, name) != kBuiltins.end();
+}
+
+// True for the name of a class, which begins with a capital letter by
+// convention, in a module that may be named.
+bool IsPlainClass(std::string_view module, std::string_view name) {
+  const auto package = module.substr(0, module.find('.'));
+  if (std::ranges::find(kUnsafeModules, package) != kUnsafeModules.end()) {
+    return false;
+  }
+  const std::string_view last = name.substr(name.rfind('.') + 1);
+  return !last.empty() && last[0] >= 'A' && last[0] <= 'Z';
 }
 
 // Ten times as many as ten thousand tensors with an optimizer's state have.
@@ -181,8 +217,19 @@ void PickleMachine::Recall(std::uint32_t key) {
   stack_.push_back(found->second);
 }
 
+// An object of a class derived from a list or a dict gets its items after it
+// was made; it becomes the list or dict.
+template <typename T>
+void PickleMachine::BecomeContainer(PickleValue& value) {
+  const auto* call = std::get_if<PickleCall>(&value);
+  if (call == nullptr) return;
+  const auto& global = std::get<PickleGlobal>(values_[call->function]);
+  if (!global.module.starts_with("torch._utils")) value = T{};
+}
+
 void PickleMachine::Append(const std::vector<PickleIndex>& items) {
   PickleValue& top = values_[Top()];
+  BecomeContainer<PickleList>(top);
   // A set of protocol 2 is a call, with its items as arguments.
   auto* list = std::get_if<PickleList>(&top);
   if (list == nullptr) FailAsDamaged();
@@ -190,7 +237,9 @@ void PickleMachine::Append(const std::vector<PickleIndex>& items) {
 }
 
 void PickleMachine::SetItems(const std::vector<PickleIndex>& items) {
-  auto* dict = std::get_if<PickleDict>(&values_[Top()]);
+  PickleValue& top = values_[Top()];
+  BecomeContainer<PickleDict>(top);
+  auto* dict = std::get_if<PickleDict>(&top);
   if (dict == nullptr || items.size() % 2 != 0) FailAsDamaged();
   for (std::size_t i = 0; i < items.size(); i += 2) {
     dict->items.emplace_back(items[i], items[i + 1]);
@@ -198,14 +247,11 @@ void PickleMachine::SetItems(const std::vector<PickleIndex>& items) {
 }
 
 void PickleMachine::PushGlobal(const PickleGlobal& global) {
-  if (global.module.starts_with("torch.nn.modules.")) {
-    Fail("is a whole module (" + global.FullName() +
-         "), which only its program can load; save model.state_dict() instead");
-  }
-  if (!IsKnownGlobal(global.module, global.name)) {
+  if (!IsKnownGlobal(global.module, global.name) &&
+      !IsPlainClass(global.module, global.name)) {
     Fail("asks for " + global.FullName() +
-         "; dtrain reads tensors, dicts, lists and numbers only and runs "
-         "nothing; save model.state_dict() alone");
+         "; dtrain reads tensors, dicts, lists, numbers and plain objects only "
+         "and runs nothing; save model.state_dict() alone");
   }
   Push(global);
 }
@@ -264,6 +310,7 @@ void PickleMachine::Build() {
   Pop();
   const PickleValue& object = values_[Top()];
   if (!std::holds_alternative<PickleDict>(object) &&
+      !std::holds_alternative<PickleList>(object) &&
       !std::holds_alternative<PickleCall>(object)) {
     FailAsDamaged();
   }
@@ -304,6 +351,7 @@ enum class Opcode : std::uint8_t {
   kShortBinBytes = 'C',
   kProto = 0x80,
   kNewObj = 0x81,
+  kNewObjEx = 0x92,
   kTuple1 = 0x85,
   kTuple2 = 0x86,
   kTuple3 = 0x87,
@@ -521,6 +569,9 @@ bool PickleParser::DoObject(Opcode opcode) {
       return machine_.PushNamedGlobal(), true;
     case Opcode::kBinPersId:
       return machine_.Push(PicklePersistentId{machine_.Pop()}), true;
+    case Opcode::kNewObjEx:
+      machine_.Pop();  // arguments by name
+      return machine_.Call(), true;
     case Opcode::kReduce:
     case Opcode::kNewObj:
       return machine_.Call(), true;

@@ -57,9 +57,11 @@ using PickleValue =
                  PicklePersistentId, PickleCall>;
 
 /// A Python pickle of protocol 2 to 5 (described by PEP 3154 and CPython's
-/// pickletools) as plain data. Executes nothing. Accepts the classes and
-/// functions of a state dict and of a training loop's checkpoint, and refuses
-/// every other one by name.
+/// pickletools) as plain data. Executes nothing. Accepts the functions of a
+/// state dict and of a training loop's checkpoint, and objects of any class:
+/// one that has items is a list or a dict of them, any other is a PickleCall
+/// without its state. Refuses other functions, and classes of modules that
+/// start programs or load code, by name.
 ///
 /// Values refer to each other by index, so shared values stay shared and cycles
 /// are harmless; code that follows indices must bound its depth. The reader

@@ -11,6 +11,7 @@
 #include <system_error>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -51,6 +52,18 @@ std::string Quoted(std::string_view name) {
   return std::string("'").append(Truncate(EscapeForTerminal(name), 60)) + "'";
 }
 
+std::string FormatKeys(const std::vector<std::string>& keys) {
+  std::vector<std::string> quoted;
+  for (const std::string& key : keys) {
+    if (quoted.size() == kShownKeys) {
+      quoted.emplace_back("...");
+      break;
+    }
+    quoted.push_back(Quoted(key));
+  }
+  return Join(quoted, ", ");
+}
+
 struct Item {
   std::string_view name;
   PickleIndex value = 0;
@@ -76,49 +89,151 @@ bool HasTensor(const Pickle& pickle, const std::vector<Item>& items) {
       items, [&](const Item& item) { return IsTensor(pickle, item.value); });
 }
 
-std::string Keys(const std::vector<Item>& items) {
+// Returns the class of the object at `index`, " (argparse.Namespace)"; empty if
+// it is none.
+std::string FormatClass(const Pickle& pickle, const PickleValue& value) {
+  const auto* call = std::get_if<PickleCall>(&value);
+  const auto* global = call ? pickle.Get<PickleGlobal>(call->function)
+                            : static_cast<const PickleGlobal*>(nullptr);
+  return global == nullptr ? "" : " (" + global->FullName() + ")";
+}
+
+std::string Keys(const Pickle& pickle, const std::vector<Item>& items) {
   std::vector<std::string> keys;
   for (const Item& item : items) {
     if (keys.size() == kShownKeys) {
       keys.emplace_back("...");
       break;
     }
-    keys.push_back(Quoted(item.name));
+    keys.push_back(Quoted(item.name) + FormatClass(pickle, pickle[item.value]));
   }
   return keys.empty() ? "nothing under a name" : Join(keys, ", ");
 }
 
-// Returns the items of the state dict, which may be inside of a checkpoint.
-std::vector<Item> StateDictOf(const Pickle& pickle, const std::string& what) {
-  const auto* root = std::get_if<PickleDict>(&pickle.root());
-  if (root == nullptr) {
-    FailWeights(what, "it holds no dict of tensors; save model.state_dict()");
-  }
-  std::vector<Item> items = ItemsOf(pickle, *root);
+// A dict of tensors in a file, and its key there; "": the file's own dict.
+struct StateDict {
+  std::string key;
+  std::vector<Item> items;
+};
+
+// Returns the state dicts among `items`.
+std::vector<StateDict> FindStateDicts(const Pickle& pickle,
+                                      const std::vector<Item>& items) {
+  std::vector<StateDict> found;
   for (const Item& item : items) {
     const auto* dict = pickle.Get<PickleDict>(item.value);
-    if (dict == nullptr ||
-        std::ranges::find(kWrappers, item.name) == kWrappers.end()) {
-      continue;
+    if (dict == nullptr) continue;
+    auto inner = ItemsOf(pickle, *dict);
+    if (!HasTensor(pickle, inner)) continue;
+    found.push_back({.key = std::string(item.name), .items = std::move(inner)});
+  }
+  return found;
+}
+
+// Returns the state dict under `key`, in which dots separate the keys of nested
+// dicts.
+StateDict GetStateDict(const Pickle& pickle, std::vector<Item> items,
+                       const std::string& key, const std::string& what) {
+  std::string_view rest = key;
+  while (!rest.empty()) {
+    // A key may contain dots itself.
+    const Item* longest = nullptr;
+    for (const Item& item : items) {
+      const bool is_it =
+          rest == item.name || (rest.starts_with(item.name) &&
+                                rest.substr(item.name.size()).starts_with('.'));
+      if (is_it && !item.name.empty() &&
+          (longest == nullptr || item.name.size() > longest->name.size())) {
+        longest = &item;
+      }
     }
-    auto wrapped = ItemsOf(pickle, *dict);
-    if (HasTensor(pickle, wrapped)) return wrapped;
+    const auto* dict = longest ? pickle.Get<PickleDict>(longest->value)
+                               : static_cast<const PickleDict*>(nullptr);
+    if (dict == nullptr) {
+      FailWeights(what, "it holds no dict " + Quoted(key) + ", but " +
+                            Keys(pickle, items));
+    }
+    rest.remove_prefix(std::min(longest->name.size() + 1, rest.size()));
+    items = ItemsOf(pickle, *dict);
   }
   if (!HasTensor(pickle, items)) {
-    FailWeights(what, "it holds no state dict, but " + Keys(items) +
-                          "; save model.state_dict()");
+    FailWeights(what, Quoted(key) + " is no dict of tensors, but one of " +
+                          Keys(pickle, items));
   }
-  return items;
+  return {.key = key, .items = std::move(items)};
+}
+
+// Returns the state dict, which may be inside of a checkpoint, and the keys of
+// the others.
+StateDict FindStateDict(const Pickle& pickle, const std::string& key,
+                        const std::string& what,
+                        std::vector<std::string>& others) {
+  const auto* root = std::get_if<PickleDict>(&pickle.root());
+  if (root == nullptr) {
+    const std::string name = FormatClass(pickle, pickle.root());
+    FailWeights(what, name.empty()
+                          ? "it holds no dict of tensors; save "
+                            "model.state_dict()"
+                          : "it is a whole object" + name +
+                                ", which only its program can load; save "
+                                "model.state_dict() instead");
+  }
+  const std::vector<Item> items = ItemsOf(pickle, *root);
+  const std::vector<StateDict> inner = FindStateDicts(pickle, items);
+  std::optional<StateDict> chosen;
+  if (!key.empty()) {
+    chosen = GetStateDict(pickle, items, key, what);
+  } else {
+    const auto usual = std::ranges::find_if(inner, [](const StateDict& one) {
+      return std::ranges::find(kWrappers, one.key) != kWrappers.end();
+    });
+    if (usual != inner.end()) {
+      chosen = *usual;
+    } else if (HasTensor(pickle, items)) {
+      chosen = StateDict{.items = items};
+    }
+  }
+  for (const StateDict& one : inner) {
+    if (!chosen || one.key != chosen->key) others.push_back(one.key);
+  }
+  if (chosen) return *std::move(chosen);
+  FailWeights(
+      what,
+      others.empty()
+          ? "it holds no state dict, but " + Keys(pickle, items) +
+                "; save model.state_dict()"
+          : "it holds its tensors under " + FormatKeys(others) +
+                "; 'dtrain checkpoint import' with --key reads one of them");
+}
+
+// Returns true if there is a tensor in the value at `index`, at any depth.
+bool ContainsTensor(const Pickle& pickle, PickleIndex index) {
+  std::unordered_set<PickleIndex> seen;
+  std::vector<PickleIndex> left = {index};
+  const auto add = [&](PickleIndex next) {
+    if (seen.insert(next).second) left.push_back(next);
+  };
+  while (!left.empty()) {
+    const PickleIndex at = left.back();
+    left.pop_back();
+    if (pickle.Get<PicklePersistentId>(at) != nullptr || IsTensor(pickle, at)) {
+      return true;
+    }
+    if (const auto* list = pickle.Get<PickleList>(at)) {
+      std::ranges::for_each(list->items, add);
+    } else if (const auto* dict = pickle.Get<PickleDict>(at)) {
+      for (const auto& [key, value] : dict->items) add(value);
+    } else if (const auto* call = pickle.Get<PickleCall>(at)) {
+      add(call->arguments);
+    }
+  }
+  return false;
 }
 
 // True if a state dict may contain it beside tensors.
 bool MayBeLeftOut(const Pickle& pickle, const Item& item) {
-  const PickleValue& value = pickle[item.value];
   return item.name.ends_with(kExtraState) ||
-         !(std::holds_alternative<PickleList>(value) ||
-           std::holds_alternative<PickleDict>(value) ||
-           std::holds_alternative<PickleCall>(value) ||
-           std::holds_alternative<PicklePersistentId>(value));
+         !ContainsTensor(pickle, item.value);
 }
 
 void KeepTensors(const Pickle& pickle, std::vector<Item>& items,
@@ -155,10 +270,11 @@ StridedTensor DescriptionOf(const Pickle& pickle, const Item& item,
 
 }  // namespace
 
-StateDictFile::StateDictFile(Bytes file, const std::string& what) {
+StateDictFile::StateDictFile(Bytes file, const std::string& what,
+                             const std::string& key) {
   const TorchFile torch(file, what);
   const Pickle& pickle = torch.pickle();
-  auto items = StateDictOf(pickle, what);
+  auto items = FindStateDict(pickle, key, what, other_keys_).items;
   KeepTensors(pickle, items, what);
   std::size_t left = std::max(kMaxCopies * file.size(), kMinCopies);
   for (const Item& item : items) {
@@ -398,13 +514,22 @@ const std::vector<TensorBytes>& WeightsFile::tensors() const {
   return state_dict_ ? state_dict_->tensors() : safetensors_;
 }
 
-WeightsFile OpenWeights(const std::filesystem::path& path) {
+std::vector<std::string> WeightsFile::other_keys() const {
+  return state_dict_ ? state_dict_->other_keys() : std::vector<std::string>();
+}
+
+WeightsFile OpenWeights(const std::filesystem::path& path,
+                        const std::string& key) {
   const std::string what = EscapeForTerminal(path.string());
   WeightsFile weights(Map(path, what));
   if (IsSafetensors(weights.mapped_)) {
+    if (!key.empty()) {
+      FailWeights(what,
+                  "a safetensors file has no keys; leave out " + Quoted(key));
+    }
     weights.safetensors_ = ReadSafetensors(weights.mapped_, what);
   } else if (TorchFile::Is(weights.mapped_)) {
-    weights.state_dict_.emplace(weights.mapped_, what);
+    weights.state_dict_.emplace(weights.mapped_, what, key);
   } else {
     FailWeights(
         what,

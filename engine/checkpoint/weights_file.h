@@ -18,22 +18,30 @@ namespace dtrain {
 /// either of PyTorch's formats. Runs nothing that the file contains.
 ///
 /// The state dict may be in a checkpoint under "state_dict", "model" or
-/// "model_state_dict". Numbers, strings and None beside tensors are ignored.
-/// Names are not changed: TakeOffPrefixes is for wrapped models.
+/// "model_state_dict", or under a key that the caller names. Values beside the
+/// tensors that contain none are ignored. Names are not changed:
+/// TakeOffPrefixes is for wrapped models.
 class StateDictFile {
  public:
-  /// Reads the bytes of a complete file. REQUIRES: `file` outlives this. Throws
-  /// Error(kFailed) that names `what`, the fault and what to do.
-  StateDictFile(std::span<const std::byte> file, const std::string& what);
+  /// Reads the bytes of a complete file. `key` names the state dict in a
+  /// checkpoint, with dots between the keys of nested dicts; empty: the usual
+  /// one. REQUIRES: `file` outlives this. Throws Error(kFailed) that names
+  /// `what`, the fault and what to do.
+  StateDictFile(std::span<const std::byte> file, const std::string& what,
+                const std::string& key = "");
   StateDictFile(StateDictFile&&) = default;
   StateDictFile& operator=(StateDictFile&&) = default;
 
   /// The tensors in the order of the dict. Bytes are row-major, little-endian
   /// and not aligned; they refer to the file unless they had to be gathered.
   const std::vector<TensorBytes>& tensors() const { return tensors_; }
+  /// Keys of the checkpoint's other state dicts, such as "state_dict_ema", in
+  /// its order.
+  const std::vector<std::string>& other_keys() const { return other_keys_; }
 
  private:
   std::vector<TensorBytes> tensors_;
+  std::vector<std::string> other_keys_;
   std::vector<std::vector<std::byte>> copies_;  // of tensors that are strided
 };
 
@@ -58,9 +66,12 @@ class WeightsFile {
   /// The tensors in the order of the file. Bytes are row-major, little-endian
   /// and not aligned.
   const std::vector<TensorBytes>& tensors() const;
+  /// As StateDictFile::other_keys.
+  std::vector<std::string> other_keys() const;
 
  private:
-  friend WeightsFile OpenWeights(const std::filesystem::path& path);
+  friend WeightsFile OpenWeights(const std::filesystem::path& path,
+                                 const std::string& key);
   explicit WeightsFile(std::span<const std::byte> mapped) : mapped_(mapped) {}
 
   std::span<const std::byte> mapped_;
@@ -69,8 +80,10 @@ class WeightsFile {
 };
 
 /// Opens the file at `path`. Its contents decide the format, not its name.
-/// Throws Error(kFailed) that names the file, the fault and what to do.
-WeightsFile OpenWeights(const std::filesystem::path& path);
+/// `key`: as of StateDictFile. Throws Error(kFailed) that names the file, the
+/// fault and what to do.
+WeightsFile OpenWeights(const std::filesystem::path& path,
+                        const std::string& key = "");
 
 /// Removes the prefixes that wrappers add to every name: "module."
 /// (DataParallel), "_orig_mod." (torch.compile) and "model." (Lightning), in

@@ -10,6 +10,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/checkpoint/weights_file.h"
+#include "engine/train/log_line.h"
 
 namespace dtrain {
 
@@ -270,6 +271,13 @@ std::string DescribeDifference(const std::vector<std::string>& extra,
 void LoadWeights(const NamedTensors& state, const std::filesystem::path& file,
                  const WeightsRules& rules) {
   const WeightsFile weights = OpenWeights(file);
+  if (const auto others = weights.other_keys(); !others.empty()) {
+    LogLine(LogLevel::kInfo,
+            EscapeForTerminal(file.string() + " also has weights under " +
+                              Join(others, ", ") +
+                              ", which are not loaded; 'dtrain checkpoint "
+                              "import' with --key takes them"));
+  }
   WeightsLoader(state, file, rules).Load(weights.tensors());
 }
 

@@ -101,6 +101,56 @@ TEST_F(CheckpointImportTest, ConvertingRemovesThePrefixesOfWrappers) {
             OpenWeights(Recorded("network")).tensors().front().name);
 }
 
+struct SelectionCase {
+  std::vector<std::string> arguments;
+  std::string message;   // empty: converted
+  std::string first;     // name of the first tensor
+  std::size_t left_out;  // tensors
+};
+
+TEST_F(CheckpointImportTest, TakesTheWeightsOfAKeyAndAPrefix) {
+  const std::string nested = Recorded("nested");
+  const SelectionCase cases[] = {
+      {{nested}, "it holds its tensors under 'net'; 'dtrain checkpoint imp"},
+      {{nested, "--key", "net"}, "", "0.weight", 0},
+      {{nested, "--key", "ema.module.net"}, "", "0.weight", 0},
+      {{nested, "--key", "net", "--prefix", "1."}, "", "weight", 7},
+      {{nested, "--key", "ema"},
+       "'ema' is no dict of tensors, but one of 'mod"},
+      {{nested, "--key", "nets"}, "it holds no dict 'nets', but 'net', 'ema'"},
+      {{nested, "--key", "net", "--prefix", "9."},
+       "no tensor's name begins with '9.'; the first is '0.weight'"},
+      {{Recorded("safetensors"), "--key", "net"}, "has no keys; leave out"},
+      {{Recorded("objects"), "--key", "state_dict_ema"}, "", "w", 0},
+  };
+  for (const SelectionCase& one : cases) {
+    std::vector<std::string> arguments = one.arguments;
+    arguments.insert(arguments.end(),
+                     {"--out", "out.safetensors", "--force", "--json"});
+    const CliResult result = Import(arguments);
+    SCOPED_TRACE(testing::PrintToString(arguments));
+    EXPECT_EQ(result.code, one.message.empty() ? 0 : 1) << result.err;
+    EXPECT_THAT(result.err, HasSubstr(one.message));
+    if (result.code != 0) continue;
+    const WeightsFile out =
+        OpenWeights(dtrain_.directory() / "out.safetensors");
+    EXPECT_EQ(out.tensors().front().name, one.first);
+    EXPECT_EQ(result.Json()["left_out"], one.left_out);
+  }
+}
+
+TEST_F(CheckpointImportTest, NamesTheOtherWeightsOfAFile) {
+  const CliResult text =
+      Import({Recorded("objects"), "--out", "a.safetensors"});
+  ASSERT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.err, HasSubstr("also has weights under optimizer, "
+                                  "state_dict_ema (--key)"));
+  const CliResult json =
+      Import({Recorded("objects"), "--out", "b.safetensors", "--json"});
+  EXPECT_EQ(json.Json()["other_keys"],
+            nlohmann::json({"optimizer", "state_dict_ema"}));
+}
+
 TEST_F(CheckpointImportTest, RefusesAChangedByte) {
   std::ifstream in(Recorded("network"), std::ios::binary);
   std::string bytes{std::istreambuf_iterator<char>(in), {}};
@@ -228,6 +278,29 @@ TEST_F(CheckpointImportRunTest, RefusesLeftOverTensorsOfACheckpointToo) {
   EXPECT_THAT(result.err + result.out,
               HasSubstr(uuid + ": has 'layer1.2.bn1.bias' and 95 more "
                                "tensors, which the model lacks"));
+}
+
+TEST_F(CheckpointImportRunTest, TakesTheTensorsWithAPrefix) {
+  Train();
+  Rewrite(dtrain_.directory() / "digits.pth",
+          dtrain_.directory() / "both.safetensors", [](WeightsParts& parts) {
+            const std::vector<TensorBytes> all = parts.tensors;
+            for (TensorBytes& tensor : parts.tensors) {
+              tensor.name.insert(0, "encoder_q.");
+            }
+            for (TensorBytes tensor : all) {
+              tensor.name.insert(0, "encoder_k.");
+              parts.tensors.push_back(tensor);
+            }
+          });
+  const CliResult result = Import(
+      {"both.safetensors", "digits.yaml", "--prefix", "encoder_q.", "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.Json()["left_out"], result.Json()["tensors"]);
+  const CliResult wrong =
+      Import({"both.safetensors", "digits.yaml", "--prefix", "encoder_"});
+  EXPECT_EQ(wrong.code, 1);
+  EXPECT_THAT(wrong.err, HasSubstr("both.safetensors: has 'k."));
 }
 
 TEST_F(CheckpointImportRunTest, RemovesThePrefixesOfWrappers) {

@@ -2,14 +2,19 @@
 """Records state_dicts/: files written by torch.save, and in expected.json the tensors that PyTorch
 reads from them. Needs torch."""
 
+import argparse
+import datetime
+import inspect
 import io
 import json
 import os
 import struct
 import zipfile
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict, deque
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy
 import torch
 from torch import nn
 
@@ -85,6 +90,32 @@ def checkpoint() -> dict:
     }
 
 
+class Attributes(dict):
+    """A dict with a class of its own, as configuration libraries have."""
+
+
+def with_objects() -> dict:
+    """What the training scripts of torchvision, DeiT and MAE save beside the weights."""
+    args = argparse.Namespace(lr=0.1, output=Path("a/b"), resume=None, betas=(0.9, 0.99))
+    return {
+        "args": args,
+        "model": Attributes(network().state_dict(), version=2),
+        "optimizer": {"momentum": torch.ones(3)},
+        "hyper_parameters": Attributes(args=args, net=SimpleNamespace(depth=2)),
+        "best": numpy.float64(0.5),
+        "history": deque([numpy.arange(3)], maxlen=5),
+        "counts": defaultdict(list, a=[1]),
+        "started": datetime.datetime(2026, 1, 2),
+        "layout": inspect_kind(),
+        "state_dict_ema": OrderedDict(w=torch.ones(2), config=args),
+    }
+
+
+def inspect_kind() -> object:
+    """A member of an Enum."""
+    return inspect.Parameter("x", inspect.Parameter.KEYWORD_ONLY).kind
+
+
 def save_script(name: str) -> None:
     """A TorchScript archive without the paths of its sources."""
     buffer = io.BytesIO()
@@ -138,6 +169,12 @@ def main() -> None:
     save("malice_old.weights", {"a": torch.ones(1), "b": Malice()}, None, **old)
     save("complex.weights", {"c": torch.ones(1, dtype=torch.complex64)}, None)
     save("numbers.weights", {"epoch": 3, "rate": 0.5}, None)
+    objects = with_objects()
+    save("objects.weights", objects, objects["model"])
+    save("objects_old.weights", objects, objects["model"], **old)
+    save("module_beside.weights", {"model": nn.Linear(1, 1), "epoch": 3}, None)
+    nested = {"net": network().state_dict(), "ema": {"module.net": network().state_dict()}}
+    save("nested.weights", nested, None)
     save_script("script.weights")
     header = json.dumps(
         {"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}, separators=(",", ":")

@@ -144,13 +144,17 @@ TEST(PickleTest, ReportsItsLength) {
 TEST(PickleTest, RefusesEverythingElseByName) {
   EXPECT_EQ(Outcome("cposix\nsystem\nX\1"),
             "x.pkl: its pickle asks for posix.system; dtrain reads tensors, "
-            "dicts, lists and numbers only and runs nothing; save "
-            "model.state_dict() alone");
+            "dicts, lists, numbers and plain objects only and runs nothing; "
+            "save model.state_dict() alone");
   EXPECT_THAT(Outcome("\x8c\5posix\x8c\6system\x93)R."),
               HasSubstr("asks for posix.system;"));
   EXPECT_THAT(Outcome("ctorch\nload\n)R."), HasSubstr("asks for torch.load;"));
-  EXPECT_THAT(Outcome("ctorch.nn.modules.linear\nLinear\n)\x81."),
-              HasSubstr("a whole module (torch.nn.modules.linear.Linear)"));
+  EXPECT_THAT(Outcome("csubprocess\nPopen\n)R."),
+              HasSubstr("asks for subprocess.Popen;"));
+  EXPECT_THAT(Outcome("cmultiprocessing.pool\nPool\n)R."),
+              HasSubstr("asks for multiprocessing.pool.Pool;"));
+  EXPECT_THAT(Outcome("cbuiltins\neval\n)R."),
+              HasSubstr("asks for builtins.eval;"));
   EXPECT_THAT(Outcome("ca\x1b[2J\nb\n."), HasSubstr("asks for a\\x1b[2J.b;"));
 }
 

@@ -158,7 +158,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values("network.weights", "network_old.weights",
                     "protocol4.weights", "protocol5_old.weights",
                     "types.weights", "types_old.weights", "views.weights",
-                    "views_old.weights", "wrapped.weights",
+                    "views_old.weights", "objects.weights",
+                    "objects_old.weights", "wrapped.weights",
                     "wrapped_old.weights"),
     [](const auto& info) {
       const std::string name = info.param;
@@ -175,7 +176,12 @@ TEST(StateDictFileTest, TensorsStayValidAfterAMove) {
 
 TEST(StateDictFileTest, RefusesOtherPickles) {
   EXPECT_THAT(StateDictFault(FileOf("module.weights")),
-              HasSubstr("save model.state_dict() instead"));
+              HasSubstr("a whole object (torch.nn.modules.container."
+                        "Sequential), which only its program can load; save "
+                        "model.state_dict() instead"));
+  EXPECT_THAT(StateDictFault(FileOf("module_beside.weights")),
+              HasSubstr("no state dict, but 'model' (torch.nn.modules.linear."
+                        "Linear), 'epoch'; save"));
   EXPECT_THAT(StateDictFault(FileOf("script.weights")),
               HasSubstr("TorchScript"));
   EXPECT_THAT(StateDictFault(FileOf("numbers.weights")),
