@@ -455,6 +455,12 @@ CommandEnd CommandTrial::DecideEnd() {
   }
   if (closed_) return finish(EndReason::kCompleted);
   CompleteOpenEnded();
+  if (!done_ && MayLackResult()) {
+    Log(LogLevel::kInfo, "the program ended without a validation of '" +
+                             spec_.settings.searcher_metric +
+                             "', so it has no result");
+    Complete(/*early=*/false);
+  }
   // The runner starts the program again for later operations.
   if (done_ || awaits_first_report_) return finish(EndReason::kStopped);
   const std::string why =
@@ -463,6 +469,13 @@ CommandEnd CommandTrial::DecideEnd() {
       MissingText() + FoundText() + IgnoredText();
   Log(LogLevel::kError, why);
   return finish(EndReason::kError, why);
+}
+
+// True if the program may end with code 0 without a result: nothing is
+// searched, and no length or place of its metrics is given.
+bool CommandTrial::MayLackResult() const {
+  return !spec_.settings.requires_metric && !units_.planned && !spec_.metrics &&
+         !validation_ && !terminated_;
 }
 
 void CommandTrial::LogResumePoint() const {

@@ -98,6 +98,7 @@ class CommandTrial {
   void EnforceEnd();
   void Drain();
   CommandEnd DecideEnd();
+  bool MayLackResult() const;
   void LogResumePoint() const;
   static std::string DescribeExit(const ProgramExit& exit);
   std::string PositionText() const;

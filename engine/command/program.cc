@@ -431,7 +431,11 @@ json DescribeTrial(const TrialSpec& spec, Length until,
       {"rank", spec.rank},
       {"world_size", spec.world_size},
       {"metric", settings.searcher_metric},
+      {"requires_metric", settings.requires_metric},
       {"smaller_is_better", settings.smaller_is_better},
+      {"time_metric", settings.time_metric.empty()
+                          ? json(nullptr)
+                          : json(settings.time_metric)},
       {"scheduling_unit", settings.scheduling_unit},
       {"min_validation_period", LengthToJson(settings.min_validation_period)},
       {"min_checkpoint_period", LengthToJson(settings.min_checkpoint_period)},

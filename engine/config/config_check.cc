@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,6 +19,7 @@
 #include "engine/config/metric_source.h"
 #include "engine/config/schema.h"
 #include "engine/config/slurm_check.h"
+#include "engine/config/storage_check.h"
 #include "searchers/registry.h"
 #include "searchers/search_plan.h"
 #include "searchers/simulation.h"
@@ -28,97 +28,6 @@ namespace dtrain {
 namespace {
 
 using Json = nlohmann::json;
-
-constexpr char kStorage[] = "checkpoint_storage";
-// Name of storage_path in earlier versions of Determined. Given alone, it is
-// the whole path.
-constexpr char kOldPath[] = "checkpoint_path";
-
-// Returns which of Determined's names for the directory are given.
-std::vector<std::string> PathsGiven(const Node& root) {
-  std::vector<std::string> given;
-  for (const auto* name : {"path", "host_path", "container_path"}) {
-    if (IsGiven(root, JoinPath(kStorage, name))) given.emplace_back(name);
-  }
-  if (given.empty() && IsGiven(root, JoinPath(kStorage, kOldPath))) {
-    given.emplace_back(kOldPath);
-  }
-  return given;
-}
-
-// Returns which of the names for a directory below it are given.
-std::vector<std::string> InnerPathsGiven(
-    const Node& root, const std::vector<std::string>& given) {
-  std::vector<std::string> inner;
-  for (const auto* name : {"storage_path", kOldPath}) {
-    const bool is_inner = given.empty() || given[0] != name;
-    if (is_inner && IsGiven(root, JoinPath(kStorage, name))) {
-      inner.emplace_back(name);
-    }
-  }
-  return inner;
-}
-
-void RequireOne(const Node& root, const std::vector<std::string>& given,
-                Findings& findings) {
-  if (given.size() < 2) return;
-  const std::string key = JoinPath(kStorage, given[1]);
-  findings.Error(MarkOf(root, key), key,
-                 "means the same as " + given[0] + "; remove one of them");
-}
-
-// Returns `path` relative to `directory`, normalised, without a slash at the
-// end.
-std::filesystem::path AbsoluteIn(const std::string& directory,
-                                 const std::string& path) {
-  const std::filesystem::path normal =
-      (std::filesystem::path(directory) / path).lexically_normal();
-  return normal.has_filename() || normal == normal.root_path()
-             ? normal
-             : normal.parent_path();
-}
-
-bool IsBelow(const std::filesystem::path& path,
-             const std::filesystem::path& base) {
-  const auto relative = path.lexically_relative(base);
-  return !relative.empty() && *relative.begin() != "..";
-}
-
-// Reduces Determined's names for the directory to the single key `path`.
-void SettleStoragePath(const Node& root, const ReadOptions& options,
-                       Json& storage, Findings& findings) {
-  const std::vector<std::string> given = PathsGiven(root);
-  const std::vector<std::string> inner = InnerPathsGiven(root, given);
-  RequireOne(root, given, findings);
-  RequireOne(root, inner, findings);
-  Json path = given.empty() ? Json() : storage[given[0]];
-  if (path.is_string()) {
-    path = AbsoluteIn(options.directory, path.get<std::string>()).string();
-  }
-  if (!inner.empty() && storage[inner[0]].is_string()) {
-    const std::string key = JoinPath(kStorage, inner[0]);
-    const auto text = storage[inner[0]].get<std::string>();
-    if (given.empty()) {
-      findings.Error(
-          MarkOf(root, key), key,
-          "is relative to host_path, which is missing; use path instead");
-    } else if (path.is_string()) {
-      const auto base = path.get<std::string>();
-      const std::filesystem::path whole = AbsoluteIn(base, text);
-      if (!IsBelow(whole, base)) {
-        findings.Error(MarkOf(root, key), key,
-                       "is outside " + given[0] + ", " + base +
-                           "; name a directory below it");
-      }
-      path = whole.string();
-    }
-  }
-  for (const auto* name :
-       {"type", "host_path", "container_path", "storage_path", kOldPath}) {
-    storage.erase(name);
-  }
-  storage["path"] = path;
-}
 
 bool IsOnCpus(const Json& slots) {
   return slots.is_string() &&
@@ -427,6 +336,35 @@ std::string WhyLengthIsNeeded(const Json& effective) {
          " compares trials at lengths; add it, such as {epochs: 10}";
 }
 
+// Checks max_time and time_metric.
+void CheckTime(const Node& root, const Json& effective, Findings& findings) {
+  const Json& searcher = effective.at("searcher");
+  const Json& metric = searcher.at("time_metric");
+  const bool is_unit =
+      metric == "batches" || metric == "records" || metric == "epochs";
+  const std::string key = "searcher.time_metric";
+  if (!is_unit && effective.at("entrypoint").is_string()) {
+    findings.Error(MarkOf(root, key), key,
+                   "expected batches, records or epochs, got " +
+                       EscapeForTerminal(metric.dump()) +
+                       "; only a program counts by a metric of its own");
+  }
+  const SearcherEntry* entry =
+      searcher.at("name").is_string()
+          ? FindSearcher(searcher.at("name").get<std::string>())
+          : nullptr;
+  const bool halves = entry != nullptr && entry->brackets != nullptr;
+  if (!halves || !searcher.contains("stop_once") ||
+      searcher.at("stop_once") != false ||
+      IsGiven(root, "searcher.stop_once")) {
+    return;
+  }
+  findings.Note(MarkOf(root, "searcher.max_time"), "searcher.max_time",
+                "Determined 0.38, which has this key, stops trials that fall "
+                "behind; dtrain pauses them and may resume them later, unless "
+                "it says stop_once: true");
+}
+
 void CheckLength(const Node& root, const Json& effective, Findings& findings) {
   const bool length = IsGiven(root, "searcher.max_length");
   const bool time = IsGiven(root, "searcher.max_time");
@@ -450,6 +388,7 @@ void CheckLength(const Node& root, const Json& effective, Findings& findings) {
                           : "is the unit of max_time, which is missing; add "
                             "max_time");
   }
+  if (time && time_metric) CheckTime(root, effective, findings);
 }
 
 SearcherConfig SearcherOf(const Json& searcher) {
@@ -590,19 +529,6 @@ void CheckSearcher(const Node& root, const Json& effective,
 
 }  // namespace
 
-void FindStorage(const Node& root, const ReadOptions& options,
-                 CheckpointConfig& checkpoints) {
-  const std::vector<std::string> given = PathsGiven(root);
-  if (given.empty()) return;
-  const std::string key = JoinPath(kStorage, given[0]);
-  const Node* section = root.Find(kStorage);
-  checkpoints.base =
-      AbsoluteIn(options.directory, section->Find(given[0])->text).string();
-  Findings where(options.file_name, options.overrides);
-  where.Error(MarkOf(root, key), key, "");
-  checkpoints.where = where.Take().front();
-}
-
 void FindWarmStartPlaces(const Node& root, const ReadOptions& options,
                          std::vector<WarmStartSource>& sources) {
   const std::string key = "searcher.warm_start";
@@ -624,7 +550,7 @@ void CheckConfig(const Node& root, const ReadOptions& options,
   if (IsGiven(root, "searcher")) CheckSearcher(root, effective, findings);
   CheckHyperparameters(root, searcher, findings);
   CheckTrialSeed(root, searcher, findings);
-  SettleStoragePath(root, options, effective[kStorage], findings);
+  SettleStoragePath(root, options, effective["checkpoint_storage"], findings);
   SettleExecutor(root, effective["resources"]);
   CheckResources(root, effective, findings);
   if (!options.stored) RefuseMisplacedSlurm(root, findings);

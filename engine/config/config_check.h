@@ -17,11 +17,6 @@ namespace dtrain {
 void CheckConfig(const Node& root, const ReadOptions& options,
                  nlohmann::json& effective, Findings& findings);
 
-/// Sets the parts of CheckpointConfig that follow from the text alone: `base`
-/// and `where`. REQUIRES: CheckConfig found no error.
-void FindStorage(const Node& root, const ReadOptions& options,
-                 CheckpointConfig& checkpoints);
-
 /// Sets the places of these sources in the text. REQUIRES: there are no errors.
 void FindWarmStartPlaces(const Node& root, const ReadOptions& options,
                          std::vector<WarmStartSource>& sources);

@@ -25,6 +25,7 @@
 #include "engine/config/hyperparameters.h"
 #include "engine/config/node.h"
 #include "engine/config/schema.h"
+#include "engine/config/storage_check.h"
 #include "engine/config/value_reader.h"
 #include "engine/config/yaml_reader.h"
 #include "searchers/registry.h"

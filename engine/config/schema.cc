@@ -282,6 +282,8 @@ ExperimentConfig BuildConfig(nlohmann::json effective) {
     }
     if (value != nullptr && key.store != nullptr) key.store(*value, config);
   }
+  config.training.requires_metric =
+      config.searcher.name != "single" || config.rules < 2;
   config.effective = std::move(effective);
   return config;
 }

@@ -37,7 +37,12 @@ void StoreMaxLength(const Json& json, Config& config) {
   config.length_unit = length.unit;
 }
 
+// A program counts by a metric of another name as by epochs: in reports it has
+// both the count and the batches.
 void StoreTimeMetric(const Json& json, Config& config) {
+  if (json.is_null()) return;
+  Convert(json, config.training.time_metric);
+  config.length_unit = Unit::kEpochs;
   for (const Unit unit : {Unit::kBatches, Unit::kRecords, Unit::kEpochs}) {
     if (json == UnitName(unit)) config.length_unit = unit;
   }
@@ -105,10 +110,11 @@ constexpr KeySpec kSearcherKeys[] = {
      .least = 1,
      .store = IntoSearcher<&SearcherConfig::max_length>},
     {.path = "searcher.time_metric",
-     .type = kWord,
-     .doc = "Unit of max_time.",
-     .words = "batches records epochs",
-     .instead = "other units are not supported; use max_length",
+     .type = kText,
+     .doc = "Unit of max_time: batches, records or epochs; for a program also "
+            "the name of a metric that gives its count.",
+     .least = 1,
+     .most = 1000,
      .store = StoreTimeMetric},
     {.path = "searcher.max_trials",
      .type = kInt,

@@ -196,6 +196,7 @@ class Experiment {
       const TrialState& trial, std::int64_t batches,
       const std::optional<std::vector<std::string>>& unread);
   void RequireStoppingMetric(TrialState& trial, const MetricValues& metrics);
+  bool MayLackMetric() const;
   std::optional<double> SearcherMetric(TrialState& trial,
                                        const MetricValues& metrics);
 
@@ -280,11 +281,12 @@ class Experiment {
   std::string last_error_;  // of a trial
   // How the processes of trials failed after their work was done, by number.
   std::map<std::int64_t, std::string> late_failures_;
-  bool reported_ = false;      // a trial has reported metrics
-  std::string early_failure_;  // reason of the last before a first report
-  int early_failures_ = 0;     // trials in a row that failed for that reason
-  std::int64_t invalid_ = 0;   // trials in a row with invalid hyperparameters
-  int failed_starts_ = 0;      // of processes, in a row
+  bool reported_ = false;          // a trial has reported metrics
+  bool warned_of_metric_ = false;  // a validation lacked the searcher's
+  std::string early_failure_;      // reason of the last before a first report
+  int early_failures_ = 0;    // trials in a row that failed for that reason
+  std::int64_t invalid_ = 0;  // trials in a row with invalid hyperparameters
+  int failed_starts_ = 0;     // of processes, in a row
   std::set<std::int64_t> unrecorded_batches_;  // trials
 
   // Requests of other processes, and resources.max_slots, which they change.

@@ -6,6 +6,7 @@
 // past them (see EarlierValues).
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -331,6 +332,9 @@ std::optional<double> Experiment::ResultOf(
     if (latest) return LastValidation(trial, batches);
   }
   const auto metric = SearcherMetric(trial, completed.metrics);
+  if (!metric && MayLackMetric()) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
   if (!metric) return std::nullopt;
   // The result of a process that found its work done is recorded already.
   const auto& recorded = batches > process.from() ? process.validated : latest;
@@ -424,11 +428,27 @@ void Experiment::CheckFirstValidation(
                 " in the model, or create it with --allow-unread");
 }
 
+// True if trials train on without the searcher's metric, since nothing is
+// searched.
+bool Experiment::MayLackMetric() const {
+  return !setup_.config.training.requires_metric;
+}
+
 std::optional<double> Experiment::SearcherMetric(TrialState& trial,
                                                  const MetricValues& metrics) {
   const std::string& wanted = searcher().metric;
   for (const auto& [name, value] : metrics) {
     if (name == wanted) return value;
+  }
+  if (MayLackMetric()) {
+    if (!std::exchange(warned_of_metric_, true)) {
+      deps_.reporter.OnNotice(
+          LogLevel::kWarning,
+          "no best: searcher.metric '" + wanted +
+              "' was not reported; reported: " + NamesOf(metrics) +
+              "; set searcher.metric to one of these");
+    }
+    return std::nullopt;
   }
   Fail(trial, StopCause::kFailure,
        "searcher.metric '" + wanted + "' was not reported; reported: " +

@@ -56,7 +56,11 @@ struct TrainerSettings {
   std::int64_t sink_size = 0;
   std::optional<EarlyStopping> early_stopping;
   std::string searcher_metric;
+  // False: a validation may lack searcher_metric, since nothing is searched.
+  bool requires_metric = true;
   bool smaller_is_better = true;
+  // Metric of a program that gives its count (searcher.time_metric), or "".
+  std::string time_metric;
   bool profile = false;  // send a ProfileReport after each TrainingReport
 
   static void Fields(auto& field, auto& m) {
@@ -81,7 +85,9 @@ struct TrainerSettings {
     field("sink_size", m.sink_size, -1);
     field("early_stopping", m.early_stopping);
     field("searcher_metric", m.searcher_metric);
+    field("requires_metric", m.requires_metric);
     field("smaller_is_better", m.smaller_is_better);
+    field("time_metric", m.time_metric);
     field("profile", m.profile);
   }
 };

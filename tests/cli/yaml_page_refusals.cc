@@ -87,9 +87,8 @@ std::vector<Refusal> Refusals() {
       {"searcher.time_metric",
        {{"searcher.max_length", ""},
         {"searcher.max_time", "5"},
-        {"searcher.time_metric", "steps"}},
-       "searcher.time_metric: expected one of batches, records, epochs, got "
-       "the string 'steps'; other units are not supported; use max_length"},
+        {"searcher.time_metric", "7"}},
+       "searcher.time_metric: expected a string, got the integer 7"},
       {"searcher.time_metric",
        {{"searcher.time_metric", "batches"}},
        "searcher.time_metric: only applies to max_time; remove it"},

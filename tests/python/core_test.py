@@ -116,6 +116,25 @@ with det.core.init() as core_context:
         op.report_completed(epoch)
 """
 
+# As scripts for Determined 0.38: a metric of each validation gives its count. Ten times as many
+# batches have been trained.
+COUNTED = """\
+import dtrain as det
+info = det.get_cluster_info()
+done = 0
+with det.core.init() as core_context:
+    if info.latest_checkpoint is not None:
+        with core_context.checkpoint.restore_path(info.latest_checkpoint) as path:
+            done = int((path / "state").read_text())
+    for done in range(done + 1, 9):
+        core_context.train.report_training_metrics(10 * done, {"loss": 1 / done})
+        core_context.train.report_validation_metrics(10 * done, {"accuracy": done, NAME: done})
+        with core_context.checkpoint.store_path({"steps_completed": 10 * done}) as (path, _):
+            (path / "state").write_text(str(done))
+        if core_context.preempt.should_preempt():
+            break
+"""
+
 # Two ranks with their own launcher, as in the tutorial of distributed training.
 RANKS = """\
 import os, subprocess, sys, time
@@ -345,6 +364,51 @@ class TrialTest(module_test.ExperimentTest):
         self.assertEqual([round(row["epoch"]) for row in losses],
                          [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3])
         self.assertEqual(self.rows("trials", "1")[0]["state"], "COMPLETED")
+
+    def test_a_metric_counts_with_max_time(self):
+        searcher = {"name": "async_halving", "max_trials": 4, "num_rungs": 2, "divisor": 2,
+                    "max_time": 8}
+        for number, name in enumerate(["epochs", "batch", "records", "steps"], 1):
+            with self.subTest(name):
+                self.create(COUNTED.replace("NAME", repr(name)),
+                            {**searcher, "time_metric": name})
+                trials = self.rows("trials", str(number))
+                self.assertEqual({trial["batches"]: trial["state"] for trial in trials},
+                                 {40: "STOPPED", 80: "COMPLETED"})
+                for trial in trials:
+                    values = self.validations(trial["id"])
+                    self.assertEqual([row["value"] for row in values],
+                                     [row["batches"] / 10 for row in values])
+                    self.assertEqual(len(values), trial["batches"] / 10)
+
+    def test_a_validation_without_the_count_is_an_error(self):
+        script = COUNTED.replace("NAME: done", "'other': done")
+        shown = self.create(script, {"name": "random", "max_trials": 1, "max_time": 8,
+                                     "time_metric": "epochs"}, code=1) + self.errors
+        self.assertIn("lacks 'epochs', the count of the search (searcher.time_metric)", shown)
+
+    def test_without_a_search_no_metric_is_needed(self):
+        reports = ("import dtrain as det\n"
+                   "with det.core.init() as core_context:\n"
+                   "    for steps in (1, 2):\n"
+                   "        core_context.train.report_validation_metrics(steps, {'other': 1})\n")
+        nothing = "import dtrain as det\nwith det.core.init() as context: pass\n"
+        training = nothing.replace("pass", "context.train.report_training_metrics(1, {'a': 1})")
+        for number, (script, rows, told) in enumerate([
+                (reports, 2, "no best: searcher.metric 'accuracy' was not reported; reported: "
+                             "other"),
+                (nothing, 0, "ended without a validation of 'accuracy'"),
+                (training, 0, "ended without a validation of 'accuracy'"),
+                ("print('no import')\n", 0, "ended without a validation of 'accuracy'")], 1):
+            with self.subTest(script):
+                shown = self.create(script, {"name": "single"}) + self.errors
+                self.assertIn(told, shown + self.run_dtrain("logs", str(number)))
+                self.assertEqual(shown.count("no best: "), int(rows > 0))
+                self.assertEqual(len(self.rows("metrics", str(number), "--name", "other")), rows)
+                [trial] = self.rows("trials", str(number))
+                self.assertEqual((trial["state"], trial["best"]), ("COMPLETED", None))
+        self.create(reports, {"name": "random", "max_trials": 1}, code=1)
+        self.create("raise SystemExit(3)\n", {"name": "single"}, code=1)
 
     def test_a_result_needs_no_validation(self):
         script = ("import dtrain as det\n"

@@ -60,6 +60,8 @@ class Trial:
         self.threads: int = facts.get("threads") or os.cpu_count() or 1
         """Number of CPU cores of the trial."""
         self.metric: str = facts.get("metric", "")
+        self._requires_metric: bool = facts.get("requires_metric", True)
+        self.time_metric: str = facts.get("time_metric") or ""
         """Validation metric of the searcher; empty outside dtrain."""
         self.smaller_is_better: bool = facts.get("smaller_is_better", True)
         """Direction of `metric`."""
@@ -266,7 +268,7 @@ class Trial:
         asked for. Raises as `report` does, and ValueError without the searcher's metric.
         """
         values = _reports.metrics_of(metrics, more)
-        if self.metric and self.metric not in values:
+        if self.metric and self.metric not in values and self._requires_metric:
             raise ValueError(
                 f"this validation lacks '{self.metric}', the metric of the searcher; it has "
                 f"{', '.join(sorted(values)) or 'no metric'}"

@@ -158,7 +158,8 @@ class _Reports:
     """Reports of one process, with the position of each in the unit of the search."""
 
     def __init__(self, trial: _trial.Trial) -> None:
-        if trial.unit == "records":
+        self.time_metric = trial.time_metric  # of Determined 0.38; "" with max_length
+        if trial.unit == "records" and not self.time_metric:
             raise NotImplementedError("dtrain.core does not support searcher.max_length in "
                                       "records; use batches or epochs")
         self.trial = trial
@@ -166,7 +167,7 @@ class _Reports:
         self.steps = int(trial.restored_count("batches"))  # the largest reported
         # Where the script is in the unit of the search, as far as it has said.
         self.done = float(trial.restored_count(self.unit))
-        if self.unit == "epochs":
+        if self.unit != "batches":
             self.done = max(self.done, _UNKNOWN)
         self.counts_operations = False
         self._held: Optional[Tuple[int, Dict[str, float]]] = None
@@ -174,12 +175,19 @@ class _Reports:
 
     def training(self, steps: int, metrics: Mapping[str, Any]) -> None:
         self._advance(steps)
+        self._count(metrics)
         self.trial.report(metrics, **self._position(steps))
 
     def validation(self, steps: int, metrics: Mapping[str, Any]) -> None:
         values = _reports.metrics_of(metrics)
         self.release()
         self._advance(steps)
+        self._count(values)
+        if self.unit != "batches" and self.time_metric and self.time_metric not in values \
+                and not self.counts_operations:
+            raise ValueError(
+                f"this validation lacks '{self.time_metric}', the count of the search "
+                f"(searcher.time_metric); it has {', '.join(sorted(values)) or 'no metric'}")
         self._position(steps)  # raises if it is unknown
         self._held = steps, values
 
@@ -223,10 +231,13 @@ class _Reports:
         iterate over operations."""
         trial = self.trial
         last = self._held or self._released
-        if self.counts_operations or not last or last[0] < (trial.length or math.inf):
+        if self.counts_operations or not last:
+            return
+        count = last[0] if self.unit == "batches" else self.done
+        if count < (trial.length or math.inf):
             return
         self.release()
-        trial.await_length(last[0])
+        trial.await_length(count)
 
     # Returns the validation that ends an operation.
     def _result(self, length: int) -> Tuple[int, Dict[str, float]]:
@@ -252,13 +263,22 @@ class _Reports:
             self.release()
         self.steps = max(self.steps, steps)
 
+    # Reads the count from metrics that have it, as Determined 0.38 does.
+    def _count(self, metrics: Mapping[str, Any]) -> None:
+        if self.unit == "batches" or self.time_metric not in metrics:
+            return
+        count = _reports.number_of(self.time_metric, metrics[self.time_metric])
+        _reports.require_count(self.time_metric, count)
+        self.done = max(self.done, count)
+
     def _position(self, steps: int) -> Dict[str, float]:
         if self.unit == "batches":
             return {"batches": steps}
-        if not self.counts_operations:
+        if not self.counts_operations and not self.time_metric:
             raise RuntimeError(
                 f"the search counts {self.unit} (searcher.max_length), but this script reports "
-                "steps outside searcher.operations(); use max_length: {batches: ...}")
+                "steps outside searcher.operations(); use max_length: {batches: ...}, or "
+                "max_time with time_metric, the name of a metric that gives the count")
         return {"batches": steps, self.unit: self.done}
 
 

@@ -1,6 +1,9 @@
 #include "engine/config/config_check.h"
 
+#include <algorithm>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -35,7 +38,7 @@ INSTANTIATE_TEST_SUITE_P(
                   5, 17, "checkpoint_storage.storage_path",
                   "is outside host_path"},
         BadConfig{"TwoSubdirectories",
-                  kValid + "checkpoint_storage:\n  host_path: /a\n"
+                  kValid + "checkpoint_storage:\n  path: /a\n"
                            "  storage_path: b\n  checkpoint_path: c\n",
                   6, 20, "checkpoint_storage.checkpoint_path", "remove one"},
         BadConfig{"MoreSlotsThanAtMost",
@@ -183,6 +186,26 @@ TEST_F(ConfigCheckTest, TakesTheOldNameOfAStoragePath) {
   EXPECT_EQ(
       Read("checkpoint_storage: {checkpoint_path: /d}\n").checkpoints.path,
       "/d");
+}
+
+TEST_F(ConfigCheckTest, IgnoresDeprecatedPathsBesideHostPath) {
+  for (const auto& [keys, directory] :
+       std::vector<std::pair<std::string, std::string>>{
+           {"container_path: /b", "/c"},
+           {"container_path: /b, storage_path: d", "/c/d"},
+           {"storage_path: d, checkpoint_path: e", "/c/d"},
+           {"checkpoint_path: /elsewhere", "/c"},
+           {"checkpoint_path: ../up, container_path: /b", "/c"}}) {
+    const std::string text =
+        kValid + "checkpoint_storage: {host_path: /c, " + keys + "}\n";
+    const auto result = ReadConfig(text, {});
+    ASSERT_TRUE(result.config) << keys;
+    EXPECT_EQ(result.config->checkpoints.path, directory) << keys;
+    EXPECT_TRUE(std::ranges::any_of(result.diagnostics, [](const Diagnostic&
+                                                               found) {
+      return found.message == "is ignored beside host_path, as by Determined";
+    })) << keys;
+  }
 }
 
 TEST_F(ConfigCheckTest, StoragePathIsRelativeToTheDirectoryOfTheText) {
@@ -446,7 +469,7 @@ INSTANTIATE_TEST_SUITE_P(
                   kSearcher + "  name: adaptive_asha\n  max_trials: 1\n"
                               "  max_time: 5\n  time_metric: minutes\n",
                   7, 16, "searcher.time_metric",
-                  "other units are not supported; use max_length"},
+                  "only a program counts by a metric of its own"},
         BadConfig{"ZeroTime",
                   kSearcher + "  name: single\n  max_time: 0\n"
                               "  time_metric: epochs\n",
@@ -526,6 +549,24 @@ TEST_F(SearcherCheckTest, TakesTimeInPlaceOfLength) {
   ASSERT_TRUE(result.config);
   EXPECT_EQ(result.config->searcher.max_length, 50);
   EXPECT_EQ(result.config->length_unit, Unit::kEpochs);
+}
+
+TEST_F(SearcherCheckTest, CountsByAMetricOfAProgram) {
+  const std::string text =
+      "entrypoint: [sh, run.sh]\n"
+      "hyperparameters: {x: {type: double, minval: 0, maxval: 1}}\n"
+      "searcher: {name: adaptive_asha, metric: loss, max_trials: 4,\n"
+      "  max_time: 50, time_metric: steps}\n";
+  const auto result = ReadConfig(text, {});
+
+  ASSERT_TRUE(result.config);
+  EXPECT_EQ(result.config->training.time_metric, "steps");
+  EXPECT_EQ(result.config->length_unit, Unit::kEpochs);
+  EXPECT_TRUE(
+      std::ranges::any_of(result.diagnostics, [](const Diagnostic& found) {
+        return found.severity == Severity::kNote &&
+               found.message.find("stop_once: true") != std::string::npos;
+      }));
 }
 
 TEST_F(SearcherCheckTest, WarnsOfRungsBeyondTheLength) {
