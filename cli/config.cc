@@ -71,8 +71,9 @@ void Export(const ConfigOptions& options, const Store& store,
   // rename() replaces only an empty directory.
   if (::rename(made.c_str(), to.c_str()) != 0) FailToExport(to, errno);
   SyncDirectory(to.has_parent_path() ? to.parent_path() : ".");
-  Say(globals, "wrote " + (to / name).string() + " and the " +
-                   std::to_string(files) + " context files");
+  Say(globals, "wrote " + (to / name).string() +
+                   (files == 0 ? std::string()
+                               : " and " + CountText(files, "context file")));
 }
 
 int Config(const ConfigOptions& options, const GlobalOptions& globals) {

@@ -43,6 +43,9 @@ constexpr std::string_view kNoScheduler =
     "dtrain has no scheduler with priorities; trials of all experiments take "
     "free slots in turn, and 'dtrain set max-slots' limits an experiment";
 
+constexpr std::string_view kKeepsLogs =
+    "dtrain keeps logs until 'dtrain delete EXP' deletes the experiment";
+
 constexpr DetCommand kDetCommands[] = {
     {"experiment", "list ls", "list"},
     {"experiment", "config", "config"},
@@ -73,8 +76,7 @@ constexpr DetCommand kDetCommands[] = {
      "the numbers of checkpoints to keep are part of the YAML "
      "(checkpoint_storage) and fixed for an experiment; 'dtrain checkpoint "
      "delete' deletes single checkpoints"},
-    {"experiment", "set-log-retention", "",
-     "dtrain keeps logs until 'dtrain delete EXP' deletes the experiment"},
+    {"experiment", "set-log-retention", "", kKeepsLogs},
     {"experiment", "move", "", kNoProjects},
     {"experiment", "delete-tb-files", "",
      "only 'dtrain tensorboard' writes event files; delete its directory"},
@@ -82,10 +84,13 @@ constexpr DetCommand kDetCommands[] = {
     {"trial", "logs", "logs"},
     {"trial", "kill", "kill"},
     {"trial", "download", "checkpoint export --to=files"},
+    {"trial", "set-log-retention", "", kKeepsLogs},
     {"trial", "support-bundle", "",
      "use 'dtrain report EXP --html FILE' and 'dtrain logs EXP.T'"},
     {"checkpoint", "download", "checkpoint export --to=files"},
     {"checkpoint", "describe", "checkpoint show"},
+    {"checkpoint", "rm", "",
+     "dtrain deletes whole checkpoints: 'dtrain checkpoint delete UUID'"},
     {"slot", "list ls", "slots"},
     {"slot", "enable", "",
      "use resources.slots in the YAML, or CUDA_VISIBLE_DEVICES"},
@@ -133,7 +138,10 @@ constexpr MissingGroup kMissingGroups[] = {
     {"auth", kNoUsers},
     {"oauth", kNoUsers},
     {"token", kNoUsers},
-    {"config-policies", kNoUsers},
+    {"config-policies",
+     "dtrain has no policies for configurations; set limits in each YAML"},
+    {"dev",
+     "dtrain has no REST interface; commands with --json print what it has"},
 };
 
 // An option of det for a command of dtrain. Without `option` and `instead` it
@@ -152,6 +160,9 @@ constexpr std::string_view kOneBest =
     "takes one";
 constexpr std::string_view kNoContainers =
     "dtrain has no containers and agents; omit it";
+
+constexpr std::string_view kNoPages =
+    "dtrain prints all rows; --limit N prints the first, with --sort";
 
 constexpr DetOption kDetOptions[] = {
     {"create", "--config", "--set"},
@@ -178,6 +189,10 @@ constexpr DetOption kDetOptions[] = {
     {"describe", "--outdir", "",
      "use 'dtrain trials EXP --csv' and 'dtrain metrics EXP --csv'"},
     {"list", "--show_project", "", kNoProjects},
+    {"list", "--offset --pages", "", kNoPages},
+    {"trials", "--offset --pages", "", kNoPages},
+    {"describe", "--offset --pages --limit", "",
+     "'dtrain describe' prints all; 'dtrain metrics EXP.T' has each value"},
     {"logs", "--timestamp-before", "--until"},
     {"logs", "--timestamp-after", "--since"},
     {"logs", "--rank-id", "--rank"},
@@ -191,6 +206,8 @@ constexpr DetOption kDetOptions[] = {
     {"config", "--output-dir", "--export"},
     {"checkpoint export", "--output-dir -o", "--out"},
     {"checkpoint export", "--best", ""},
+    {"checkpoint export", "--mode", "",
+     "dtrain copies the files on this machine; omit it"},
     {"checkpoint export", "--uuid", "",
      "use 'dtrain checkpoint download UUID'"},
     {"checkpoint export", "--top-n", "", kOneBest},
@@ -241,7 +258,8 @@ const DetCommand* FindCommand(const DetGroup& group, std::string_view name) {
 
 // True if the word begins names of two words: "set name".
 bool BeginsName(const DetGroup& group, const std::string& word) {
-  return group.name == "experiment" && (word == "set" || word == "label");
+  return (group.name == "experiment" && (word == "set" || word == "label")) ||
+         (group.name == "trial" && word == "set");
 }
 
 DetWords FindDetWords(const std::vector<std::string>& words) {
@@ -381,6 +399,20 @@ void CheckTrial(const DetWords& found, const DtrainWords& line) {
           "such as 3.7: 'dtrain trials EXP' lists them");
 }
 
+// det describes several experiments at once.
+void CheckOneExperiment(const DtrainWords& line) {
+  const std::size_t at = ArgumentAt(line, 0);
+  if (line.command != "describe" || at == line.words.size()) return;
+  const std::string& ids = line.words[at];
+  const bool are_several = ids.find(',') != ids.npos &&
+                           ids.find_first_not_of("0123456789,") == ids.npos;
+  if (!are_several) return;
+  RefuseWord("experiment describe",
+             "'" + ids +
+                 "' names several experiments; describe one at a time, or "
+                 "'dtrain list' shows a row for each");
+}
+
 void ReplaceOption(const DetOption& row, std::vector<std::string>& words,
                    std::size_t at) {
   const std::string value =
@@ -471,6 +503,7 @@ DtrainWords ReplaceCommand(const std::vector<std::string>& words,
   }
   DtrainWords line = ReplaceNames(words, one);
   CheckTrial(one, line);
+  CheckOneExperiment(line);
   ReplaceOptions(line);
   CheckDownload(one, line);
   if (!line.option.empty()) {
@@ -491,7 +524,10 @@ std::vector<std::string> FromDetermined(const std::vector<std::string>& words) {
                       (found.group->is_command && found.row == nullptr);
   if (!is_own) return ReplaceCommand(words, found).words;
   std::vector<std::string> own = words;
-  if (found.group != nullptr) own[found.begin] = found.group->name;
+  if (found.group != nullptr) {
+    own[found.begin] = found.group->name;
+    if (found.name == "help") own[CommandAt(own, found.begin + 1)] = "--help";
+  }
   DtrainWords line = OwnLine(std::move(own));
   ReplaceOptions(line);
   return line.words;
@@ -501,7 +537,7 @@ std::optional<std::string> DeterminedHelp(
     const std::vector<std::string>& words) {
   const DetWords found = FindDetWords(words);
   if (found.group == nullptr || found.group->is_command ||
-      found.row != nullptr || !HasHelpWord(words)) {
+      found.row != nullptr || !(HasHelpWord(words) || found.name == "help")) {
     return std::nullopt;
   }
   const std::string name(found.group->name);

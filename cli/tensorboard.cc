@@ -64,10 +64,31 @@ void Follow(const Store& store, const std::vector<std::int64_t>& ids,
   }
 }
 
+// Returns the experiments' ids. Explains the verbs of Determined's
+// `tensorboard`, unless an experiment has that name.
+std::vector<std::int64_t> FindExperiments(const Store& store,
+                                          const TensorboardOptions& options) {
+  static constexpr auto kVerbs = std::to_array<std::string_view>(
+      {"config", "describe", "help", "kill", "list", "logs", "ls", "open",
+       "set", "start"});
+  try {
+    return ResolveExperiments(store, options.experiments);
+  } catch (const Error&) {
+    const std::string& verb = options.experiments.front();
+    if (std::ranges::find(kVerbs, verb) == kVerbs.end()) throw;
+    throw Error(ErrorKind::kUsage,
+                "tensorboard " + verb +
+                    ": dtrain starts no TensorBoard; 'dtrain tensorboard EXP' "
+                    "writes event files, look at them with: tensorboard "
+                    "--logdir " +
+                    options.out);
+  }
+}
+
 int Tensorboard(const TensorboardOptions& options,
                 const GlobalOptions& globals) {
   const Store store = OpenStore(globals);
-  const auto ids = ResolveExperiments(store, options.experiments);
+  const auto ids = FindExperiments(store, options);
   TensorboardExport directory(options.out);
   const ExportedCounts counts =
       Export(store, ids, options, directory, /*notes=*/true, globals);

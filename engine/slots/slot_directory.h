@@ -66,8 +66,9 @@ inline std::string QuarterFile(std::int64_t index, int quarter) {
 }
 
 /// Name of a CPU's file.
+inline constexpr std::string_view kCpuFiles = "cpu-";
 inline std::string CpuFile(std::int64_t index) {
-  return "cpu-" + std::to_string(index);
+  return std::string(kCpuFiles) + std::to_string(index);
 }
 
 /// The slot files that a runner has opened to try their locks. Files that it

@@ -365,11 +365,16 @@ std::optional<SlotWait> WaitOf(const std::vector<std::string>& ticket) {
                                 /*allow_exceptions=*/false);
   try {
     if (!said.is_object()) return std::nullopt;
-    return SlotWait{.trials = said.at("trials"),
-                    .store = said.at("store"),
-                    .needed = said.at("needed"),
-                    .slots = std::ssize(ticket) - 1,
-                    .since = Timestamp(said.at("since").get<std::int64_t>())};
+    return SlotWait{
+        .trials = said.at("trials"),
+        .store = said.at("store"),
+        .needed = said.at("needed"),
+        .slots = std::ssize(ticket) - 1,
+        .are_cores = std::ranges::all_of(ticket.begin(), ticket.end() - 1,
+                                         [](const std::string& file) {
+                                           return file.starts_with(kCpuFiles);
+                                         }),
+        .since = Timestamp(said.at("since").get<std::int64_t>())};
   } catch (const json::exception&) {
     return std::nullopt;
   }
@@ -427,7 +432,8 @@ std::string SlotWait::ToString() const {
     return Join(names, ", ");
   };
   std::string text = "waiting for " + FormatNumber(needed) + " of " +
-                     std::to_string(slots) + (slots == 1 ? " slot" : " slots");
+                     std::to_string(slots) + (are_cores ? " core" : " slot") +
+                     (slots == 1 ? "" : "s");
   if (!holders.empty()) text += ", held by " + list(HeldBy());
   if (!ahead.empty()) {
     text +=

@@ -135,6 +135,7 @@ struct SlotWait {
   std::string store;                // of their experiment
   double needed = 1;                // slots for one trial, or a share of one
   std::int64_t slots = 0;           // that its trials can use
+  bool are_cores = false;           // `needed` and `slots` count CPU cores
   Timestamp since{0};
   std::vector<SlotHolder> holders;  // of these slots
   std::vector<SlotHolder> ahead;    // that want them too and wait longer

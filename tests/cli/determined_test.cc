@@ -168,6 +168,17 @@ TEST_F(DeterminedTest, WhatIsNotThereIsNamed) {
   ExpectRefused("e create one.yaml -i x", "stored with the experiment");
   ExpectRefused("logs 1 --agent-id a", "no containers");
   ExpectRefused("e wait 1 --polling-interval 5", "polls by itself");
+  ExpectRefused("checkpoint rm 0a1b", "'dtrain checkpoint delete UUID'");
+  ExpectRefused("trial set log-retention 1", "dtrain keeps logs until");
+  ExpectRefused("config-policies describe", "no policies for configurations");
+  ExpectRefused("dev curl /api", "no REST interface");
+  ExpectRefused("e list --offset 5", "--limit N prints the first");
+  ExpectRefused("e lt 1 --pages all", "--limit N prints the first");
+  ExpectRefused("t describe 1.2 --limit 5", "'dtrain metrics EXP.T' has each");
+  ExpectRefused("c download 0a1b --mode direct", "copies the files");
+  ExpectRefused("e describe 1,2", "describe one at a time");
+  ExpectRefused("tensorboard start 1", "dtrain starts no TensorBoard");
+  ExpectRefused("tensorboard list", "tensorboard --logdir");
 }
 
 TEST_F(DeterminedTest, UnknownNamesHaveSuggestions) {
@@ -185,6 +196,8 @@ TEST_F(DeterminedTest, HelpListsTheNamesAndShowsTheCommand) {
   EXPECT_THAT(help.out, HasSubstr("list-trials, lt"));
   EXPECT_THAT(help.out, HasSubstr("Not in dtrain:\n  set weight"));
   EXPECT_EQ(Run("help e").out, help.out);
+  EXPECT_EQ(Run("e help").out, help.out);
+  ExpectSame("checkpoint help", "checkpoint --help");
   EXPECT_EQ(Run("e -h").out, help.out);
   ExpectSame("e lt --help", "trials --help");
   ExpectSame("help trial logs", "logs --help");
