@@ -150,7 +150,7 @@ TEST_F(NestedNamesTest, RefusesAPlaceholderThatACategoryHasNoValueFor) {
                           "'opt' has no value for {opt.lr}; add 'lr' to it"));
   }
   EXPECT_THAT(dtrain_
-                  .Run({"run", "--metric", "loss", "--hp",
+                  .Run({"run", "--metric", "loss", "--max-trials", "2", "--hp",
                         "opt=[{name: adam, lr: 1}, {name: sgd}]",
                         "--print-yaml", "--", "sh", "train.sh", "{opt.lr}"})
                   .err,
