@@ -38,6 +38,8 @@ class Configuration:
     on_slurm: bool = False
     # Tool of tools.py that it needs.
     needs: str = ""
+    # Only for runs of half an hour or more.
+    is_long: bool = False
 
     @property
     def is_sequential(self) -> bool:
@@ -46,7 +48,7 @@ class Configuration:
 
     @property
     def is_program(self) -> bool:
-        return "program_trial.py" in self.context
+        return bool(self.context)
 
 
 # Faults inside trials, in addition to those from outside. A fault that changes a trial's end must
@@ -132,6 +134,30 @@ def _adaptive(rng: Random) -> Searcher:
     }
 
 
+def _short_rungs(rng: Random) -> Searcher:
+    """Nearly every checkpoint is at a length, whose validation decides about the trial."""
+    return {
+        "name": "async_halving",
+        "max_trials": rng.choice([6, 8]),
+        "num_rungs": 3,
+        "divisor": 2,
+        "max_length": 4,
+        "max_concurrent_trials": 2,
+    }
+
+
+def _bayesian(rng: Random) -> Searcher:
+    return {
+        "name": "bayesian_asha",
+        "max_trials": 6,
+        "num_rungs": 2,
+        "divisor": 2,
+        "max_length": rng.choice([4, 12]),
+        "max_concurrent_trials": 1,
+        "cost": "length",  # no clock enters a decision
+    }
+
+
 # Searchers with the possible numbers of concurrent trials.
 _SEARCHERS: dict[str, tuple[Callable[[Random], Searcher], list[int]]] = {
     "single": (_single, [1]),
@@ -140,6 +166,8 @@ _SEARCHERS: dict[str, tuple[Callable[[Random], Searcher], list[int]]] = {
     "promotion": (_promotion, [1, 1, 2, 3]),
     "stopping": (_stopping, [1, 1, 2, 3]),
     "adaptive": (_adaptive, [1, 1, 2, 3]),
+    "short-rungs": (_short_rungs, [1, 1, 2]),
+    "bayesian": (_bayesian, [1]),
 }
 _PLAIN = ("single", "random", "grid")
 
@@ -215,6 +243,31 @@ def program(rng: Random) -> Configuration:
     others = {f"data/{number}.txt": f"{number}\n" * 500 for number in range(40)}
     found = _changed(found, "program", entrypoint="python3 program_trial.py")
     return replace(found, context={"program_trial.py": source} | others)
+
+
+def script(rng: Random) -> Configuration:
+    """Trials are Python scripts with `import dtrain`."""
+    name = rng.choice(["single", "random", "promotion", "stopping"] + ["short-rungs", "bayesian"] * 2)
+    return _script(name, rng, _INNER_OF_PROGRAM)
+
+
+def _script(
+    name: str, rng: Random, inner: list[dict[str, Any]], **hparams: Any
+) -> Configuration:
+    found = _search(name, rng, inner)
+    hyperparameters = json.loads(found.yaml)["hyperparameters"] | hparams
+    if name in ("short-rungs", "bayesian"):
+        hyperparameters["step_ms"] = rng.choice([40, 80])
+    source = Path(__file__).with_name("script_trial.py").read_text(encoding="utf-8")
+    found = _changed(found, "script", entrypoint="python3 script_trial.py",
+                     hyperparameters=hyperparameters)
+    return replace(found, context={"script_trial.py": source})
+
+
+def big_script(rng: Random) -> Configuration:
+    """A checkpoint is copied and synced for longer than a step takes."""
+    found = _script("short-rungs", rng, [], ckpt_mb=64)
+    return replace(found, name=f"big-{found.name}", is_long=True)
 
 
 def ranks(rng: Random) -> Configuration:
@@ -323,7 +376,8 @@ def digits(rng: Random) -> Configuration:
 
 def on_slurm(rng: Random) -> Configuration:
     """Trials in jobs with one slot each. They take longer than the start of a job."""
-    make = rng.choice([program, digits] + [fault_trial(name) for name in _SEARCHERS] * 2)
+    faulty = [fault_trial(name) for name in _SEARCHERS]
+    make = rng.choice([program, script, digits] + faulty * 2)
     found = make(rng)
     document = json.loads(found.yaml)
     if "step_ms" in document["hyperparameters"]:
@@ -376,6 +430,8 @@ CONFIGURATIONS: list[tuple[Callable[[Random], Configuration], int]] = [
     (fault_trial("adaptive"), 2),
     (digits, 1),
     (program, 3),
+    (script, 3),
+    (big_script, 1),
     (ranks, 2),
     (processes, 2),
     (own_model, 1),

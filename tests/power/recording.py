@@ -63,11 +63,11 @@ class Scenario:
         store.prepare(replace(self.configuration, yaml=yaml))
 
 
-def _search(*, program: bool, **changes: Any) -> Configuration:
+def _search(*, program: str, **changes: Any) -> Configuration:
     """Returns a short search with promotions, restarts and deletions by policy."""
     document = {
         "name": "power",
-        "entrypoint": ["python3", "program_trial.py"] if program else "builtin:FaultTrial",
+        "entrypoint": ["python3", program] if program else "builtin:FaultTrial",
         "hyperparameters": {
             "x": {"type": "double", "minval": 0, "maxval": 1},
             "step_ms": 0,
@@ -96,8 +96,9 @@ def _search(*, program: bool, **changes: Any) -> Configuration:
         "reproducibility": {"experiment_seed": 7},
         "resources": {"slots": "cpu:1"},
     } | changes
-    source = Path(record.__file__).with_name("program_trial.py").read_text(encoding="utf-8")
-    files = {"program_trial.py": source, "data/notes.txt": "of the user\n" * 40}
+    files = {"data/notes.txt": "of the user\n" * 40}
+    if program:
+        files[program] = Path(record.__file__).with_name(program).read_text(encoding="utf-8")
     return Configuration(
         name="power-1",
         yaml=json.dumps(document, indent=1),  # JSON is YAML
@@ -152,10 +153,11 @@ _LATER = (
 )
 
 SCENARIOS = (
-    Scenario("program", _search(program=True), (_CREATE, *_LATER)),
-    Scenario("builtin", _search(program=False), (_CREATE,), needs_torch=True),
+    Scenario("program", _search(program="program_trial.py"), (_CREATE, *_LATER)),
+    Scenario("script", _search(program="script_trial.py"), (_CREATE,)),
+    Scenario("builtin", _search(program=""), (_CREATE,), needs_torch=True),
     Scenario("continued", _search(
-        program=True,
+        program="program_trial.py",
         searcher={"name": "single", "metric": "loss", "max_length": 9},
         checkpoint_storage={"host_path": f"{_HOME}/disk", "storage_path": STORAGE},
     ), (_CREATE, Phase("continue", _continue, experiment=2)), has_storage=True),
