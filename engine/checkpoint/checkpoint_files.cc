@@ -31,6 +31,7 @@
 #include "engine/base/error.h"
 #include "engine/base/json.h"
 #include "engine/base/text.h"
+#include "engine/os/files.h"
 #include "engine/os/sha256.h"
 #include "engine/os/system_error.h"
 #include "engine/os/unique_fd.h"
@@ -483,6 +484,37 @@ CheckpointSummary SummarizeCheckpoint(const std::string& path) {
     summary.files[name] = entry.sha256;
   }
   return summary;
+}
+
+namespace {
+
+std::filesystem::path LateReportsOf(const std::string& directory) {
+  return std::filesystem::path(directory) / "late_reports.json";
+}
+
+}  // namespace
+
+bool WriteLateReports(const std::string& directory, const std::string& uuid,
+                      const nlohmann::json& trainer) {
+  const json late = {{"checkpoint", uuid}, {"trainer", trainer}};
+  DurableFile file(LateReportsOf(directory));
+  return file &&
+         file.Write(
+             late.dump(-1, ' ', false, json::error_handler_t::replace)) &&
+         file.Commit();
+}
+
+std::optional<nlohmann::json> ReadLateReports(const std::string& directory,
+                                              const std::string& uuid) {
+  const auto text = dtrain::ReadFile(LateReportsOf(directory));
+  if (!text) return std::nullopt;
+  const json late = json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  if (!late.is_object() || late.value("checkpoint", json()) != uuid) {
+    return std::nullopt;
+  }
+  const auto trainer = late.find("trainer");
+  if (trainer == late.end() || NestsDeeperThan(*trainer)) return std::nullopt;
+  return *trainer;
 }
 
 std::span<const std::byte> CheckpointFiles::operator[](

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -133,6 +134,17 @@ struct CheckpointSummary {
   // Lines of its trial's reports that the runner had not acknowledged by then.
   std::vector<std::string> unacknowledged;
 };
+
+/// Writes `trainer`, which replaces that of the checkpoint `uuid`: it has the
+/// reports of the checkpoint's count that its trial made later, when no runner
+/// was there to record them. `directory` is the trial's; it has one such file.
+/// False, with errno set, if it cannot be written.
+[[nodiscard]] bool WriteLateReports(const std::string& directory,
+                                    const std::string& uuid,
+                                    const nlohmann::json& trainer);
+/// Returns that `trainer`; nothing if there is none of this checkpoint.
+std::optional<nlohmann::json> ReadLateReports(const std::string& directory,
+                                              const std::string& uuid);
 
 /// Reads those facts from the checkpoint at `path` itself: only its manifest
 /// and its state. Throws as `CheckpointFiles::Read` does.

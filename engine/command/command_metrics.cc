@@ -127,8 +127,10 @@ void CommandTrial::Record(const FoundReport& found) {
 
 // Metrics of two sources would be recorded twice, or mixed.
 void CommandTrial::RefuseBothSources(const ProgramReport& report) {
+  const auto* const saved = std::get_if<ProgramCheckpoint>(&report);
   const bool has_metrics = std::holds_alternative<ProgramTraining>(report) ||
-                           std::holds_alternative<ProgramValidation>(report);
+                           std::holds_alternative<ProgramValidation>(report) ||
+                           (saved != nullptr && saved->validation);
   if (!spec_.metrics || !has_metrics) return;
   Refuse(
       "the program reports its metrics to dtrain, and the key 'metrics' reads "

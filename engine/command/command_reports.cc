@@ -2,14 +2,20 @@
 // messages to the runner, checkpoints.
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <csignal>
+#include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/base/uuid.h"
+#include "engine/checkpoint/checkpoint_files.h"
 #include "engine/command/command_trial.h"
 #include "engine/train/log_line.h"
 
@@ -31,6 +37,26 @@ void Warn(const std::string& text) {
 bool HasMetric(const MetricValues& metrics, const std::string& name) {
   return std::ranges::any_of(
       metrics, [&name](const auto& metric) { return metric.first == name; });
+}
+
+ValidationReport ReportOf(const ProgramValidation& report, Timestamp time) {
+  return {.seq = 1,  // any; it gets its own when it is sent
+          .batches = report.point.batches,
+          .epoch = report.point.epoch,
+          .metrics = report.metrics,
+          .time = time};
+}
+
+// True for a message about what comes after `batches`.
+bool IsBeyond(const TrialMessage& message, std::int64_t batches) {
+  return std::visit(
+      [batches](const auto& kind) {
+        if constexpr (requires { kind.batches; }) {
+          return kind.batches > batches;
+        }
+        return false;
+      },
+      message);
 }
 
 // True if `path` is inside `directory`.
@@ -122,6 +148,7 @@ void CommandTrial::On(const ProgramTraining& report) {
   Advance(report.point);
   trained_metric_ = trained_metric_ ||
                     HasMetric(report.metrics, spec_.settings.searcher_metric);
+  (void)IsLate(report.point);
   means_.Add(report);
   if (rate_.Take(clock_.monotonic())) return SendMeans();
   if (std::exchange(warned_of_means_, true)) return;
@@ -152,12 +179,15 @@ void CommandTrial::On(const ProgramValidation& report) {
   Advance(report.point);
   AwaitReportBudget();
   SendMeans();
-  channel_.Send(ValidationReport{.batches = report.point.batches,
-                                 .epoch = report.point.epoch,
-                                 .metrics = report.metrics,
-                                 .time = clock_.now()});
-  validation_ = report;
   ObserveForStopping(report.metrics);
+  if (IsLate(report.point)) SetStopping(saved_state_);
+  Record(ReportOf(report, clock_.now()), report);
+}
+
+void CommandTrial::Record(ValidationReport message,
+                          const ProgramValidation& report) {
+  channel_.Send(std::move(message));
+  validation_ = report;
   CompleteIfDone();
 }
 
@@ -223,15 +253,34 @@ void CommandTrial::WarnOfOvershoot() {
        std::to_string(until_.count) + "; the operation counts as complete");
 }
 
+// The validation of its count is in the checkpoint before the runner hears of
+// either: whatever dies in between, a process that resumes there reports it.
 void CommandTrial::On(const ProgramCheckpoint& report) {
+  std::optional<ProgramValidation> validation;
+  if (report.validation && !IsUnwanted(report.point)) {
+    validation = {.point = report.point, .metrics = *report.validation};
+    RequireMonotonic(report.point, validation_at_, "validation");
+  }
   RequireMonotonic(report.point, checkpoint_at_, "checkpoint");
   Advance(report.point);
   AwaitReportBudget();
   SendMeans();
+  std::optional<ValidationReport> message;
+  if (validation) {
+    message = ReportOf(*validation, clock_.now());
+    ObserveForStopping(validation->metrics);
+  }
+  SaveWhenPossible(report, message);
+  if (validation) Record(*std::move(message), *validation);
+}
+
+void CommandTrial::SaveWhenPossible(
+    const ProgramCheckpoint& report,
+    const std::optional<ValidationReport>& validation) {
   const fs::path source = fs::path(spec_.context) / report.path;
   while (true) {
     DiskWait wait(spec_.CheckpointPath(""), clock_);
-    if (TryCheckpoint(report.point, source)) return;
+    if (TryCheckpoint(report.point, source, validation)) return;
     // The program is suspended, with its training in memory, until there is
     // space or it must stop.
     program_->SignalAll(SIGSTOP);
@@ -243,9 +292,10 @@ void CommandTrial::On(const ProgramCheckpoint& report) {
 
 // Returns false if there was no space and it must be retried. The first failure
 // in a row is skipped: the next checkpoint may succeed.
-bool CommandTrial::TryCheckpoint(const ProgramPoint& point,
-                                 const fs::path& source) try {
-  SaveCheckpoint(point, source);
+bool CommandTrial::TryCheckpoint(
+    const ProgramPoint& point, const fs::path& source,
+    const std::optional<ValidationReport>& validation) try {
+  SaveCheckpoint(point, source, validation);
   disk_full_.reset();
   return true;
 } catch (const Error& error) {
@@ -271,17 +321,22 @@ bool CommandTrial::AwaitSpace(DiskWait& wait) {
   return true;
 }
 
-void CommandTrial::SaveCheckpoint(const ProgramPoint& point,
-                                  const fs::path& source) {
+void CommandTrial::SaveCheckpoint(
+    const ProgramPoint& point, const fs::path& source,
+    const std::optional<ValidationReport>& validation) {
   RequireDirectory();
   ProgramState state{.epoch = point.epoch, .count = point.count};
   state.trainer.batches = point.batches;
   state.trainer.unacknowledged = channel_.Unacknowledged();
-  if (early_stop_) state.trainer.early_stop = early_stop_->Save();
+  if (validation) state.trainer.unacknowledged.emplace_back(*validation);
+  SetStopping(state.trainer);
   const std::string uuid = RandomUuid();
   const fs::path path = spec_.CheckpointPath(uuid);
   WrittenCheckpoint written = SaveProgramCheckpoint(path, source, state, spec_);
   checkpoint_ = point.count;
+  saved_ = uuid;
+  saved_state_ = std::move(state.trainer);
+  late_ = false;
   RemoveFromScratch(source);
   channel_.Send(CheckpointSaved{.uuid = uuid,
                                 .batches = point.batches,
@@ -289,6 +344,35 @@ void CommandTrial::SaveCheckpoint(const ProgramPoint& point,
                                 .bytes = written.bytes,
                                 .files = std::move(written.files),
                                 .time = clock_.now()});
+}
+
+// Notes whether the last checkpoint, of this count, lacks a report made now.
+bool CommandTrial::IsLate(const ProgramPoint& point) {
+  if (saved_.empty() || point.batches > saved_state_.batches) return false;
+  return late_ = true;
+}
+
+void CommandTrial::SetStopping(TrainingState& state) const {
+  if (early_stop_) state.early_stop = early_stop_->Save();
+  state.ended = ended_early_;
+}
+
+// A runner that has died, as a worker's may have, records nothing more, but the
+// next one continues from the last checkpoint. Reports of its count are not
+// made again, so those that came after it are written beside it.
+void CommandTrial::KeepLateReports() {
+  if (!late_ || !(stop_sent_ || channel_.closed())) return;
+  SendMeans();
+  late_ = false;
+  std::vector<TrialMessage> reports = channel_.Unacknowledged();
+  std::erase_if(reports, [this](const TrialMessage& message) {
+    return IsBeyond(message, saved_state_.batches);
+  });
+  if (reports.empty()) return;
+  saved_state_.unacknowledged = std::move(reports);
+  if (WriteLateReports(spec_.directory, saved_, saved_state_.ToJson())) return;
+  Warn("the reports after the last checkpoint cannot be kept: " +
+       std::generic_category().message(errno));
 }
 
 // Files in the scratch directory were written for dtrain.

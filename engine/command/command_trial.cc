@@ -35,6 +35,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/checkpoint/checkpoint_files.h"
 #include "engine/command/program.h"
 #include "engine/context/working_tree.h"
 #include "engine/os/process.h"
@@ -147,14 +148,18 @@ CommandEnd CommandTrial::Run() {
   Start();
   channel_.Send(Ready{});
   SendProgress();
+  // The validation at the length may be in the checkpoint.
+  CompleteIfDone();
   while (!program_->Reap()) {
     PollOnce(kTick);
     ReceiveOperations();
+    KeepLateReports();
     EnforceEnd();
   }
   Drain();
   if (spec_.metrics) EndMetrics();
   SendMeans();
+  KeepLateReports();
   return DecideEnd();
 }
 
@@ -173,6 +178,9 @@ void CommandTrial::Restore() {
   }
   const fs::path path = spec_.CheckpointPath(spec_.restore);
   ProgramState state = LoadProgramCheckpoint(path);
+  if (const auto late = ReadLateReports(spec_.directory, spec_.restore)) {
+    state.trainer = TrainingState::FromJson(*late);
+  }
   if (early_stop_ && !state.trainer.early_stop.is_null()) {
     early_stop_->Load(state.trainer.early_stop);
   }
@@ -180,9 +188,14 @@ void CommandTrial::Restore() {
          .batches = state.trainer.batches,
          .epoch = state.epoch};
   checkpoint_ = at_.count;
+  ended_early_ = state.trainer.ended;
   Log(LogLevel::kInfo, "resuming from checkpoint " + spec_.restore + " at " +
                            LengthText(at_.count, units_.unit));
   for (TrialMessage& message : state.trainer.unacknowledged) {
+    const auto* const report = std::get_if<ValidationReport>(&message);
+    if (report != nullptr && report->batches == at_.batches) {
+      validation_ = ProgramValidation{.point = at_, .metrics = report->metrics};
+    }
     channel_.Send(std::move(message));
   }
 }
@@ -199,6 +212,7 @@ void CommandTrial::Start() {
         fs::path(spec_.CheckpointPath(spec_.restore)) / kProgramFiles;
     paths.at = {.epoch = at_.epoch, .count = at_.count};
     paths.at.trainer.batches = at_.batches;
+    paths.validated = validation_.has_value();
   } else if (!spec_.warm_start.empty()) {
     paths.warm_start = ProgramFilesOf(spec_.warm_start);
   }

@@ -114,15 +114,23 @@ class CommandTrial {
   void On(const ProgramTraining& report);
   void On(const ProgramValidation& report);
   void On(const ProgramCheckpoint& report);
+  void Record(ValidationReport message, const ProgramValidation& report);
+  bool IsLate(const ProgramPoint& point);
+  void SetStopping(TrainingState& state) const;
+  void KeepLateReports();
   void RemoveFromScratch(const std::filesystem::path& source) const;
   void On(const ProgramProgress& report);
   void On(const ProgramEnd& report);
   void On(const ProgramUnread& report);
+  void SaveWhenPossible(const ProgramCheckpoint& report,
+                        const std::optional<ValidationReport>& validation);
   bool TryCheckpoint(const ProgramPoint& point,
-                     const std::filesystem::path& source);
+                     const std::filesystem::path& source,
+                     const std::optional<ValidationReport>& validation);
   bool AwaitSpace(DiskWait& wait);
   void SaveCheckpoint(const ProgramPoint& point,
-                      const std::filesystem::path& source);
+                      const std::filesystem::path& source,
+                      const std::optional<ValidationReport>& validation);
   void RequireDirectory() const;
   bool IsUnwanted(const ProgramPoint& point);
   void Advance(const ProgramPoint& point);
@@ -182,6 +190,11 @@ class CommandTrial {
   double checkpoint_at_ = 0;
   std::optional<ProgramValidation> validation_;  // the last
   std::optional<double> checkpoint_;             // count of the last
+  // The last that this process has saved, and its state with the reports of its
+  // count that came later; empty: none.
+  std::string saved_;
+  TrainingState saved_state_;
+  bool late_ = false;  // such reports are not written yet
   ReportRate rate_;
   TrainingMeans means_;
   bool warned_of_means_ = false;

@@ -237,7 +237,8 @@ json CheckpointOf(const ProgramPaths& paths, Unit unit) {
   if (paths.checkpoint.empty()) return nullptr;
   json checkpoint = {{"path", paths.checkpoint.string()},
                      {"batches", paths.at.trainer.batches},
-                     {"epochs", paths.at.epoch}};
+                     {"epochs", paths.at.epoch},
+                     {"validated", paths.validated}};
   checkpoint[UnitName(unit)] = paths.at.count;
   // Whole numbers are written without a fraction.
   for (auto& [name, value] : checkpoint.items()) {

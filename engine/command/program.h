@@ -133,6 +133,7 @@ struct ProgramPaths {
   std::filesystem::path scratch;      // a directory of its own
   std::filesystem::path checkpoint;   // to resume from, or empty
   ProgramState at;                    // of that checkpoint
+  bool validated = false;             // it has the validation of its count
   std::filesystem::path warm_start;   // to start from, or empty
   std::string socket;
 };

@@ -170,11 +170,12 @@ double MetricOf(const std::string& name, const json& value) {
        "' must be a number, got " + Shown(value));
 }
 
-MetricValues MetricsOf(const json& object) {
-  const auto found = object.find("metrics");
-  if (found == object.end()) Fail("has no 'metrics'");
+MetricValues MetricsOf(const json& object, const char* field = "metrics") {
+  const auto found = object.find(field);
+  if (found == object.end()) Fail(std::string("has no '") + field + "'");
   if (!found->is_object()) {
-    Fail("'metrics' must be an object of numbers, got " + Shown(*found));
+    Fail(std::string("'") + field + "' must be an object of numbers, got " +
+         Shown(*found));
   }
   if (found->size() > kMaxMetrics) {
     Fail("has " + std::to_string(found->size()) + " metrics; report at most " +
@@ -242,8 +243,12 @@ ProgramReport ReportFrom(const json& object, const ProgramUnits& units) {
     return ProgramValidation{PointOf(object, units), MetricsOf(object)};
   }
   if (type == "checkpoint") {
-    ProgramCheckpoint saved{PointOf(object, units), Text(object, "path")};
+    ProgramCheckpoint saved{.point = PointOf(object, units),
+                            .path = Text(object, "path")};
     if (saved.path.empty()) Fail("has an empty 'path'");
+    if (object.contains("validation")) {
+      saved.validation = MetricsOf(object, "validation");
+    }
     return saved;
   }
   if (type == "progress") return ProgramProgress{PointOf(object, units)};

@@ -72,7 +72,8 @@ struct ProgramValidation {
 };
 struct ProgramCheckpoint {
   ProgramPoint point;
-  std::string path;  // a file or a directory
+  std::string path;                        // a file or a directory
+  std::optional<MetricValues> validation;  // of the same count
 };
 struct ProgramProgress {
   ProgramPoint point;

@@ -112,6 +112,8 @@ class Experiment {
   void RecoverRequests();
   std::optional<double> RecordedMetric(TrialId trial,
                                        std::int64_t batches) const;
+  std::vector<std::string> LateReports(
+      TrialId trial, const std::vector<std::string>& found) const;
   void Adopt(TrialId trial, const std::vector<std::string>& uuids);
   void Adopt(CheckpointRow row);
 
@@ -167,8 +169,10 @@ class Experiment {
                             Timestamp time);
   // False for a report that a process sent again from its checkpoint, if the
   // reporter has received it before.
+  // `recorded`: by an earlier runner, which has shown it.
   static bool TakeUnshown(TrialState& trial, MetricKind kind,
-                          std::int64_t batches, Timestamp time);
+                          std::int64_t batches, Timestamp time,
+                          bool recorded = false);
   void Acknowledge(TrialState& trial, std::int64_t seq);
   void SetBatches(TrialState& trial, std::int64_t batches);
   void SetReached(TrialState& trial, std::int64_t batches, double epoch);
@@ -228,6 +232,11 @@ class Experiment {
   bool StopIfDiskIsFull(const TrialState& trial, const std::string& why,
                         const std::vector<std::string>& last_lines);
   void FallBack(TrialState& trial, const TrialProcess& process);
+  bool LacksItsValidation(const TrialState& trial,
+                          const TrialProcess& process) const;
+  void RepeatLength(TrialState& trial, const CheckpointRow& last,
+                    const std::string& why);
+  void ResumeEarlier(TrialState& trial, const std::string& why);
   void Pause(TrialState& trial);
   void Preempt(TrialState& trial);
   std::string TrainedAgain(const TrialState& trial) const;

@@ -1,6 +1,8 @@
 // Experiment: the end of a trial's process and its consequence for the trial,
 // in the order in which the causes count: an error that dtrain found, a kill, a
 // process that never started, finished work, and otherwise the final message.
+// A program that resumes at its length and does not validate there, because it
+// has done so before its runner died, trains again from an earlier checkpoint.
 // A crash is retried from the last checkpoint after a delay that doubles. A
 // trial that gets further between failures is retried without limit; one that
 // reports the same error twice without any training is not retried, and nor is
@@ -266,6 +268,9 @@ void Experiment::HandleCrash(TrialState& trial, const TrialProcess& process,
   if (!advanced && FailureEssence(why) == FailureEssence(trial.last_failure)) {
     Abandon(trial, ExitReason::kErrored,
             has_message ? why : why + " (twice, before its first report)");
+  } else if (LacksItsValidation(trial, process)) {
+    trial.last_failure = why;
+    RepeatLength(trial, CheckpointRow(*latest), why);
   } else {
     trial.last_failure = why;
     HandleError(trial, process, why);
@@ -411,19 +416,60 @@ void Experiment::FallBack(TrialState& trial, const TrialProcess& process) {
         (void)writer.SetCheckpointFound(uuid, "CORRUPT");
       },
       Urgency::kUrgent);
+  ResumeEarlier(trial, process.finished()->message + "; marked CORRUPT, the");
+}
+
+// Restarts the trial, whose last checkpoint is gone, from the one before.
+void Experiment::ResumeEarlier(TrialState& trial, const std::string& why) {
   const CheckpointRow* next = keeper_.Latest(trial.row.id);
   trial.row.latest_checkpoint = next == nullptr ? "" : next->uuid;
   const std::string from = next == nullptr
                                ? "the beginning"
                                : "checkpoint " + next->uuid + " at " +
                                      PositionText(next->batches, counted_);
-  deps_.reporter.OnNotice(
-      LogLevel::kWarning,
-      "trial " + ToString(trial.row.id) + ": " + process.finished()->message +
-          "; marked CORRUPT, the trial resumes from " + from);
+  deps_.reporter.OnNotice(LogLevel::kWarning,
+                          "trial " + ToString(trial.row.id) + ": " + why +
+                              " trial resumes from " + from);
   if (stop_.stopping()) return Pause(trial);
   SetState(trial, State::kPending, Remarks(trial));
   Advance(trial);
+}
+
+// True if the program ended without a result because it had nothing to do: it
+// has resumed at its length, and has not validated there.
+bool Experiment::LacksItsValidation(const TrialState& trial,
+                                    const TrialProcess& process) const {
+  const ExperimentConfig& config = setup_.config;
+  const CheckpointRow* latest = keeper_.Latest(trial.row.id);
+  const bool had_nothing_to_do =
+      process.FinishedBy(EndReason::kError) &&
+      process.finished()->message.starts_with(kNoResult);
+  if (!IsCommand(config) || !had_nothing_to_do || latest == nullptr ||
+      latest->uuid != process.restored() || trial.operations.front() == 0) {
+    return false;
+  }
+  const auto& validated = process.validated;
+  if (validated && validated->batches >= latest->batches) return false;
+  const double length = counted_ == config.length_unit
+                            ? static_cast<double>(latest->batches)
+                        : config.length_unit == Unit::kEpochs ? latest->epoch
+                                                              : 0;
+  return length >= static_cast<double>(trial.operations.front());
+}
+
+// Completes the operation by the recorded validation at its length. If that was
+// lost with its runner, the trial measures it again.
+void Experiment::RepeatLength(TrialState& trial, const CheckpointRow& last,
+                              const std::string& why) {
+  const TrialId id = trial.row.id;
+  if (const auto value = RecordedMetric(id, last.batches)) {
+    Post(ValidationCompleted{trial.index(), trial.operations.front(), *value,
+                             std::exchange(trial.worked, 0.0)});
+    return Pause(trial);
+  }
+  keeper_.Forget(id, last.uuid);
+  DeleteCheckpoints({last});
+  ResumeEarlier(trial, why + "; the validation there was lost, so the");
 }
 
 // Returns the position that an unfinished trial will resume from, as text, if

@@ -99,9 +99,11 @@ std::int64_t Experiment::RunOf(const TrialState& trial, std::int64_t batches,
 }
 
 bool Experiment::TakeUnshown(TrialState& trial, MetricKind kind,
-                             std::int64_t batches, Timestamp time) {
+                             std::int64_t batches, Timestamp time,
+                             bool recorded) {
   Timestamp& shown = trial.shown.at(static_cast<std::size_t>(kind));
-  if (trial.process->IsFromCheckpoint(batches, time) && time <= shown) {
+  if (trial.process->IsFromCheckpoint(batches, time) &&
+      (recorded || time <= shown)) {
     return false;
   }
   shown = time;
@@ -226,6 +228,8 @@ void Experiment::On(TrialState& trial, const TrainingReport& report) {
 void Experiment::On(TrialState& trial, const ValidationReport& report) {
   trial.process->SetAlive(Now());
   trial.process->validation = report.metrics;
+  const bool recorded =
+      trial.row.latest && trial.row.latest->batches >= report.batches;
   SetBatches(trial, report.batches);
   SetReached(trial, report.batches, report.epoch);
   DetectUnit(report.batches, report.epoch);
@@ -243,8 +247,8 @@ void Experiment::On(TrialState& trial, const ValidationReport& report) {
   const auto value = SearcherMetric(trial, report.metrics);
   if (value) RequireStoppingMetric(trial, report.metrics);
   const bool best = value && RecordValidation(trial, *value, report.batches);
-  if (!TakeUnshown(trial, MetricKind::kValidation, report.batches,
-                   report.time)) {
+  if (!TakeUnshown(trial, MetricKind::kValidation, report.batches, report.time,
+                   recorded)) {
     return;
   }
   outbox_.After([this, id = trial.row.id, report, best] {

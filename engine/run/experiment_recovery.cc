@@ -3,8 +3,10 @@
 // running died with their runner and are paused. A trial may have outlived its
 // runner for a moment and finished a checkpoint that has no row: such a
 // checkpoint is adopted, unless a reboot may have lost the metrics before it,
-// which a trial resumed from there would not measure again. Half-written
-// checkpoints and deletions that were not finished are cleaned up.
+// which a trial resumed from there would not measure again. Its reports that no
+// runner recorded are in the checkpoint, or beside it if they came later; the
+// trial sends them again, but whether a checkpoint is kept is decided now.
+// Half-written checkpoints and deletions that were not finished are cleaned up.
 
 #include <cstdint>
 #include <map>
@@ -164,6 +166,22 @@ void Experiment::RecoverFiles(const std::vector<CheckpointRow>& recorded) {
   }
 }
 
+// Returns the lines of the reports at the trial's last checkpoint that came
+// after it and that no runner has recorded.
+std::vector<std::string> Experiment::LateReports(
+    TrialId trial, const std::vector<std::string>& found) const {
+  const std::string directory = deps_.store.layout().Trial(trial).string();
+  std::vector<std::string> uuids = found;
+  if (const CheckpointRow* latest = keeper_.Latest(trial)) {
+    uuids.push_back(latest->uuid);
+  }
+  for (const std::string& uuid : uuids) {
+    const auto late = ReadLateReports(directory, uuid);
+    if (late) return late->value("unacknowledged", std::vector<std::string>());
+  }
+  return {};
+}
+
 // Returns the recorded value of the trial's validation at `batches`, if any.
 // The trial does not report it again.
 std::optional<double> Experiment::RecordedMetric(TrialId trial,
@@ -186,6 +204,11 @@ std::optional<double> Experiment::RecordedMetric(TrialId trial,
 void Experiment::Adopt(TrialId trial, const std::vector<std::string>& uuids) {
   std::vector<CheckpointRow> rows;
   std::map<std::int64_t, double> unrecorded;  // metrics by batches
+  try {
+    AddValidations(LateReports(trial, uuids), searcher().metric, unrecorded);
+  } catch (const std::exception&) {
+    // Not written by this program; the trial that reads it says so.
+  }
   for (const std::string& uuid : uuids) {
     try {
       CheckpointSummary found =
@@ -203,6 +226,12 @@ void Experiment::Adopt(TrialId trial, const std::vector<std::string>& uuids) {
     } catch (const Error&) {
       // It is incomplete; `dtrain gc` removes it.
     }
+  }
+  // That of the last recorded checkpoint, which the next one must not displace.
+  for (const auto& [batches, value] : unrecorded) {
+    const CheckpointRow* there = keeper_.At(trial, batches);
+    if (there == nullptr || there->metric) continue;
+    DeleteCheckpoints(keeper_.SetMetric(trial, batches, value));
   }
   for (CheckpointRow& row : rows) {
     row.metric = RecordedMetric(trial, row.batches);

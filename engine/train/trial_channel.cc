@@ -230,6 +230,11 @@ std::optional<RunnerMessage> TrialChannel::TryNext() {
   return order;
 }
 
+bool TrialChannel::closed() const {
+  const std::lock_guard lock(mutex_);
+  return closed_;
+}
+
 std::vector<TrialMessage> TrialChannel::Unacknowledged() const {
   const std::lock_guard lock(mutex_);
   std::vector<TrialMessage> messages;

@@ -98,6 +98,8 @@ class TrialChannel {
   /// File descriptor that is readable while `TryNext` has a result.
   int news() const { return news_.get(); }
   bool stop_requested() const { return stop_.load(std::memory_order_relaxed); }
+  /// True once the runner has exited.
+  bool closed() const;
   std::vector<TrialMessage> Unacknowledged() const;
   /// Waits until everything sent is acknowledged, at most ChannelLimits::drain.
   void Drain();

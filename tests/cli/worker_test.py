@@ -36,6 +36,24 @@ resources: {slots: cpu:1, listen: "127.0.0.1:0", local: %(local)s}
 """
 
 
+# Saves each epoch; the best is the sixth.
+SCRIPT = """\
+import time
+import dtrain
+trial = dtrain.init()
+for epoch in trial.epochs(12):
+    time.sleep(0.3)
+    trial.validate(loss=abs(epoch - 5))
+    with trial.checkpoint() as path:
+        (path / "x").write_text("y")
+"""
+SCRIPT_SEARCH = """\
+name: script
+entrypoint: python3 train.py
+searcher: {name: single, metric: loss, max_length: {epochs: 12}}
+resources: {slots: cpu:1, listen: "127.0.0.1:0", local: false}
+"""
+
 # LeNet on drawn digits, with a rank on each of three slots of one thread.
 MODEL = """\
 name: model
@@ -334,6 +352,33 @@ class WorkerTest(Workers):
         self.assertNotIn("from the beginning", self.log("resumed"))
         self.assertEqual(self.runner.wait(PATIENCE), 0, self.log("resumed"))
         self.assertEqual(self.trials()[0]["restarts"], 0)
+
+    def test_script_loses_nothing_when_the_runner_is_killed(self):
+        (self.directory / "train.py").write_text(SCRIPT)
+        self.create(SCRIPT_SEARCH)
+        self.worker("first")
+        self.wait_until_trained(1, 2)
+        self.runner.send_signal(signal.SIGSTOP)  # it records no more
+        before = self.checkpoints()
+        self.wait_for("two more checkpoints", lambda: len(self.checkpoints() - before) >= 2)
+        self.runner.kill()
+        self.runner.wait()
+        self.runner = self.start("resumed", "resume", "1")
+        self.address = self.wait_for("the resumed runner", lambda: re.search(
+            r"--connect (\S+)", self.log("resumed"))).group(1)
+        self.worker("second")
+        self.assertEqual(self.runner.wait(PATIENCE), 0, self.log("resumed"))
+        rows = self.run_json("metrics", "1.1")["metrics"]
+        found = {(row["batches"], row["name"]): row["value"] for row in rows}
+        self.assertEqual(found, {(epoch, "loss"): abs(epoch - 6) for epoch in range(1, 13)})
+        [trial] = self.trials()
+        self.assertEqual((trial["state"], trial["restarts"]), ("COMPLETED", 0))
+        self.assertEqual(trial["best"]["batches"], 6)
+        self.assertTrue(trial["best"]["checkpoint"])
+
+    def checkpoints(self):
+        found = self.directory.glob("store/experiments/1/trials/1/checkpoints/*")
+        return {path.name for path in found if len(path.name) == 36}
 
     def test_wrong_key_is_refused(self):
         self.search()

@@ -82,7 +82,8 @@ class Trial:
         self._counted: Optional[str] = None  # unit of the loop, also after its end
         self._count = 0  # in that unit, with the iteration that runs
         self._fixed: Optional[int] = None  # length that the script asks for
-        self._validated = -1.0  # count of the last validation
+        # Count of the last validation; the checkpoint may have that of its count.
+        self._validated = self._saved.get(self._unit or "", -1.0) if saved.get("validated") else -1.0
         self._best: Optional[float] = None  # value of `metric`
         self._keeps = False  # the last validation has no checkpoint yet and is to have one
         self._results = 0  # validations without a count
@@ -90,7 +91,8 @@ class Trial:
         self._first_unit: Optional[str] = None  # of the first report
         self._means = _reports.Means()
         self._means_at: Dict[str, float] = {}
-        self._held = ""  # a validation, to be sent after the checkpoint
+        # A validation, to be sent with a checkpoint of its count: position and metrics.
+        self._held: Optional[Tuple[Dict[str, float], Dict[str, float]]] = None
         self._stop = False
         self._ended = False
         self._directory: str = facts.get("directory", "")  # deleted by dtrain
@@ -152,6 +154,8 @@ class Trial:
         self._receive()
         until = None if self._stop else self._until
         try:
+            if until is not None and self._validated >= until:
+                until = self.await_length(until)  # the checkpoint has that validation
             while until is not None:
                 if self._agreement:
                     self._agreement.begin(number, until)
@@ -267,23 +271,30 @@ class Trial:
         Without a count and outside a loop it is the result at the length that the search
         asked for. Raises as `report` does, and ValueError without the searcher's metric.
         """
-        values = _reports.metrics_of(metrics, more)
+        self._require_owner("validate")
+        with self._lock:
+            self._hold({**(metrics or {}), **more}, {
+                unit: count for unit, count in zip(_reports.UNITS, (batches, epochs, records))
+                if count is not None})
+            if not self._looping:
+                self._send_held()
+                self.flush()
+
+    # Checks a validation, and keeps it for a checkpoint of its count.
+    def _hold(self, metrics: Mapping[str, Any], counts: Mapping[str, float]) -> None:
+        values = _reports.metrics_of(metrics)
         if self.metric and self.metric not in values and self._requires_metric:
             raise ValueError(
                 f"this validation lacks '{self.metric}', the metric of the searcher; it has "
                 f"{', '.join(sorted(values)) or 'no metric'}"
                 f"{_hparams.similar(self.metric, values)}")
-        self._require_owner("validate")
-        with self._lock:
-            where = self._where("validation", batches, epochs, records)
-            self._validated = where[self._unit] if self._unit in where else self._validated
-            self._send_means()
-            self._send_held()
-            self._held = _reports.line("validation", **where, metrics=values)
-            self._keeps = self.is_kept(values)
-            if not self._looping:
-                self._send_held()
-                self.flush()
+        where = self._where("validation", *(counts.get(unit) for unit in _reports.UNITS))
+        self._validated = where[self._unit] if self._unit in where else self._validated
+        self._send_means()
+        self._send_held()
+        _reports.line("validation", **where, metrics=values)  # raises if it is too long
+        self._held = where, values
+        self._keeps = self.is_kept(values)
 
     def is_kept(self, values: Mapping[str, float]) -> bool:
         """Returns True if `checkpoint_policy` wants a checkpoint of a validation with these
@@ -317,6 +328,16 @@ class Trial:
         self._require_owner("checkpoint")
         with self._lock:
             where = self._where("checkpoint", batches, epochs, records)
+        with self.checkpoint_files() as path:
+            yield path
+        self._send_checkpoint(where, path)
+
+    @contextmanager
+    def checkpoint_files(self) -> Iterator[Path]:
+        """Gives a directory for the files of a checkpoint that `send_checkpoint()` reports.
+        Raises as `checkpoint` does."""
+        self._require_owner("checkpoint")
+        with self._lock:
             path = self._checkpoint_directory()
             self._keeps = False
         try:
@@ -328,12 +349,45 @@ class Trial:
             raise
         if not self._is_reporter:
             shutil.rmtree(path, ignore_errors=True)
+
+    def send_checkpoint(self, path: Path, validation: Optional[Mapping[str, Any]] = None,
+                        **counts: float) -> None:
+        """Reports the checkpoint that was written to `path`, at these counts, and with it the
+        validation there. Raises as `validate` does."""
+        with self._lock:
+            where = self._where("checkpoint", *(counts.get(unit) for unit in _reports.UNITS))
+            if validation is not None:
+                self._hold(validation, where)
+            self._send_checkpoint(where, path)
+
+    # A checkpoint carries the validation of its count: dtrain stores both or neither, also if it
+    # is killed. That of an earlier count must come first.
+    def _send_checkpoint(self, where: Dict[str, float], path: Path) -> None:
+        if not self._is_reporter:
             return
         with self._lock:
             self._send_means()
-            self._send(_reports.line("checkpoint", **where, path=str(path)))
+            fields: Dict[str, Any] = {**where, "path": str(path)}
+            if self._held and self._is_at(where, self._held[0]):
+                at, metrics = self._held
+                try:
+                    line = _reports.line("checkpoint", **{**at, **fields}, validation=metrics)
+                    self._held = None
+                except ValueError:  # too long for one line
+                    line = _reports.line("checkpoint", **fields)
+            else:
+                self._send_held()
+                line = _reports.line("checkpoint", **fields)
+            self._send(line)
             self._send_held()
             self.flush()
+
+    # True if both positions are of one count.
+    def _is_at(self, where: Mapping[str, float], other: Mapping[str, float]) -> bool:
+        unit = self._unit or self._first_unit
+        return where.get(unit or "") == other.get(unit or "") and (
+            where.get("batches", 0) == other.get("batches", 0)
+            or not ("batches" in where and "batches" in other))
 
     def restore(self, file: Optional[str] = None) -> Optional[Path]:
         """Returns the directory of the checkpoint to continue from, or None. It has the
@@ -520,8 +574,9 @@ class Trial:
     def _send_held(self) -> None:
         with self._lock:
             if self._held:
-                self._send(self._held)
-                self._held = ""
+                where, metrics = self._held
+                self._held = None
+                self._send(_reports.line("validation", **where, metrics=metrics))
 
     def _send(self, line: str) -> None:
         if self._link and self._is_reporter:

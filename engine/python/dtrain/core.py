@@ -12,7 +12,8 @@ is not supported raises an error that says so. New scripts use `dtrain.init()`.
 
 The searcher of dtrain takes its metric from a validation, but Determined's from
 `op.report_completed()`. So the last validation is held until the script reports the next
-step, completes the operation, is stopped or ends.
+step, completes the operation, is stopped or ends. A checkpoint of that step waits with it,
+unless the validation is known to be complete: dtrain must not have one without the other.
 """
 
 import enum
@@ -172,6 +173,11 @@ class _Reports:
         self.counts_operations = False
         self._held: Optional[Tuple[int, Dict[str, float]]] = None
         self._released: Optional[Tuple[int, Dict[str, float]]] = None  # the last one
+        self._released_at: Dict[str, float] = {}  # its position
+        self._saved: Optional[Tuple[int, Path]] = None  # a checkpoint that waits
+        self.in_operation = False  # report_completed() is due
+        # True if the script says how far an epoch gets before it reports it, False if after.
+        self._leads: Optional[bool] = None
 
     def training(self, steps: int, metrics: Mapping[str, Any]) -> None:
         self._advance(steps)
@@ -180,7 +186,8 @@ class _Reports:
 
     def validation(self, steps: int, metrics: Mapping[str, Any]) -> None:
         values = _reports.metrics_of(metrics)
-        self.release()
+        if self._held:
+            self.release()
         self._advance(steps)
         self._count(values)
         if self.unit != "batches" and self.time_metric and self.time_metric not in values \
@@ -189,26 +196,71 @@ class _Reports:
                 f"this validation lacks '{self.time_metric}', the count of the search "
                 f"(searcher.time_metric); it has {', '.join(sorted(values)) or 'no metric'}")
         self._position(steps)  # raises if it is unknown
+        self._leads = bool(self._leads)
         self._held = steps, values
 
-    def checkpoint(self, steps: int) -> Any:
+    @contextmanager
+    def checkpoint(self, steps: int) -> Iterator[Path]:
         self._advance(steps)
-        return self.trial.checkpoint(**self._position(steps))
+        self._position(steps)  # raises if it is unknown
+        self._leads = bool(self._leads)
+        self._send_saved()
+        with self.trial.checkpoint_files() as path:
+            yield path
+        self._saved = steps, path
+        if not self._may_complete(steps):
+            self.release()
 
     def progress(self, length: float) -> None:
         _reports.require_count("progress", length)
+        self._leads = self._leads is not False
+        if self._leads and self._is_between:
+            self.release()  # of the epoch before
         self.done = max(self.done, length)
+        if not self._leads and self._is_between:
+            self.release()
         if self.unit == "batches":
             self.trial.progress(batches=int(self.done))
         else:
             self.trial.progress(batches=self.steps, epochs=self.done)
 
     def release(self) -> None:
-        """Reports the validation that is held."""
+        """Reports the validation that is held, and the checkpoint that waits."""
         if self._held:
             self._released, self._held = self._held, None
             steps, metrics = self._released
-            self.trial.validate(metrics, **self._position(steps))
+            self._released_at = self._position(steps)
+            if self._saved and self._saved[0] == steps:
+                path, self._saved = self._saved[1], None
+                self.trial.send_checkpoint(path, validation=metrics, **self._released_at)
+            else:
+                self._send_saved()
+                self.trial.validate(metrics, **self._released_at)
+        self._send_saved()
+
+    def _send_saved(self) -> None:
+        if self._saved:
+            (steps, path), self._saved = self._saved, None
+            self.trial.send_checkpoint(path, **self._position(steps))
+
+    # True if report_completed() may be about to follow, with the result at this step. The end of
+    # an operation in epochs is known only from report_progress().
+    def _may_complete(self, steps: int) -> bool:
+        if not self.in_operation:
+            return False
+        if self._held and self.trial.metric and self.trial.metric not in self._held[1]:
+            return True
+        if self.unit == "batches":
+            return steps >= (self.trial.length or 0)
+        return not (self._leads and self._is_between)
+
+    # True if the script has said that it is within an operation in epochs.
+    @property
+    def _is_between(self) -> bool:
+        return (self.unit == "epochs" and self.in_operation
+                and _UNKNOWN < self.done < (self.trial.length or 0)
+                and (not self._held or not self.trial.metric
+                     or self.trial.metric in self._held[1]))
 
     def complete(self, length: int, value: float) -> None:
         """Reports the result at the end of an operation."""
@@ -221,9 +273,10 @@ class _Reports:
         result = steps, {**metrics, name: value}
         self.steps = max(self.steps, steps)
         self.done = max(self.done, length)
-        if result != self._released:
+        self.in_operation = False
+        if result != self._released or self._position(steps) != self._released_at:
             self._held = result
-            self.release()
+        self.release()
         self.trial.flush()
 
     def await_length(self) -> None:
@@ -259,7 +312,7 @@ class _Reports:
         if isinstance(steps, bool) or not isinstance(steps, int) or steps < 0:
             raise ValueError("steps_completed must be a whole number of at least 0, got "
                              f"{steps!r}")
-        if self._held and steps > self._held[0]:
+        if any(waits and steps > waits[0] for waits in (self._held, self._saved)):
             self.release()
         self.steps = max(self.steps, steps)
 
@@ -348,6 +401,7 @@ class SearcherContext(_Unsupported):
         is_chief = self._trial.rank == 0
         for length in self._trial.lengths(1):
             operation = SearcherOperation(length, self._reports, is_chief)
+            self._reports.in_operation = True
             yield operation
             if is_chief and not operation.completed:
                 raise RuntimeError("op.report_completed() must be called for each operation")

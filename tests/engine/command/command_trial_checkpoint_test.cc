@@ -159,6 +159,88 @@ TEST_F(CommandCheckpointTest, UnacknowledgedReportsAreSentAgain) {
   EXPECT_EQ(Said<TrainingReport>()[0].batches, 4);
 }
 
+// A checkpoint at batch 10, the length, with its validation.
+constexpr char kValidated[] =
+    "echo > x\n"
+    "echo '{\"type\":\"checkpoint\",\"batches\":10,\"path\":\"x\","
+    "\"validation\":{\"loss\":0.5}}' >&3\n";
+
+TEST_F(CommandCheckpointTest, CarriesTheValidationOfItsCount) {
+  EXPECT_EQ(Why(Run(kValidated)), "stopped") << Log();
+  const auto saved = Said<CheckpointSaved>();
+  ASSERT_THAT(saved, SizeIs(1)) << Log();
+  ASSERT_THAT(Said<ValidationReport>(), SizeIs(1)) << Log();
+  const auto completed = Said<OperationCompleted>();
+  ASSERT_THAT(completed, SizeIs(1)) << Log();
+  EXPECT_LT(saved[0].seq, Said<ValidationReport>()[0].seq);
+  EXPECT_LT(Said<ValidationReport>()[0].seq, completed[0].seq);
+
+  // Its runner had recorded nothing of it: the next process does not train, and
+  // completes the operation by the value of the first.
+  spec_.restore = saved[0].uuid;
+  EXPECT_EQ(Why(Run("python3 -c 'import json, os; print(json.load(open("
+                    "os.environ[\"DTRAIN_TRIAL\"]))[\"checkpoint\"])' >&2\n")),
+            "stopped")
+      << Log();
+  EXPECT_THAT(Log(), HasSubstr("'validated': True")) << Log();
+  ASSERT_THAT(Said<ValidationReport>(), SizeIs(1)) << Log();
+  EXPECT_EQ(Said<ValidationReport>()[0].metrics, (MetricValues{{"loss", 0.5}}));
+  EXPECT_THAT(Said<OperationCompleted>(), SizeIs(1)) << Log();
+}
+
+TEST_F(CommandCheckpointTest, TheValidationOfOneThatCannotBeSavedCounts) {
+  EXPECT_EQ(Why(Run("mkfifo x\n" + std::string(kValidated).substr(9))),
+            "stopped")
+      << Log();
+  EXPECT_THAT(Said<CheckpointSaved>(), IsEmpty());
+  EXPECT_THAT(Said<ValidationReport>(), SizeIs(1)) << Log();
+  EXPECT_THAT(Said<OperationCompleted>(), SizeIs(1)) << Log();
+}
+
+TEST_F(CommandCheckpointTest, EarlyStoppingCountsTheValidationOfTheCheckpoint) {
+  spec_.settings.early_stopping =
+      EarlyStopping{.metric = "loss", .patience = 1};
+  Run("echo > x\n"
+      "echo '{\"type\":\"validation\",\"batches\":4,\"metrics\":{"
+      "\"loss\":1}}' >&3\n"
+      "echo '{\"type\":\"checkpoint\",\"batches\":5,\"path\":\"x\","
+      "\"validation\":{\"loss\":2}}' >&3\n");
+  ASSERT_THAT(Said<CheckpointSaved>(), SizeIs(1)) << Log();
+  EXPECT_THAT(Said<OperationCompleted>(), SizeIs(1)) << Log();
+
+  spec_.restore = Said<CheckpointSaved>()[0].uuid;
+  Run("exit 0");
+  const auto completed = Said<OperationCompleted>();
+  ASSERT_THAT(completed, SizeIs(1)) << Log();
+  EXPECT_TRUE(completed[0].early);
+  EXPECT_THAT(completed[0].why_early, HasSubstr("did not improve once"));
+}
+
+// The reports of the checkpoint's count that a program makes after it.
+TEST_F(CommandCheckpointTest, KeepsReportsThatNoRunnerReceived) {
+  acknowledges_ = false;
+  dies_at_ = [](const TrialMessage& message) {
+    return std::holds_alternative<CheckpointSaved>(message);
+  };
+  Run("echo > x\n"
+      "echo '{\"type\":\"checkpoint\",\"batches\":10,\"path\":\"x\"}' >&3\n"
+      "read stop <&4\n"
+      "echo '{\"type\":\"training\",\"batches\":10,\"metrics\":{\"loss\":2}}' "
+      ">&3\n"
+      "echo '{\"type\":\"validation\",\"batches\":10,\"metrics\":{"
+      "\"loss\":0.5}}' >&3\n");
+  ASSERT_THAT(Said<CheckpointSaved>(), SizeIs(1)) << Log();
+  spec_.restore = Said<CheckpointSaved>()[0].uuid;
+  acknowledges_ = true;
+  dies_at_ = nullptr;
+
+  Run("exit 0");
+
+  EXPECT_THAT(Said<TrainingReport>(), SizeIs(1)) << Log();
+  EXPECT_THAT(Said<ValidationReport>(), SizeIs(1)) << Log();
+  EXPECT_THAT(Said<OperationCompleted>(), SizeIs(1)) << Log();
+}
+
 TEST_F(CommandCheckpointTest, DetectsDamage) {
   const std::string uuid = Save();
   spec_.restore = uuid;

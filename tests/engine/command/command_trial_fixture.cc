@@ -44,7 +44,9 @@ CommandEnd CommandTrialTest::Run(const std::string& script) {
   auto trial = std::async(std::launch::async, [&] {
     TrialChannel channel(
         UniqueFd(ends[1]),
-        {.drain = std::chrono::milliseconds(acknowledges_ ? 5'000 : 10)});
+        // The test lives on after its runner.
+        {.orphan_life = std::chrono::hours(1),
+         .drain = std::chrono::milliseconds(acknowledges_ ? 5'000 : 10)});
     channel.Start();
     const CommandEnd end =
         CommandTrial(spec_, channel, Clock::System(), limits_).Run();
@@ -65,6 +67,10 @@ void CommandTrialTest::PlayRunner(int socket) {
     while (const auto line = reader.Next()) {
       const TrialMessage message = DecodeTrialMessage(*line);
       said_.push_back(message);
+      if (dies_at_ && dies_at_(message)) {
+        ::shutdown(socket, SHUT_RDWR);
+        return;
+      }
       const std::int64_t seq = SeqOfMessage(message);
       if (seq > 0 && acknowledges_)
         (void)WriteAll(socket, Encode(Acknowledge{seq}));

@@ -40,6 +40,8 @@ class CommandTrialTest : public testing::Test {
   TrialSpec spec_;
   CommandLimits limits_;
   bool acknowledges_ = true;
+  // The runner dies when it receives such a message.
+  std::function<bool(const TrialMessage&)> dies_at_;
   // The runner's answer to a message, if there is one.
   std::function<std::optional<RunnerMessage>(const TrialMessage&)> answer_;
 

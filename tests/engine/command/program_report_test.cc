@@ -84,6 +84,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadLine{"EmptyPath",
                 R"({"type": "checkpoint", "batches": 1, "path": ""})",
                 "has an empty 'path'"},
+        BadLine{"ValidationIsNoObject",
+                R"({"type": "checkpoint", "batches": 1, "path": "a",)"
+                R"( "validation": 1})",
+                "'validation' must be an object of numbers, got 1"},
         BadLine{"NoReason", R"({"type": "end"})", "has no 'reason'"},
         BadLine{"OddReason", R"({"type": "end", "reason": "tired"})",
                 "user_stop, invalid_hp, fatal or error"}),
@@ -135,6 +139,17 @@ TEST(ProgramReportTest, ReadsTheEpoch) {
   EXPECT_EQ(report.point.count, 250);
   EXPECT_EQ(report.point.epoch, 2.5);
   EXPECT_EQ(report.path, "a/b");
+}
+
+TEST(ProgramReportTest, ReadsTheValidationOfACheckpoint) {
+  const auto with = std::get<ProgramCheckpoint>(
+      Parse(R"({"type": "checkpoint", "batches": 5, "path": "a",)"
+            R"( "validation": {"loss": NaN, "acc": 1}})"));
+  ASSERT_TRUE(with.validation);
+  EXPECT_THAT(*with.validation, testing::SizeIs(2));
+  const auto without = std::get<ProgramCheckpoint>(
+      Parse(R"({"type": "checkpoint", "batches": 5, "path": "a"})"));
+  EXPECT_FALSE(without.validation);
 }
 
 TEST(ProgramReportTest, ReadsTheReasonOfTheEnd) {

@@ -18,6 +18,7 @@ namespace fs = std::filesystem;
 using testing::IsEmpty;
 
 constexpr const char* kUuid = "cccccccc-0000-4000-8000-000000000000";
+constexpr const char* kLater = "dddddddd-0000-4000-8000-000000000000";
 
 class ExperimentFilesTest : public ExperimentTest {
  protected:
@@ -46,6 +47,25 @@ class ExperimentFilesTest : public ExperimentTest {
     files.Write("model.safetensors", std::string(100, 'm'));
     files.Write("state.json", state);
     (void)files.Commit();
+  }
+
+  // A checkpoint at batch 40 that the runner recorded before it died.
+  void RecordCheckpoint() {
+    WriteCheckpoint(R"({"batches": 40, "epoch": 1.5})");
+    store_.Write([this](StoreWriter& writer) {
+      writer.AddCheckpoint({.uuid = kUuid,
+                            .trial = {id_, 1},
+                            .state = "COMPLETED",
+                            .batches = 40,
+                            .epoch = 1.5});
+    });
+  }
+  // The validation there, as a trainer's state has it.
+  static nlohmann::json ReportsOfTheBest() {
+    std::string report = Encode(ValidationReport{
+        .seq = 3, .batches = 40, .epoch = 1.5, .metrics = {{"loss", -5}}});
+    report.pop_back();  // the newline
+    return {{"unacknowledged", nlohmann::json::array({report})}};
   }
 
   TemporaryDirectory directory_;
@@ -83,20 +103,41 @@ TEST_F(ExperimentFilesTest, KeepsTheBestUnrecordedCheckpoint) {
 // The runner died before it had acknowledged the validation, which the trial
 // reports again.
 TEST_F(ExperimentFilesTest, KeepsACheckpointWhoseMetricALaterOneHolds) {
-  const std::string later = "dddddddd-0000-4000-8000-000000000000";
   WriteCheckpoint(R"({"batches": 40, "epoch": 1.5})");
-  std::string report = Encode(ValidationReport{
-      .seq = 3, .batches = 40, .epoch = 1.5, .metrics = {{"loss", -5}}});
-  report.pop_back();  // the newline
-  const nlohmann::json state = {
-      {"batches", 50},
-      {"epoch", 1.9},
-      {"trainer", {{"unacknowledged", nlohmann::json::array({report})}}}};
-  WriteCheckpoint(state.dump(), later);
+  WriteCheckpoint(R"({"batches": 50, "epoch": 1.9, "trainer": )" +
+                      ReportsOfTheBest().dump() + "}",
+                  kLater);
 
   EXPECT_EQ(Run().state, State::kCompleted);
 
-  EXPECT_EQ(launcher_.started().back().restore, later);
+  EXPECT_EQ(launcher_.started().back().restore, kLater);
+  EXPECT_TRUE(fs::exists(Checkpoints() / kUuid)) << "it is the best one";
+}
+
+// The runner died between a checkpoint and its validation, which the trial kept
+// in a later checkpoint.
+TEST_F(ExperimentFilesTest, KeepsARecordedCheckpointWhoseMetricALaterOneHolds) {
+  RecordCheckpoint();
+  WriteCheckpoint(R"({"batches": 50, "epoch": 1.9, "trainer": )" +
+                      ReportsOfTheBest().dump() + "}",
+                  kLater);
+
+  EXPECT_EQ(Run().state, State::kCompleted);
+
+  EXPECT_EQ(launcher_.started().back().restore, kLater);
+  EXPECT_TRUE(fs::exists(Checkpoints() / kUuid)) << "it is the best one";
+}
+
+// Likewise, in the file of reports that came after the checkpoint.
+TEST_F(ExperimentFilesTest, KeepsARecordedCheckpointWhoseMetricCameLate) {
+  RecordCheckpoint();
+  ASSERT_TRUE(WriteLateReports(store_.layout().Trial({id_, 1}).string(), kUuid,
+                               ReportsOfTheBest()));
+  WriteCheckpoint(R"({"batches": 50, "epoch": 1.9})", kLater);
+
+  EXPECT_EQ(Run().state, State::kCompleted);
+
+  EXPECT_EQ(launcher_.started().back().restore, kLater);
   EXPECT_TRUE(fs::exists(Checkpoints() / kUuid)) << "it is the best one";
 }
 
