@@ -10,6 +10,10 @@
 
 namespace dtrain {
 
+/// Ends the line that another writer of a stream may have begun. dtrain writes
+/// it before each line of its own; a line that consists of it is none.
+inline constexpr std::string_view kLineBreak = "\x1e\n";
+
 /// Splits bytes that arrive in chunks into lines. Bounded memory: the longest
 /// line and one chunk, if `Next` is called until it returns nothing. One
 /// thread.

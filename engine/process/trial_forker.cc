@@ -48,11 +48,16 @@ std::string ExitText(const siginfo_t& info) {
          ::strsignal(info.si_status) + ")";
 }
 
-// Removes the levels of log lines, such as "<4>", with which lines begin.
+// Removes the levels of log lines, such as "<4>", with which lines begin, and
+// the line breaks before them.
 std::string WithoutLevels(const std::string& text) {
   std::string plain;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const bool begins = i == 0 || text[i - 1] == '\n';
+    if (text[i] == kLineBreak.front()) {
+      if (begins && i + 1 < text.size() && text[i + 1] == '\n') ++i;
+      continue;
+    }
     if (begins && i + 2 < text.size() && text[i] == '<' && text[i + 1] >= '0' &&
         text[i + 1] <= '7' && text[i + 2] == '>') {
       i += 3;

@@ -114,7 +114,9 @@ std::string TrialOutput::LastErrorLine(int rank) const {
   std::erase_if(plain, [](char c) {
     return std::iscntrl(static_cast<unsigned char>(c)) != 0;
   });
-  return std::string(Trim(plain));
+  std::string_view text = Trim(plain);
+  (void)TakeLevel(text);  // within a line that was overwritten
+  return std::string(text);
 }
 
 void TrialOutput::Flush() {

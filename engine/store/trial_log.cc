@@ -50,11 +50,6 @@ LogLevel LogLevelFromName(std::string_view name) {
                                      "'; choose debug, info, warning or error");
 }
 
-namespace {
-
-constexpr std::size_t kMaxPiece = std::size_t{64} << 10;
-
-// Removes a prefix `<N>` (sd-daemon(3)) and returns its level.
 LogLevel TakeLevel(std::string_view& line) {
   const bool prefixed = line.size() >= 3 && line[0] == '<' && line[1] >= '0' &&
                         line[1] <= '7' && line[2] == '>';
@@ -66,6 +61,10 @@ LogLevel TakeLevel(std::string_view& line) {
   return severity == '7' ? LogLevel::kDebug : LogLevel::kInfo;
 }
 
+namespace {
+
+constexpr std::size_t kMaxPiece = std::size_t{64} << 10;
+
 }  // namespace
 
 LogLineSplitter::LogLineSplitter(int rank, bool from_stderr)
@@ -76,25 +75,30 @@ LogLineSplitter::LogLineSplitter(int rank, bool from_stderr)
 void LogLineSplitter::Feed(std::string_view bytes, Timestamp now,
                            const std::function<void(const LogRecord&)>& emit) {
   lines_.Append(bytes);
-  while (const auto line = lines_.Next()) emit(RecordOf(*line, now));
+  while (const auto line = lines_.Next()) Convert(*line, now, emit);
 }
 
 void LogLineSplitter::Finish(
     Timestamp now, const std::function<void(const LogRecord&)>& emit) {
-  if (const auto line = lines_.Rest()) emit(RecordOf(*line, now));
+  if (const auto line = lines_.Rest()) Convert(*line, now, emit);
 }
 
-LogRecord LogLineSplitter::RecordOf(const LineSplitter::Line& line,
-                                    Timestamp now) {
+void LogLineSplitter::Convert(
+    const LineSplitter::Line& line, Timestamp now,
+    const std::function<void(const LogRecord&)>& emit) {
   std::string_view text = line.text;
+  if (!line.overlong && text.ends_with(kLineBreak.front())) {
+    text.remove_suffix(1);
+    if (text.empty() && !continued_) return;
+  }
   if (!continued_) level_ = TakeLevel(text);
   continued_ = line.overlong;
-  return {.time = now,
-          .rank = rank_,
-          .from_stderr = from_stderr_,
-          .level = level_,
-          .partial = line.overlong,
-          .text = std::string(text)};
+  emit({.time = now,
+        .rank = rank_,
+        .from_stderr = from_stderr_,
+        .level = level_,
+        .partial = line.overlong,
+        .text = std::string(text)});
 }
 
 namespace {

@@ -14,9 +14,12 @@
 
 namespace dtrain {
 
+/// Removes a prefix `<N>` of sd-daemon(3) from a line and returns its level.
+LogLevel TakeLevel(std::string_view& line);
+
 /// Converts a stream of bytes from one rank into records: lines, a level by the
 /// prefix `<N>` of sd-daemon(3) (stripped) or kInfo, lines over 64 KiB in
-/// pieces. Bounded memory.
+/// pieces; without the text of kLineBreak. Bounded memory.
 class LogLineSplitter {
  public:
   LogLineSplitter(int rank, bool from_stderr);
@@ -27,7 +30,8 @@ class LogLineSplitter {
   void Finish(Timestamp now, const std::function<void(const LogRecord&)>& emit);
 
  private:
-  LogRecord RecordOf(const LineSplitter::Line& line, Timestamp now);
+  void Convert(const LineSplitter::Line& line, Timestamp now,
+               const std::function<void(const LogRecord&)>& emit);
 
   int rank_;
   bool from_stderr_;

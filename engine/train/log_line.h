@@ -10,7 +10,7 @@ namespace dtrain {
 enum class LogLevel { kError = 3, kWarning = 4, kInfo = 6 };
 
 /// Writes one line to standard error, from which the runner collects it:
-/// "<6>text". Newlines in `text` become spaces. Thread-safe.
+/// "<6>text", after kLineBreak. Newlines in `text` become spaces. Thread-safe.
 DTRAIN_API void LogLine(LogLevel level, std::string_view text);
 
 }  // namespace dtrain

@@ -74,6 +74,22 @@ TEST_F(LogLineSplitterTest, LevelComesFromThePrefix) {
   EXPECT_EQ(records_[5].level, LogLevel::kError);
 }
 
+// A program may have left the stream within a line.
+TEST_F(LogLineSplitterTest, ALineOfDtrainBeginsItsOwn) {
+  const std::string own = std::string(kLineBreak) + "<3>dtrain: end\n";
+  Feed("<4>boom" + own + own + "\n" + std::string(70'000, 'x') + own + "50%\r" +
+       own);
+
+  EXPECT_THAT(texts_, ElementsAre("boom", "dtrain: end", "dtrain: end", "",
+                                  std::string(65'536, 'x'),
+                                  std::string(70'000 - 65'536, 'x'),
+                                  "dtrain: end", "50%\r", "dtrain: end"));
+  EXPECT_EQ(records_[0].level, LogLevel::kWarning);
+  EXPECT_EQ(records_[1].level, LogLevel::kError);
+  EXPECT_FALSE(records_[5].partial);
+  EXPECT_EQ(records_[6].level, LogLevel::kError);
+}
+
 TEST_F(LogLineSplitterTest, KeepsTextThatOnlyLooksLikeAPrefix) {
   Feed("<8>x\n<3x\n<33>x\n <3>x\n");
 
