@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +10,19 @@ namespace dtrain {
 /// Metric values of one report, in the trial's order. They may be NaN or
 /// infinite.
 using MetricValues = std::vector<std::pair<std::string, double>>;
+
+/// Updates `known` with a report, which may contain only some of the metrics.
+inline void UpdateMetrics(MetricValues& known, const MetricValues& report) {
+  for (const auto& [name, value] : report) {
+    const auto old =
+        std::ranges::find(known, name, &MetricValues::value_type::first);
+    if (old == known.end()) {
+      known.emplace_back(name, value);
+    } else {
+      old->second = value;
+    }
+  }
+}
 
 /// Sort key of a metric value: the lower the key, the better the value. Every
 /// choice of a best value uses this order. Of equal values the one of the

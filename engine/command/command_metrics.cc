@@ -22,7 +22,10 @@
 namespace dtrain {
 
 void CommandTrial::ObserveMetrics() {
-  const MetricSource& source = *spec_.metrics;
+  MetricSource source = *spec_.metrics;
+  // An experiment that was recorded before keeps its rule.
+  first_value_ = source.first_value || spec_.rules < 2;
+  source.first_value = first_value_;
   const std::string& metric = spec_.settings.searcher_metric;
   // An epoch more or less is much, a batch is not.
   const bool refuses_zero = units_.planned && units_.unit == Unit::kEpochs;
@@ -36,25 +39,49 @@ void CommandTrial::ObserveMetrics() {
   } else {
     printed_.emplace(source, metric, at_.count, refuses_zero, findings_);
   }
-  activity_ = 0;
   const auto told = LengthInWords(spec_, until_);
   const Length end = told ? *told : spec_.max_length.value_or(Length{});
   if (end.count > 0) ends_at_ = static_cast<double>(end.count);
 }
 
 void CommandTrial::ReadFrom(ProgramOutput& output) {
-  output.Fill();
+  if (output.Fill()) SetActive();
   while (const auto line = output.Next()) {
-    ++*activity_;
-    printed_->Read(*line);
+    if (printed_) printed_->Read(*line);
   }
+}
+
+void CommandTrial::SetActive() {
+  ++activity_;
+  active_at_ = clock_.monotonic();
 }
 
 void CommandTrial::PollMetrics() {
   const bool any = (file_ && file_->Poll()) ||
                    (events_ && events_->Poll(clock_.monotonic()));
-  if (any) ++*activity_;
+  if (any) SetActive();
+  SettleStep();
   TakeFindings();
+}
+
+// Reports the last step if no other one will tell that it is over: training
+// ends there, or a checkpoint of that count was saved.
+void CommandTrial::SettleStep() {
+  const auto held = [&]() -> std::optional<double> {
+    if (printed_) return printed_->held();
+    return file_ ? file_->held() : events_->held();
+  }();
+  if (!held) return;
+  const bool saved = checkpoint_ && *checkpoint_ >= *held;
+  const bool quiet = clock_.monotonic() - active_at_ >= limits_.quiet;
+  // A program that reads operations waits for one at each length.
+  const bool waits = lines_ > 0 && units_.planned &&
+                     *held >= static_cast<double>(until_.count);
+  const bool is_last = (ends_at_ && *held >= *ends_at_) || waits;
+  if (!saved && !(quiet && is_last)) return;
+  if (printed_) printed_->Settle();
+  if (file_) file_->Settle();
+  if (events_) events_->Settle();
 }
 
 // Reads what is left once the program has ended. The last line of a program
@@ -62,12 +89,16 @@ void CommandTrial::PollMetrics() {
 void CommandTrial::EndMetrics() {
   const bool whole = program_->Reap()->code == 0;
   for (auto* output : {&output_, &errors_}) {
-    if (!*output || !whole) continue;
+    if (!printed_ || !whole) continue;
     if (const auto line = (*output)->Rest()) printed_->Read(*line);
   }
-  if (printed_) printed_->End(whole);
+  // A step that dtrain has cut off has no last values.
+  const bool cut_off = terminated_ && !first_value_;
+  const bool has_steps = !spec_.metrics->step.empty();
+  if (printed_ && !(cut_off && has_steps)) printed_->End(whole);
   if (file_) file_->End(whole);
-  if (events_) events_->End();
+  if (file_ && !cut_off) file_->Settle();
+  if (events_) events_->End(/*whole=*/!cut_off);
   TakeFindings();
   AwaitDecision();
 }

@@ -27,8 +27,9 @@ namespace fs = std::filesystem;
 // Most ignored lines that are shown.
 constexpr std::int64_t kMaxShown = 10;
 constexpr std::size_t kShownLine = 100;
-// Time between reports that a program still prints.
-constexpr Duration kSignOfLife = std::chrono::seconds(2);
+// Time between reports that a program still prints. Below any hang_timeout that
+// makes sense, as tests have.
+constexpr Duration kSignOfLife = std::chrono::milliseconds(500);
 
 void Warn(const std::string& text) {
   LogLine(LogLevel::kWarning, "dtrain: " + text);
@@ -399,12 +400,14 @@ void CommandTrial::On(const ProgramUnread& report) { unread_ = report.names; }
 
 void CommandTrial::SendProgress() {
   progress_at_ = clock_.monotonic();
-  const bool alive = activity_ && progress_at_ - activity_at_ >= kSignOfLife;
+  const bool alive =
+      activity_ != sent_activity_ && progress_at_ - activity_at_ >= kSignOfLife;
   if (std::exchange(progress_, at_.batches) == at_.batches && !alive) return;
   activity_at_ = progress_at_;
   const auto batches = static_cast<double>(at_.batches);
   const auto until = static_cast<double>(until_.count);
   // Estimated total number of batches.
+  sent_activity_ = activity_;
   const double total = at_.count > 0
                            ? batches * until / at_.count
                            : (units_.unit == Unit::kBatches ? until : 0);

@@ -224,25 +224,22 @@ void CommandTrial::Start() {
   const char* path = std::getenv("PATH");
   const std::vector<std::string> words = ProgramWords(spec_, until_, paths);
   if (spec_.placeholders) LogCommand(words);
-  ProgramStart start{
-      .words = words,
-      .file = FindProgram(words.front(), spec_.context,
-                          path == nullptr ? "" : path),
-      .directory = spec_.context,
-      .environment = ProgramVariables(spec_, until_, paths),
-      .captures_output = spec_.metrics && spec_.metrics->is_printed()};
+  ProgramStart start{.words = words,
+                     .file = FindProgram(words.front(), spec_.context,
+                                         path == nullptr ? "" : path),
+                     .directory = spec_.context,
+                     .environment = ProgramVariables(spec_, until_, paths)};
   if (spec_.metrics) ObserveMetrics();
   program_.emplace(start);
   reports_.emplace(program_->TakeReports());
-  if (printed_) {
-    output_.emplace(program_->TakeOutput(), STDOUT_FILENO);
-    errors_.emplace(program_->TakeErrors(), STDERR_FILENO);
-  }
+  output_.emplace(program_->TakeOutput(), STDOUT_FILENO);
+  errors_.emplace(program_->TakeErrors(), STDERR_FILENO);
+  active_at_ = clock_.monotonic();
 }
 
 // Returns true if something was read.
 bool CommandTrial::PollOnce(Duration longest) {
-  const std::int64_t lines = lines_ + activity_.value_or(0);
+  const std::int64_t before = lines_ + activity_;
   std::vector<pollfd> entries = {
       {.fd = program_->Reap() ? -1 : program_->pidfd(), .events = POLLIN},
       {.fd = channel_.news(), .events = POLLIN},
@@ -274,7 +271,7 @@ bool CommandTrial::PollOnce(Duration longest) {
   const Duration now = clock_.monotonic();
   if (!means_.empty() && rate_.Take(now)) SendMeans();
   if (now - progress_at_ >= kTick) SendProgress();
-  return lines_ + activity_.value_or(0) != lines;
+  return lines_ + activity_ != before;
 }
 
 void CommandTrial::CloseReports() {

@@ -31,6 +31,9 @@ struct CommandLimits {
   Duration after_term = std::chrono::seconds(5);
   // Time to read remaining output after the program has ended.
   Duration drain = std::chrono::seconds(1);
+  // Time without output after which the last step of a program whose metrics
+  // are found is over.
+  Duration quiet = std::chrono::seconds(30);
 };
 
 /// End of a command: its last message, or the end of its program.
@@ -83,7 +86,9 @@ class CommandTrial {
   void PollMetrics();
   void EndMetrics();
   void TakeFindings();
+  void SetActive();
   void Record(const FoundReport& found);
+  void SettleStep();
   void RefuseBothSources(const ProgramReport& report);
   void Refuse(const std::string& why);
   bool EndsByItself() const;
@@ -160,13 +165,17 @@ class CommandTrial {
 
   // With TrialSpec::metrics.
   MetricFindings findings_;                // not yet recorded
+  std::optional<ProgramOutput> output_;
+  std::optional<ProgramOutput> errors_;
+  // Signs of life besides reports: output, and metrics in files.
+  std::int64_t activity_ = 0;
+  Duration active_at_{0};           // the last one
+  std::int64_t sent_activity_ = 0;  // to the runner
+  Duration activity_at_{0};         // when it was sent
   std::optional<PrintedMetrics> printed_;  // or:
   std::optional<MetricFile> file_;         // or:
   std::optional<EventMetrics> events_;
-  std::optional<ProgramOutput> output_;
-  std::optional<ProgramOutput> errors_;
-  std::optional<std::int64_t> activity_;
-  Duration activity_at_{0};        // when it was sent
+  bool first_value_ = false;       // the first values of a step count
   std::optional<double> ends_at_;  // the count where the program ends
   bool suspended_ = false;         // until the runner answers
   bool warned_of_far_ = false;

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -13,6 +14,7 @@
 #include "engine/base/crc32c.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/command/metric_file.h"
 
 namespace dtrain {
 namespace {
@@ -259,6 +261,12 @@ EventMetrics::EventMetrics(const MetricSource& source, fs::path directory,
 
 // Adds the files that are not known yet.
 void EventMetrics::FindFiles() {
+  const auto refuse = [this](const std::string& problem) {
+    if (std::exchange(warned_of_link_, true)) return;
+    findings_.remarks.push_back({.text = problem, .ignored = true});
+  };
+  const std::string problem = FindLink(directory_, source_.tensorboard);
+  if (!problem.empty()) return refuse(problem);
   std::error_code error;
   int entries = 0;
   for (auto at = fs::recursive_directory_iterator(
@@ -272,7 +280,10 @@ void EventMetrics::FindFiles() {
         !known_.insert(path).second) {
       continue;
     }
-    UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    const std::string link = FindLink(path, {});
+    if (!link.empty()) refuse(link);
+    UniqueFd fd(
+        ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
     struct stat status {};
     if (fd && ::fstat(fd.get(), &status) == 0 && S_ISREG(status.st_mode)) {
       files_.push_back({.path = path, .fd = std::move(fd)});
@@ -293,10 +304,11 @@ bool EventMetrics::Poll(Duration now) {
   return any;
 }
 
-void EventMetrics::End() {
+void EventMetrics::End(bool whole) {
   looked_at_.reset();
   while (Poll(Duration(0))) {
   }
+  if (!whole) return;
   ReportUntil(std::numeric_limits<double>::infinity());
 }
 
@@ -339,14 +351,7 @@ void EventMetrics::Add(const File& file, const EventScalars& event) {
            .ignored = true});
       continue;
     }
-    MetricValues& values = waiting_[step];
-    const auto same = std::ranges::find(
-        values, *metric, [](const auto& one) { return one.first; });
-    if (same == values.end()) {
-      values.emplace_back(*metric, value);
-    } else {
-      same->second = value;
-    }
+    UpdateMetrics(waiting_[step], {{*metric, value}});
   }
   if (waiting_.size() > kMaxOpenSteps) ReportUntil(waiting_.begin()->first);
 }
@@ -371,13 +376,22 @@ std::optional<std::string> EventMetrics::MetricOf(const std::string& tag,
   return std::nullopt;
 }
 
-// Reports the steps up to the last one that is complete.
+// Reports the steps up to the last one that is complete and, unless the first
+// values of a step count, has ended.
 void EventMetrics::ReportComplete() {
   double last = -1;
   for (const auto& [step, values] : waiting_) {
-    if (values.size() == source_.names.size()) last = step;
+    const bool ended = source_.first_value || step < waiting_.rbegin()->first;
+    if (ended && values.size() == source_.names.size()) last = step;
   }
   if (last >= 0) ReportUntil(last);
+}
+
+std::optional<double> EventMetrics::held() const {
+  if (waiting_.empty()) return std::nullopt;
+  const auto& [step, values] = *waiting_.rbegin();
+  if (values.size() != source_.names.size()) return std::nullopt;
+  return source_.first_step == 0 ? step + 1 : step;
 }
 
 void EventMetrics::ReportUntil(double step) {

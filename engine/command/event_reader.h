@@ -49,8 +49,8 @@ EventScalars ParseEvent(std::string_view record);
 /// Follows the event files that a program writes in a directory, and below it.
 /// Ignores the contents of files that exist at the start: they belong to an
 /// earlier run. Values of a step may come in any order and from several files,
-/// so a step is reported when all of its metrics are known, or those of a later
-/// step, or at the end. One thread.
+/// so a step is reported when all of its metrics are known and a later one has
+/// begun, when those of a later one are known, or at the end. One thread.
 class EventMetrics {
  public:
   EventMetrics(const MetricSource& source, std::filesystem::path directory,
@@ -60,8 +60,14 @@ class EventMetrics {
   /// Reads what was added, at most 1 MiB of each file. True if there was
   /// something. Looks for new files once a second.
   bool Poll(Duration now);
-  /// Reports all values: the program has ended.
-  void End();
+  /// Reads the rest once the program has ended, and with `whole` reports the
+  /// last step.
+  void End(bool whole);
+  /// Returns the count of the last step if all of its metrics are known and it
+  /// waits for the next one.
+  std::optional<double> held() const;
+  /// Reports that step now. REQUIRES: held().
+  void Settle() { ReportUntil(waiting_.rbegin()->first); }
 
   /// See PrintedMetrics.
   std::string Hint() const;
@@ -98,6 +104,7 @@ class EventMetrics {
   double reported_ = -1;                       // the last step
   std::set<std::string> tags_;                 // that were seen
   bool has_result_ = false;
+  bool warned_of_link_ = false;
 };
 
 }  // namespace dtrain

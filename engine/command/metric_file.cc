@@ -126,6 +126,26 @@ std::string FilesLike(const fs::path& path) {
 
 }  // namespace
 
+std::string FindLink(const fs::path& path, const fs::path& given) {
+  std::error_code error;
+  if (fs::is_symlink(fs::symlink_status(path, error))) {
+    return path.filename().string() +
+           " is a symbolic link, which is not followed; write the metrics "
+           "there";
+  }
+  fs::path root = path;
+  for (auto part = given.begin(); part != given.end(); ++part) {
+    root = root.parent_path();
+  }
+  if (given.empty()) return "";
+  const fs::path inner = fs::weakly_canonical(path.parent_path(), error)
+                             .lexically_relative(fs::canonical(root, error));
+  if (error || inner.empty() || *inner.begin() != "..") return "";
+  return given.parent_path().string() +
+         " leads out of the working directory by a symbolic link, which is "
+         "not followed; write the metrics there";
+}
+
 std::optional<MetricRow> CsvRows::Parse(std::string_view line) {
   if (line.ends_with('\r')) line.remove_suffix(1);
   if (columns_.empty() && line.starts_with("\xEF\xBB\xBF")) {
@@ -184,13 +204,21 @@ MetricFile::MetricFile(const MetricSource& source, fs::path path,
       findings_(findings),
       lines_(kMaxRow, LineSplitter::Overlong::kDiscard),
       repeated_until_(-1) {
-  MoveAside(path_);
+  if (FindLink(path_, source_.file).empty()) MoveAside(path_);
   StartAgain();
 }
 
-// Opens the file once it exists. A file of the kernel, or a pipe, is not one.
+// Opens the file once it exists. A file of the kernel, or a pipe, is not one,
+// and a link, in its directories too, may lead to another's.
 bool MetricFile::Open() {
-  UniqueFd file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const std::string problem = FindLink(path_, source_.file);
+  if (!problem.empty()) {
+    if (std::exchange(warned_of_link_, true)) return false;
+    findings_.remarks.push_back({.text = problem, .ignored = true});
+    return false;
+  }
+  UniqueFd file(
+      ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
   struct stat status {};
   if (!file || ::fstat(file.get(), &status) != 0) return false;
   if (!S_ISREG(status.st_mode)) return false;
@@ -203,7 +231,7 @@ bool MetricFile::Open() {
 bool MetricFile::IsRewritten() {
   struct stat named {};
   struct stat opened {};
-  if (::stat(path_.c_str(), &named) != 0) return false;
+  if (::lstat(path_.c_str(), &named) != 0) return false;
   if (::fstat(file_.get(), &opened) != 0) return true;
   if (named.st_ino != opened.st_ino || opened.st_size < offset_) return true;
   std::string now(tail_.size(), '\0');
@@ -253,6 +281,15 @@ void MetricFile::End(bool whole) {
   if (const auto line = lines_.Rest()) ReadLine(line->text, line->overlong);
 }
 
+std::optional<double> MetricFile::held() const {
+  if (!held_) return std::nullopt;
+  return held_->count;
+}
+
+void MetricFile::Settle() {
+  if (held_) Send(*std::exchange(held_, std::nullopt));
+}
+
 void MetricFile::ReadLine(std::string_view line, bool too_long) {
   ++line_;
   if (too_long) {
@@ -289,6 +326,18 @@ void MetricFile::ReadRow(const MetricRow& row) {
   }
   if (report.metrics.empty() || report.count <= repeated_until_) return;
   has_result_ = has_result_ || is_result;
+  if (held_ && held_->count < report.count) Settle();
+  const bool holds = is_result && step && !source_.first_value;
+  if (holds && !held_) {
+    held_ = std::move(report);
+  } else if (holds && held_->count == report.count) {
+    UpdateMetrics(held_->metrics, report.metrics);
+  } else {
+    Send(std::move(report));
+  }
+}
+
+void MetricFile::Send(FoundReport report) {
   reported_ = std::max(reported_, report.count);
   findings_.reports.push_back(std::move(report));
 }

@@ -39,8 +39,14 @@ class CsvRows {
 /// Throws Error(kFailed) if it is something else.
 MetricRow ParseJsonRow(std::string_view line);
 
+/// Returns why `path`, which is `given` in the working directory, must not be
+/// read, or "": it is a symbolic link, or its directories lead out of there.
+std::string FindLink(const std::filesystem::path& path,
+                     const std::filesystem::path& given);
+
 /// Follows a file of metrics that a program writes: JSON lines, or CSV if its
-/// name ends in .csv. Each row is a report. One thread.
+/// name ends in .csv. Each row is a report; a row with the searcher's metric
+/// waits for the next step, and the last row of a step counts. One thread.
 class MetricFile {
  public:
   /// Moves a file that exists already out of the way: it is from an earlier
@@ -55,6 +61,11 @@ class MetricFile {
   /// Reads the rest once the program has ended. Without `whole`, a last line
   /// without a newline is not read.
   void End(bool whole);
+  /// Returns the count of the step whose result waits for the next step, if
+  /// there is one.
+  std::optional<double> held() const;
+  /// Reports that result now.
+  void Settle();
 
   /// See PrintedMetrics.
   std::string Hint() const;
@@ -66,6 +77,7 @@ class MetricFile {
   bool ReadChunk();
   void ReadLine(std::string_view line, bool too_long);
   void ReadRow(const MetricRow& row);
+  void Send(FoundReport report);
   std::optional<double> StepOf(const MetricRow& row);
   MetricValues ValuesOf(const MetricRow& row);
   void Ignore(const std::string& why, std::string_view line);
@@ -85,13 +97,14 @@ class MetricFile {
   LineSplitter lines_;
   CsvRows csv_;
   std::optional<StepCounter> steps_;
-  double results_ = 0;     // validations, where rows have no steps
-  double reported_ = -1;   // the last count
-  double repeated_until_;  // of a file that was written again
+  std::optional<FoundReport> held_;  // the last result, with a step
+  double results_ = 0;               // validations, where rows have no steps
+  double reported_ = -1;             // the last count
+  double repeated_until_;            // of a file that was written again
   std::int64_t line_ = 0;
   std::int64_t rows_ = 0;
   bool has_result_ = false;
-  bool warned_of_steps_ = false;
+  bool warned_of_link_ = false;
   std::vector<std::string> columns_;  // that were found, in their order
 };
 

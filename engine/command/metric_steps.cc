@@ -21,6 +21,7 @@ MetricSteps::MetricSteps(const MetricSource& source,
     : bounds_(!source.step.empty()       ? Bounds::kBegin
               : !source.step_end.empty() ? Bounds::kEnd
                                          : Bounds::kNone),
+      first_value_(source.first_value),
       searcher_metric_(std::move(searcher_metric)),
       names_(source.names.size()),
       findings_(findings),
@@ -60,7 +61,15 @@ void MetricSteps::Add(const MetricLine& line) {
   for (const auto& [name, value] : line.values) Put(name, value);
   if (line.step && bounds_ == Bounds::kEnd) Finish(*line.step);
   const bool complete = line.whole && values_.size() == names_;
-  if (complete && bounds_ != Bounds::kEnd) Send(counter_.at());
+  const bool sends =
+      bounds_ == Bounds::kNone || (bounds_ == Bounds::kBegin && first_value_);
+  if (complete && sends) Send(counter_.at());
+}
+
+std::optional<double> MetricSteps::held() const {
+  const bool complete = values_.size() == names_ && Has(searcher_metric_);
+  if (bounds_ != Bounds::kBegin || !complete) return std::nullopt;
+  return counter_.at();
 }
 
 void MetricSteps::End(bool whole) {
@@ -96,13 +105,7 @@ void MetricSteps::Put(const std::string& name, double value) {
   if (bounds_ == Bounds::kNone && name == searcher_metric_ && Has(name)) {
     Send(counter_.at());
   }
-  const auto same = std::ranges::find(
-      values_, name, [](const auto& metric) { return metric.first; });
-  if (same != values_.end()) {
-    same->second = value;
-  } else {
-    values_.emplace_back(name, value);
-  }
+  UpdateMetrics(values_, {{name, value}});
 }
 
 // Handles a value before the first step, or after the report of its step.
@@ -119,7 +122,7 @@ void MetricSteps::PutAgain(const std::string& name, double value) {
   Ignore("'" + name + "' was printed again in step " +
          FormatNumber(counter_.written()) + ", as " + FormatNumber(value) +
          "; " + FormatNumber(result_) +
-         " is recorded, because all metrics of the step were printed by then");
+         " is recorded: all metrics of the step were printed by then");
 }
 
 // Reports the values at `count`; without steps, at the next one.

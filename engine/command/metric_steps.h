@@ -92,6 +92,11 @@ class MetricSteps {
   /// `whole`, the program did not finish that step, so only a validation
   /// counts.
   void End(bool whole);
+  /// Returns the count of the step whose metrics were all printed and wait for
+  /// its end, if there is one.
+  std::optional<double> held() const;
+  /// Reports that step now. REQUIRES: held().
+  void Settle() { Send(counter_.at()); }
 
   bool began_with_zero() const { return counter_.began_with_zero(); }
 
@@ -107,6 +112,7 @@ class MetricSteps {
   void Ignore(const std::string& why);
 
   const Bounds bounds_;
+  const bool first_value_;
   const std::string searcher_metric_;
   const std::size_t names_;  // number of metrics
   MetricFindings& findings_;

@@ -72,11 +72,14 @@ ProgramOutput::ProgramOutput(UniqueFd fd, int copy)
   ::fcntl(fd_.get(), F_SETFL, ::fcntl(fd_.get(), F_GETFL) | O_NONBLOCK);
 }
 
-void ProgramOutput::Fill() {
+bool ProgramOutput::Fill() {
   std::array<char, kOutputChunk> chunk;
   const ssize_t count = ::read(fd_.get(), chunk.data(), chunk.size());
-  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (count <= 0) return fd_.reset();
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  if (count <= 0) {
+    fd_.reset();
+    return false;
+  }
   const std::string_view bytes(chunk.data(), static_cast<std::size_t>(count));
   // Without its reader, the runner, this process is about to end.
   (void)WriteAll(copy_, bytes);
@@ -86,6 +89,7 @@ void ProgramOutput::Fill() {
     start_ = 0;
   }
   buffer_ += bytes;
+  return true;
 }
 
 std::optional<OutputLine> ProgramOutput::Next() {

@@ -40,9 +40,9 @@ class ProgramOutput {
   /// −1 at the end of the stream.
   int fd() const { return fd_.get(); }
 
-  /// Reads and copies what is available, at most 64 KiB. Call `Next` until it
-  /// returns nothing before the next `Fill`.
-  void Fill();
+  /// Reads and copies what is available, at most 64 KiB; true if there was
+  /// something. Call `Next` until it returns nothing before the next `Fill`.
+  bool Fill();
   std::optional<OutputLine> Next();
   /// Returns the text after the last end of a line, if any, once `Next` has
   /// returned nothing at the end of the stream.
@@ -70,8 +70,10 @@ class PrintedMetrics {
 
   /// Searches the next line.
   void Read(const OutputLine& line);
-  /// The program has ended. See MetricSteps.
+  /// The program has ended. See MetricSteps, also for the next two.
   void End(bool whole) { steps_.End(whole); }
+  std::optional<double> held() const { return steps_.held(); }
+  void Settle() { steps_.Settle(); }
 
   /// Returns why the searcher's metric was not found, as a part of a sentence
   /// that begins with "; ", or empty.

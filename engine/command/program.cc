@@ -110,11 +110,8 @@ Program::~Program() {
 
 void Program::Execute(const ProgramStart& start, int reports, int operations) {
   Spawn spawn;
-  UniqueFd output, errors;
-  if (start.captures_output) {
-    output = Capture(STDOUT_FILENO, output_, spawn);
-    errors = Capture(STDERR_FILENO, errors_, spawn);
-  }
+  const UniqueFd output = Capture(STDOUT_FILENO, output_, spawn);
+  const UniqueFd errors = Capture(STDERR_FILENO, errors_, spawn);
   const pid_t pid = spawn.ChangeDirectory(start.directory)
                         .Duplicate(reports, kReportFd)
                         .Duplicate(operations, kOperationsFd)

@@ -49,7 +49,6 @@ struct ProgramStart {
   std::filesystem::path file;       // what the first of them means
   std::filesystem::path directory;  // it works in
   std::vector<std::pair<std::string, std::string>> environment;  // added
-  bool captures_output = false;
 };
 
 /// End of a program's process.
@@ -58,8 +57,8 @@ struct ProgramExit {
   int signal = 0;  // or 0
 };
 
-/// A user's program as a child of this process, in the same process group; its
-/// output goes to that of this process unless it is captured. One thread.
+/// A user's program as a child of this process, in the same process group. One
+/// thread.
 class Program {
  public:
   /// Throws Error(kFailed) if it cannot be executed.
@@ -73,8 +72,8 @@ class Program {
   int pidfd() const { return pidfd_.get(); }
   /// The reading end of its reports; given away once.
   UniqueFd TakeReports() { return std::move(reports_); }
-  /// The reading ends of its captured standard output and standard error; given
-  /// away once.
+  /// The reading ends of its standard output and standard error; given away
+  /// once.
   UniqueFd TakeOutput() { return std::move(output_); }
   UniqueFd TakeErrors() { return std::move(errors_); }
   /// Writes a line, newline included, for the program to read. False if the

@@ -178,8 +178,8 @@ SpecJson MetricsOf(const InlineExperiment& experiment) {
       RefuseOption(option, "'" + name + "' is given twice");
     }
     const std::string value = pattern.substr(equals + 1);
-    metrics[name] =
-        name == "first_step" ? ReadSpecValue(option, value) : SpecJson(value);
+    const bool is_number = name == "first_step" || name == "first_value";
+    metrics[name] = is_number ? ReadSpecValue(option, value) : SpecJson(value);
   }
   return metrics;
 }

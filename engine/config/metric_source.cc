@@ -24,9 +24,12 @@ constexpr std::size_t kMaxExpression = 1000;
 constexpr std::size_t kMaxMetricName = 1000;
 constexpr std::size_t kMaxMetrics = 100;
 
-bool IsSetting(std::string_view name) {
+// A text with the name first_value is a metric in experiments that were
+// recorded before that was a setting.
+bool IsSetting(std::string_view name, bool is_text) {
   constexpr std::array<std::string_view, 5> kSettings = {
       "file", "tensorboard", "step", "step_end", "first_step"};
+  if (name == "first_value") return !is_text;
   return std::ranges::find(kSettings, name) != kSettings.end();
 }
 
@@ -127,6 +130,12 @@ std::optional<nlohmann::json> ReadMetricEntry(const Node::Entry& entry,
     if (!step) return std::nullopt;
     return *step;
   }
+  if (entry.key == "first_value" &&
+      !(value.is_string() && ProblemOfEntry(entry, kind).empty())) {
+    if (value.kind == Node::Kind::kBool) return value.boolean;
+    ReportType(value, path, "true or false", findings);
+    return std::nullopt;
+  }
   if (!value.is_string()) {
     ReportType(value, path,
                kind == SourceKind::kPrinted ? "a regular expression as a string"
@@ -168,6 +177,14 @@ void CheckSettings(const Node& node, Findings& findings) {
            "only applies to metrics.step and metrics.step_end; add one of "
            "them");
   }
+  const Node* first = node.Find("first_value");
+  if (kind == SourceKind::kPrinted && first != nullptr && !first->is_string() &&
+      !first->is_null() && !has_step) {
+    refuse("first_value",
+           has_end ? "only applies to metrics.step: metrics.step_end ends a "
+                     "step at once; remove it"
+                   : "only applies to metrics.step; add that, or remove it");
+  }
 }
 
 // Reports a metric of the search that is not among those that are found.
@@ -177,7 +194,7 @@ void RequireMetric(const Node& root, const std::string& section,
   if (!metric.is_string()) return;
   std::vector<std::string> names;
   for (const auto& [name, value] : effective.at(kMetricsKey).items()) {
-    if (!IsSetting(name)) names.push_back(name);
+    if (!IsSetting(name, value.is_string())) names.push_back(name);
   }
   const auto wanted = metric.get<std::string>();
   // Without names, every column of the file is a metric.
@@ -211,7 +228,7 @@ std::optional<nlohmann::json> ReadMetricSource(const Node& node,
   for (const Node::Entry& entry : node.entries) {
     if (entry.value.is_null()) continue;
     const auto value = ReadMetricEntry(entry, kind, findings);
-    if (!IsSetting(entry.key)) ++metrics;
+    if (!IsSetting(entry.key, entry.value.is_string())) ++metrics;
     valid = valid && value;
     if (value) source[entry.key] = *value;
   }
@@ -241,6 +258,16 @@ void CheckMetricSource(const Node& root, const nlohmann::json& effective,
                    "reports its metrics itself; remove it");
     return;
   }
+  const nlohmann::json& metrics = effective.at(kMetricsKey);
+  const auto first = metrics.find("first_value");
+  if (first != metrics.end() && first->is_string() &&
+      effective.at("rules") >= 2) {
+    findings.Error(root.Find(kMetricsKey)->Find("first_value")->mark,
+                   "metrics.first_value",
+                   "expected true or false, got the string '" +
+                       first->get<std::string>() +
+                       "'; a metric cannot have the name of this setting");
+  }
   RequireMetric(root, "searcher", effective, findings);
   if (!effective.at("early_stopping").is_null()) {
     RequireMetric(root, "early_stopping", effective, findings);
@@ -253,6 +280,8 @@ void StoreMetrics(const nlohmann::json& json, ExperimentConfig& config) {
   for (const auto& [name, value] : json.items()) {
     if (name == "first_step") {
       source.first_step = value.get<std::int64_t>();
+    } else if (value.is_boolean()) {
+      source.first_value = value.get<bool>();
     } else {
       std::string& text = name == "file"          ? source.file
                           : name == "tensorboard" ? source.tensorboard

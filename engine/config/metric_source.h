@@ -10,9 +10,9 @@
 
 namespace dtrain {
 
-/// Returns the key `metrics` in its canonical form: texts, and the number
-/// `first_step`. Each regular expression compiles and has one group; each path
-/// is relative, and in the working directory.
+/// Returns the key `metrics` in its canonical form: texts, the number
+/// `first_step` and the Boolean `first_value`. Each regular expression compiles
+/// and has one group; each path is relative, and in the working directory.
 std::optional<nlohmann::json> ReadMetricSource(const Node& node,
                                                Findings& findings);
 

@@ -203,7 +203,8 @@ constexpr KeySpec kExperimentKeys[] = {
     {.path = "hang_timeout",
      .type = kDuration,
      .fallback = "600",
-     .doc = "Restart a trial that makes no step for this long. The timeout of "
+     .doc = "Restart a trial that makes no step for this long; of a program, "
+            "that reports and prints nothing for this long. The timeout of "
             "NCCL between its ranks is one minute longer.",
      .store = Into<&Config::hang_timeout>},
     {.path = "checkpoint_policy",

@@ -239,6 +239,7 @@ void Experiment::CheckHangs() {
     Fail(*trial, StopCause::kHang,
          "timeout: no step for " +
              FormatDuration(std::chrono::duration_cast<Duration>(limit)) +
+             (IsCommand(setup_.config) ? ", no report and no output" : "") +
              " (hang_timeout)");
   }
 }

@@ -26,18 +26,6 @@ std::string_view OneOf(Unit unit) {
 
 }  // namespace
 
-void UpdateMetrics(MetricValues& known, const MetricValues& report) {
-  for (const auto& [name, value] : report) {
-    const auto old =
-        std::ranges::find(known, name, &MetricValues::value_type::first);
-    if (old == known.end()) {
-      known.emplace_back(name, value);
-    } else {
-      old->second = value;
-    }
-  }
-}
-
 std::string LengthText(std::int64_t count, Unit unit) {
   return std::to_string(count) + " " +
          std::string(count == 1 ? OneOf(unit) : UnitName(unit));

@@ -26,9 +26,6 @@ std::string PositionText(std::int64_t count, Unit unit);
 /// "1 epoch", "100 batches".
 std::string LengthText(std::int64_t count, Unit unit);
 
-/// Updates `known` with a report, which may contain only some of the metrics.
-void UpdateMetrics(MetricValues& known, const MetricValues& report);
-
 /// Lengths at which a search compares its trials, for display: number of trials
 /// validated at each, and the reason why one was not trained further. Pure.
 class Rungs {

@@ -108,6 +108,8 @@ struct MetricSource {
   std::string step_end;
   // The first step of training, 0 or 1; empty: steps are lengths as printed.
   std::optional<std::int64_t> first_step;
+  // The first values of a step are its result, not the last ones.
+  bool first_value = false;
 
   bool is_printed() const { return file.empty() && tensorboard.empty(); }
 
@@ -118,6 +120,7 @@ struct MetricSource {
     field("step", m.step);
     field("step_end", m.step_end);
     field("first_step", m.first_step, 0, 1);
+    field("first_value", m.first_value);
   }
 };
 

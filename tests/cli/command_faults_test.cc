@@ -273,7 +273,8 @@ TEST_F(CommandFaultsTest, SilenceIsAHang) {
   const CliResult result =
       CreateShell("exec sleep 100\n", "max_restarts: 0\nhang_timeout: 1s\n");
   EXPECT_EQ(result.code, 1);
-  EXPECT_THAT(Reason(), HasSubstr("timeout: no step for 1.0s"));
+  EXPECT_THAT(Reason(), HasSubstr("timeout: no step for 1.0s, no report and no "
+                                  "output (hang_timeout)"));
   EXPECT_THAT(Processes(), IsEmpty());
 }
 

@@ -209,13 +209,14 @@ std::vector<Proof> ExperimentProofs() {
                                 "1000000, got the string '5'; remove the "
                                 "quotes"}}},
       {.key = "rules",
+       .base = {{"metrics", R"({loss: 'loss=(\S+)', step: 'step (\d)'})"}},
        .set = {{"rules", "1"}},
-       .program = "validate $until 1\n",
-       .look = [](const PageRun& run) -> json {
-         return run.Says("config").at("rules");
-       },
-       .without = json{2},
-       .with = json{1},
+       // Rules 1 take the first value of a step.
+       .program = "echo 'step 4'; echo 'loss=7'; echo 'loss=3'\n",
+       .look =
+           [](const PageRun& run) { return run.Reports("validation", "loss"); },
+       .without = json::array({json::array({4, 3})}),
+       .with = json::array({json::array({4, 7})}),
        .refusals = {{.set = {{"rules", "3"}},
                      .message = "rules: expected an integer from 1 to 2, got "
                                 "the integer 3"}}},
@@ -234,7 +235,8 @@ std::vector<Proof> ExperimentProofs() {
        .program = "sleep 4\nvalidate $until 1\n",
        .look = OfTrials("/reason"),
        .without = json{nullptr},
-       .with = json{"timeout: no step for 0.3s (hang_timeout)"},
+       .with = json{"timeout: no step for 0.3s, no report and no output "
+                    "(hang_timeout)"},
        .refusals = {{.set = {{"hang_timeout", "0"}},
                      .message =
                          "hang_timeout: expected a duration above 0, got "

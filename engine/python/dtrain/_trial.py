@@ -310,8 +310,8 @@ class Trial:
 
     def progress(self, *, batches: Optional[float] = None, epochs: Optional[float] = None,
                  records: Optional[float] = None) -> None:
-        """Says how far training is, without metrics. A trial without any report for
-        `hang_timeout` is restarted."""
+        """Says how far training is, without metrics. A trial that neither reports nor prints
+        anything for `hang_timeout` is restarted."""
         self._require_owner("progress")
         with self._lock:
             self._send(_reports.line("progress", **self._where("progress", batches, epochs, records)))

@@ -83,14 +83,75 @@ TEST_F(PrintingTrialTest, TheLastLineOfACrashMayBeCutOff) {
   EXPECT_THAT(Losses(), ElementsAre(Pair(1, 5)));
 }
 
+// A running loss, as scripts print it.
+TEST_F(PrintingTrialTest, TheLastValueOfAStepIsItsResult) {
+  constexpr char kRunning[] =
+      "for i in 1 2; do echo \"epoch $i\"\n"
+      "for j in 9 5 3; do echo \"train=1 val_loss=$i$j\"; done; done\n";
+  struct Case {
+    const char* name;
+    bool first_value;
+    std::int64_t rules;
+    std::vector<std::pair<std::int64_t, double>> losses;
+  };
+  for (const Case& one : {Case{"default", false, 2, {{1, 13}, {2, 23}}},
+                          Case{"first", true, 2, {{1, 19}, {2, 29}}},
+                          Case{"recorded", false, 1, {{1, 19}, {2, 29}}}}) {
+    spec_.metrics->first_value = one.first_value;
+    spec_.rules = one.rules;
+    EXPECT_EQ(Why(Run(kRunning)), "stopped") << one.name << Log();
+    EXPECT_EQ(Losses(), one.losses) << one.name;
+  }
+}
+
+TEST_F(PrintingTrialTest, ItsLastStepEndsWithoutOutput) {
+  limits_.quiet = std::chrono::milliseconds(100);
+  limits_.ending = std::chrono::milliseconds(0);
+  Ask({});
+  const CommandEnd end =
+      Run(std::string("echo 'epoch 2 train=1 val_loss=9'\n"
+                      "echo 'epoch 2 train=1 val_loss=3'\n") +
+          kWaitLong);
+  EXPECT_EQ(Why(end), "completed") << Log();
+  EXPECT_THAT(Losses(), ElementsAre(Pair(2, 3)));
+}
+
+TEST_F(PrintingTrialTest, AStepThatIsCutOffIsNotRecorded) {
+  answer_ = [](const TrialMessage& message) -> std::optional<RunnerMessage> {
+    if (!std::holds_alternative<ValidationReport>(message)) return {};
+    return StopTrial{};
+  };
+  const CommandEnd end = Run(std::string("printf 'epoch 1 train=1 val_loss=3\\n"
+                                         "epoch 2 train=1 val_loss=1\\n'\n") +
+                             kWaitLong);
+  EXPECT_EQ(Why(end).substr(0, 7), "stopped") << Log();
+  EXPECT_THAT(Losses(), ElementsAre(Pair(1, 3)));
+  EXPECT_THAT(Said<OperationCompleted>(), IsEmpty());
+}
+
+// Such a program waits for the search's order at each length.
+TEST_F(PrintingTrialTest, ACheckpointEndsItsStep) {
+  spec_.until = Length{1, Unit::kEpochs};
+  spec_.max_length = Length{4, Unit::kEpochs};
+  Ask({});
+  const CommandEnd end =
+      Run("echo 'epoch 1 train=1 val_loss=3'\n"
+          "echo x > $DTRAIN_DIRECTORY/x\n"
+          "echo '{\"type\":\"checkpoint\",\"epochs\":1,\"path\":\"'"
+          "$DTRAIN_DIRECTORY'/x\"}' >&3\nread -r order <&4\n");
+  EXPECT_EQ(Why(end), "completed") << Log();
+  EXPECT_THAT(Losses(), ElementsAre(Pair(1, 3)));
+}
+
 TEST_F(PrintingTrialTest, IsSuspendedAtALengthAndGoesOn) {
   spec_.until = Length{1, Unit::kEpochs};
   spec_.max_length = Length{4, Unit::kEpochs};
+  limits_.quiet = std::chrono::milliseconds(100);
   Ask({2, 4});
   // It waits, so that it does not end before it is suspended.
   const CommandEnd end =
       Run("say() { echo \"epoch $1 train=1 val_loss=$1\"; }\n"
-          "say 1; read -r order <&4; say 2; read -r order <&4; say 3; say 4\n"
+          "say 1; say 2; read -r order <&4; say 3; read -r order <&4; say 4\n"
           "read -r order <&4\n");
   EXPECT_EQ(Why(end), "completed") << Log();
   EXPECT_THAT(Losses(),
@@ -117,6 +178,7 @@ TEST_F(PrintingTrialTest, IsResumedToEndByItself) {
   spec_.max_length = Length{4, Unit::kEpochs};
   spec_.stops_trials = true;
   limits_.ending = std::chrono::minutes(10);
+  limits_.quiet = std::chrono::milliseconds(100);
   Ask({2, 4});
   // Suspended at epoch 1, with all that it prints in the pipe.
   const CommandEnd end =
@@ -131,7 +193,8 @@ TEST_F(PrintingTrialTest, IsEndedAtOnceWhereTheSearchStopsIt) {
   limits_.ending = std::chrono::minutes(10);
   Ask({});
   const CommandEnd end =
-      Run(std::string("echo 'epoch 1 train=1 val_loss=3'\n") + kWaitLong);
+      Run(std::string("echo 'epoch 1 train=1 val_loss=3'; echo epoch 2\n") +
+          kWaitLong);
   EXPECT_EQ(Why(end), "completed") << Log();
   EXPECT_EQ(end.exit.signal, SIGTERM);
   EXPECT_THAT(Log(), HasSubstr("the search has stopped the trial; sending "
@@ -150,6 +213,7 @@ TEST_F(PrintingTrialTest, WhatIsPrintedAfterAStopIsNotRecorded) {
 
 // It may be saving its model.
 TEST_F(PrintingTrialTest, MayExitByItselfAtItsLastLength) {
+  limits_.quiet = std::chrono::milliseconds(100);
   Ask({});
   const CommandEnd end =
       Run("echo 'epoch 2 train=1 val_loss=3'\n"
@@ -251,8 +315,9 @@ TEST_F(PrintingTrialTest, StopsAtOnceOnRequest) {
     return StopTrial{};
   };
   const CommandEnd end =
-      Run(std::string("echo 'epoch 1 train=1 val_loss=3'\n") + kWaitLong);
-  EXPECT_EQ(Why(end), "stopped") << Log();
+      Run(std::string("echo 'epoch 1 train=1 val_loss=3'; echo epoch 2\n") +
+          kWaitLong);
+  EXPECT_EQ(Why(end), "stopped: the trial is to stop") << Log();
   EXPECT_EQ(end.exit.signal, SIGTERM);
 }
 

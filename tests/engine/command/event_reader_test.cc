@@ -117,7 +117,7 @@ class EventMetricsTest : public testing::Test {
     return TakeReports(findings_);
   }
   std::vector<std::string> End() {
-    metrics().End();
+    metrics().End(/*whole=*/true);
     return TakeReports(findings_);
   }
   EventMetrics& metrics() {
@@ -155,8 +155,42 @@ TEST_F(EventMetricsTest, MergesSeveralFiles) {
   EXPECT_THAT(Found(), IsEmpty());
   Write("val/events.out.tfevents.1",
         Scalar("acc", 1, 0.7) + Scalar("acc", 2, 0.8));
-  EXPECT_THAT(Found(),
-              ElementsAre("1 loss=0.50 acc=0.70", "2 loss=0.40 acc=0.80"));
+  EXPECT_THAT(Found(), ElementsAre("1 loss=0.50 acc=0.70"));
+  EXPECT_EQ(metrics().held(), 2);
+  metrics().Settle();
+  EXPECT_THAT(TakeReports(findings_), ElementsAre("2 loss=0.40 acc=0.80"));
+}
+
+TEST_F(EventMetricsTest, TheLastValueOfAStepCounts) {
+  metrics();
+  Write(kFile, Scalar("val/acc", 1, 0.1) + Scalar("loss", 1, 5));
+  EXPECT_THAT(Found(), IsEmpty());
+  Write(kFile, Scalar("val/acc", 1, 0.6) + Scalar("loss", 1, 1) +
+                   Scalar("loss", 2, 1));
+  EXPECT_THAT(Found(), ElementsAre("1 acc=0.60 loss=1.00"));
+  metrics().End(/*whole=*/false);
+  EXPECT_THAT(TakeReports(findings_), IsEmpty()) << "it was cut off";
+}
+
+TEST_F(EventMetricsTest, TheFirstValueOfAStepCountsIfAskedTo) {
+  source_.first_value = true;
+  metrics();
+  Write(kFile, Scalar("val/acc", 1, 0.1) + Scalar("loss", 1, 5));
+  EXPECT_THAT(Found(), ElementsAre("1 acc=0.10 loss=5.00"));
+}
+
+TEST_F(EventMetricsTest, LinksAreNotFollowed) {
+  metrics();
+  const TemporaryDirectory elsewhere;
+  std::ofstream(elsewhere.path() / "events.out.tfevents.9", std::ios::binary)
+      << Scalar("val/acc", 1, 9) << Scalar("loss", 1, 9);
+  fs::create_symlink(elsewhere.path() / "events.out.tfevents.9",
+                     directory_.path() / "events.out.tfevents.9");
+  EXPECT_THAT(End(), IsEmpty());
+  ASSERT_EQ(findings_.remarks.size(), 1u);
+  EXPECT_EQ(findings_.remarks[0].text,
+            "events.out.tfevents.9 is a symbolic link, which is not followed; "
+            "write the metrics there");
 }
 
 TEST_F(EventMetricsTest, LeavesOutTheEventsOfEarlierRuns) {

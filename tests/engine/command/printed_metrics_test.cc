@@ -59,13 +59,49 @@ class BeginningStepsTest : public PrintedMetricsTest {
   BeginningStepsTest() { source_.step = "[Ee]poch (\\d+)"; }
 };
 
+// The first values of a step count.
+class FirstValueTest : public BeginningStepsTest {
+ protected:
+  FirstValueTest() { source_.first_value = true; }
+};
+
 // Steps end, as in "epoch 1 done".
 class EndingStepsTest : public PrintedMetricsTest {
  protected:
   EndingStepsTest() { source_.step_end = "epoch (\\d+) done"; }
 };
 
-TEST_F(BeginningStepsTest, ReportsALineWithAllMetricsAtOnce) {
+TEST_F(BeginningStepsTest, TheLastValuesOfAStepCount) {
+  Print("Epoch 1");
+  Print("batch 0 loss=5 acc=0.1");
+  Print("batch 4 loss=1 acc=0.6");
+  EXPECT_THAT(Found(), IsEmpty());
+  EXPECT_EQ(metrics().held(), 1);
+  Print("Epoch 2");
+  EXPECT_THAT(Found(), ElementsAre("1 acc=0.60 loss=1.00"));
+  EXPECT_EQ(metrics().held(), std::nullopt);
+  Print("loss=0.5 acc=0.7");
+  Print("acc=0.8");
+  End();
+  EXPECT_THAT(Found(), ElementsAre("2 acc=0.80 loss=0.50"));
+  EXPECT_THAT(Remarks(), IsEmpty());
+}
+
+TEST_F(BeginningStepsTest, AStepThatIsSettledIsReported) {
+  Print("epoch 3 acc=0.1");
+  EXPECT_EQ(metrics().held(), std::nullopt) << "the loss is missing";
+  Print("loss=2");
+  EXPECT_EQ(metrics().held(), 3);
+  metrics().Settle();
+  EXPECT_THAT(Found(), ElementsAre("3 acc=0.10 loss=2.00"));
+  Print("acc=0.2");
+  EXPECT_THAT(Remarks(), ElementsAre(HasSubstr("was printed again in step 3")));
+  Print("epoch 4 acc=0.3");
+  End();
+  EXPECT_THAT(Found(), ElementsAre("4 acc=0.30"));
+}
+
+TEST_F(FirstValueTest, ReportsALineWithAllMetricsAtOnce) {
   Print("epoch 1: loss=0.5 acc=0.7");
   EXPECT_THAT(Found(), ElementsAre("1 acc=0.70 loss=0.50"));
   Print("acc=0.8 loss=0.4 at the end of epoch 2");
@@ -81,8 +117,8 @@ TEST_F(BeginningStepsTest, CollectsTheLinesOfAStep) {
   Print("batch 20 loss=0.8");
   EXPECT_THAT(Found(), IsEmpty());
   Print("acc=0.5");
-  EXPECT_THAT(Found(), ElementsAre("1 loss=0.80 acc=0.50"));
   Print("Epoch 2/2");
+  EXPECT_THAT(Found(), ElementsAre("1 loss=0.80 acc=0.50"));
   Print("loss=0.7");
   Print("Epoch 3/2");
   EXPECT_THAT(Found(), ElementsAre("2 loss=0.70")) << "a training report";
@@ -94,10 +130,11 @@ TEST_F(BeginningStepsTest, CollectsTheLinesOfAStep) {
 TEST_F(BeginningStepsTest, CollectsSeveralLinesThatNameTheSameStep) {
   Print("epoch 1 loss=0.9");
   Print("epoch 1 acc=0.5");
+  End();
   EXPECT_THAT(Found(), ElementsAre("1 loss=0.90 acc=0.50"));
 }
 
-TEST_F(BeginningStepsTest, IgnoresAValueThatIsPrintedAgain) {
+TEST_F(FirstValueTest, IgnoresAValueThatIsPrintedAgain) {
   Print("epoch 1 loss=0.9 acc=0.5");
   Print("loss=0.1");
   Print("acc=0.5");
@@ -126,6 +163,7 @@ TEST_F(BeginningStepsTest, IgnoresStepsThatGoBack) {
   Print("acc=0.2");
   EXPECT_THAT(Remarks(), ElementsAre(HasSubstr("step 1 comes after step 3")));
   Print("epoch 4 acc=0.4 loss=1");
+  End();
   EXPECT_THAT(Found(),
               ElementsAre("3 acc=0.30 loss=1.00", "4 acc=0.40 loss=1.00"));
 }
@@ -141,6 +179,7 @@ TEST_F(BeginningStepsTest, CountsFromZeroIfAskedTo) {
   source_.first_step = 0;
   Print("epoch 0 acc=0.3 loss=1");
   Print("epoch 1 acc=0.4 loss=1");
+  End();
   EXPECT_THAT(Found(),
               ElementsAre("1 acc=0.30 loss=1.00", "2 acc=0.40 loss=1.00"));
   EXPECT_EQ(findings_.refusal, "");
@@ -150,6 +189,7 @@ TEST_F(BeginningStepsTest, TakesAStepZeroAsInitialValidationIfAskedTo) {
   source_.first_step = 1;
   Print("epoch 0 acc=0.3 loss=1");
   Print("epoch 1 acc=0.4 loss=1");
+  End();
   EXPECT_THAT(Found(),
               ElementsAre("0 acc=0.30 loss=1.00", "1 acc=0.40 loss=1.00"));
 }
@@ -157,12 +197,23 @@ TEST_F(BeginningStepsTest, TakesAStepZeroAsInitialValidationIfAskedTo) {
 TEST_F(BeginningStepsTest, TakesBatchZeroAsItIs) {
   refuses_zero_ = false;
   Print("epoch 0 acc=0.3 loss=1");
+  End();
   EXPECT_THAT(Found(), SizeIs(1));
   EXPECT_EQ(findings_.refusal, "");
   EXPECT_THAT(metrics().Hint(), HasSubstr("metrics.first_step: 0"));
 }
 
 TEST_F(BeginningStepsTest, FollowsProgressBars) {
+  Print("epoch 1:  90% loss=0.8 acc=0.2", /*overwritten=*/true);
+  Print("epoch 1: 100% loss=0.7 acc=0.3");
+  EXPECT_THAT(Found(), IsEmpty());
+  Print("epoch 2: loss=0.6 acc=0.4", /*overwritten=*/true);
+  EXPECT_THAT(Found(), ElementsAre("1 acc=0.30 loss=0.70"));
+  Print("epoch 3: loss=0.5 acc=0.5", /*overwritten=*/true);
+  EXPECT_THAT(Found(), ElementsAre("2 acc=0.40 loss=0.60"));
+}
+
+TEST_F(FirstValueTest, WaitsForTheEndOfAProgressBar) {
   Print("epoch 1:  10% loss=0.9 acc=0.1", /*overwritten=*/true);
   Print("epoch 1:  90% loss=0.8 acc=0.2", /*overwritten=*/true);
   EXPECT_THAT(Found(), IsEmpty()) << "it may be overwritten";

@@ -99,6 +99,36 @@ TEST_F(MetricSourceTest, HasOneKindOfSteps) {
               ElementsAre(HasSubstr("metrics.first_step: only applies to")));
 }
 
+TEST_F(MetricSourceTest, FirstValueIsASetting) {
+  EXPECT_TRUE(Read("{acc: '(.)', step: '(.)', first_value: true}")
+                  .config->metrics->first_value);
+  EXPECT_FALSE(Read("{acc: '(.)', step: '(.)', first_value: false}")
+                   .config->metrics->first_value);
+  EXPECT_TRUE(
+      Read("{file: m.csv, first_value: true}").config->metrics->first_value);
+  EXPECT_THAT(Errors("{acc: '(.)', step: '(.)', first_value: 'true'}"),
+              ElementsAre(HasSubstr("metrics.first_value: expected true or "
+                                    "false, got the string 'true'")));
+  EXPECT_THAT(Errors("{acc: '(.)', first_value: true}"),
+              ElementsAre(HasSubstr("metrics.first_value: only applies to "
+                                    "metrics.step; add that")));
+  EXPECT_THAT(Errors("{acc: '(.)', step_end: '(.)', first_value: true}"),
+              ElementsAre(HasSubstr("metrics.step_end ends a step at once")));
+}
+
+// It was no setting in experiments that were recorded before.
+TEST_F(MetricSourceTest, FirstValueWasTheNameOfAMetric) {
+  const std::string metrics = "{acc: '(.)', first_value: 'first=(.)'}";
+  EXPECT_THAT(Errors(metrics),
+              ElementsAre(HasSubstr("a metric cannot have the name of this "
+                                    "setting")));
+  more_ = "\nrules: 1";
+  EXPECT_THAT(Errors(metrics), IsEmpty());
+  const MetricSource source = *Read(metrics).config->metrics;
+  EXPECT_EQ(source.names.at("first_value"), "first=(.)");
+  EXPECT_FALSE(source.first_value);
+}
+
 TEST_F(MetricSourceTest, HasTheMetricOfTheSearcher) {
   EXPECT_THAT(
       Errors("{acd: '(.)', loss: '(.)'}"),
