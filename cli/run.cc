@@ -346,6 +346,20 @@ void ExplainMissingFiles(const Store& store, const ExperimentRow& row,
   }
 }
 
+// Returns what is trained again when the experiment resumes, as a part of a
+// sentence.
+std::string LossText(const std::vector<std::string>& lost) {
+  constexpr std::size_t kShown = 3;
+  if (lost.empty()) return ", nothing is lost";
+  const auto shown = std::span(lost).first(std::min(lost.size(), kShown));
+  std::string text =
+      "; lost, because no checkpoint has it: " + Join(shown, ", ");
+  if (lost.size() > kShown) {
+    text += " and of " + std::to_string(lost.size() - kShown) + " more trials";
+  }
+  return text;
+}
+
 void ExplainResult(const RunResult& result, const GlobalOptions& globals) {
   const std::string id = std::to_string(result.experiment);
   if (result.state == State::kError || result.state == State::kCanceled) {
@@ -359,9 +373,10 @@ void ExplainResult(const RunResult& result, const GlobalOptions& globals) {
                  "; resume with: " + CommandFor(globals, "resume " + id));
   } else if (!IsFinal(result.state)) {
     std::cerr << "dtrain: experiment " << id << " is paused"
-              << (result.timed_out ? " at its time limit" : "")
-              << ", nothing is lost; resume with: "
-              << CommandFor(globals, "resume " + id) << '\n';
+              << (result.timed_out ? " at its time limit (per run)" : "")
+              << LossText(result.lost)
+              << "; resume with: " << CommandFor(globals, "resume " + id)
+              << '\n';
   }
 }
 

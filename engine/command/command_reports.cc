@@ -264,6 +264,7 @@ void CommandTrial::On(const ProgramCheckpoint& report) {
   }
   RequireMonotonic(report.point, checkpoint_at_, "checkpoint");
   Advance(report.point);
+  stop_followed_ = stop_followed_ || stop_sent_;
   AwaitReportBudget();
   SendMeans();
   std::optional<ValidationReport> message;
@@ -397,6 +398,8 @@ void CommandTrial::On(const ProgramEnd& report) {
 }
 
 void CommandTrial::On(const ProgramUnread& report) { unread_ = report.names; }
+
+void CommandTrial::On(const ProgramStopping&) { stop_followed_ = stop_sent_; }
 
 void CommandTrial::SendProgress() {
   progress_at_ = clock_.monotonic();

@@ -262,6 +262,7 @@ bool CommandTrial::PollOnce(Duration longest) {
     Connection& connection = connections_[i - 1];
     if (entries[fixed + i - 1].revents == 0) continue;
     if (ReadFrom(connection.lines, &connection)) continue;
+    stop_followed_ = stop_followed_ || HasReadStop(connection);
     connections_.erase(connections_.begin() + static_cast<int>(i - 1));
   }
   if (entries[2].revents != 0) Accept();
@@ -341,7 +342,9 @@ void CommandTrial::Accept() {
     (void)!::send(connection.get(), last_operation_.data(),
                   last_operation_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   }
-  connections_.push_back({.lines = ReportLines(std::move(connection))});
+  connections_.push_back({.lines = ReportLines(std::move(connection)),
+                          .told_to_stop = stop_sent_,
+                          .told_at_once = stop_sent_});
 }
 
 void CommandTrial::ReceiveOperations() {
@@ -381,10 +384,26 @@ void CommandTrial::SendOperation(const nlohmann::json& operation) {
     Log(LogLevel::kWarning,
         "the program does not read its operations; one is lost");
   }
-  for (const Connection& connection : connections_) {
+  for (Connection& connection : connections_) {
     (void)!::send(connection.lines.fd(), last_operation_.data(),
                   last_operation_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    connection.told_to_stop = stop_sent_;
   }
+}
+
+// A program whose first line is a hello has to read up to the answer, so that
+// is no sign; the module `dtrain` reports that it follows the order.
+bool CommandTrial::HasReadStop(const Connection& connection) {
+  const bool has_to_read = connection.rank && connection.told_at_once;
+  return connection.told_to_stop && !has_to_read &&
+         connection.rank.value_or(0) == 0 && !connection.lines.HasUnread();
+}
+
+// True if the program knows that it was to stop, so that its exit is not the
+// end of its training.
+bool CommandTrial::FollowsStop() const {
+  return stop_followed_ || program_->HasReadAll() ||
+         std::ranges::any_of(connections_, HasReadStop);
 }
 
 void CommandTrial::BeginEnding(const std::string& why) {
@@ -455,9 +474,18 @@ CommandEnd CommandTrial::DecideEnd() {
   if (disk_full_ && (done_ || stop_sent_)) {
     return finish(EndReason::kDiskFull, disk_full_->what());
   }
+  const bool ended_by_itself = exit.code == 0 && !terminated_;
+  if (stop_sent_ && !units_.planned && validation_ && ended_by_itself &&
+      !FollowsStop()) {
+    CompleteOpenEnded();
+    Log(LogLevel::kInfo,
+        "the program did not read the order to stop, and has ended with its "
+        "result");
+    return finish(EndReason::kStopped);
+  }
   if (stop_sent_) {
     LogResumePoint();
-    return finish(EndReason::kStopped);
+    return finish(EndReason::kStopped, terminated_ ? why_ending_ : "");
   }
   if (exit.code != 0 && !terminated_) {
     Log(LogLevel::kError,

@@ -63,6 +63,9 @@ class CommandTrial {
     ReportLines lines;
     std::optional<std::int64_t> rank = {};  // as its hello says
     bool refused = false;                   // its reports are ignored
+    // It was sent the order to stop; the hello's answer came after it.
+    bool told_to_stop = false;
+    bool told_at_once = false;
   };
 
   // The program and the runner.
@@ -104,6 +107,8 @@ class CommandTrial {
   void Drain();
   CommandEnd DecideEnd();
   bool MayLackResult() const;
+  bool FollowsStop() const;
+  static bool HasReadStop(const Connection& connection);
   void LogResumePoint() const;
   static std::string DescribeExit(const ProgramExit& exit);
   std::string PositionText() const;
@@ -129,6 +134,7 @@ class CommandTrial {
   void On(const ProgramUnread& report);
   void SaveWhenPossible(const ProgramCheckpoint& report,
                         const std::optional<ValidationReport>& validation);
+  void On(const ProgramStopping& report);
   bool TryCheckpoint(const ProgramPoint& point,
                      const std::filesystem::path& source,
                      const std::optional<ValidationReport>& validation);
@@ -186,6 +192,7 @@ class CommandTrial {
   bool awaits_first_report_ = false;  // since `until_` was sent
   bool closed_ = false;               // the runner has no more operations
   bool stop_sent_ = false;
+  bool stop_followed_ = false;  // the program has read it, or saved since
   std::optional<ProgramEnd> end_report_;
   std::vector<std::string> unread_;  // hyperparameters, as it says
   std::optional<Error> disk_full_;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -146,8 +147,13 @@ UniqueFd Program::Capture(int fd, UniqueFd& reading, Spawn& spawn) {
 
 bool Program::Tell(std::string_view line) {
   // Shorter than PIPE_BUF: written completely or not at all.
-  return ::write(operations_.get(), line.data(), line.size()) >= 0 ||
-         errno == EPIPE;
+  told_ = ::write(operations_.get(), line.data(), line.size()) >= 0;
+  return told_ || errno == EPIPE;
+}
+
+bool Program::HasReadAll() const {
+  int left = 0;
+  return told_ && ::ioctl(operations_.get(), FIONREAD, &left) == 0 && left == 0;
 }
 
 void Program::Signal(int signal) {

@@ -79,6 +79,9 @@ class Program {
   /// Writes a line, newline included, for the program to read. False if the
   /// pipe is full: the program has not read for long.
   [[nodiscard]] bool Tell(std::string_view line);
+  /// True if the program, or one that it has started, has read all that it was
+  /// told.
+  bool HasReadAll() const;
   void Signal(int signal);
   /// Sends the signal to all that the program has started as well.
   void SignalAll(int signal);
@@ -94,6 +97,7 @@ class Program {
   UniqueFd pidfd_;
   UniqueFd reports_;
   UniqueFd operations_;
+  bool told_ = false;  // the last line is in the pipe, or was read
   UniqueFd output_;
   UniqueFd errors_;
   std::optional<ProgramExit> exit_;

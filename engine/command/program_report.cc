@@ -9,6 +9,8 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -34,9 +36,15 @@ bool ReportLines::Fill() {
   std::array<char, kChunk> chunk;
   const ssize_t count = ::read(fd_.get(), chunk.data(), chunk.size());
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+  reset_ = count < 0 && errno == ECONNRESET;
   ended_ = count <= 0;
   if (!ended_) lines_.Append({chunk.data(), static_cast<std::size_t>(count)});
   return !ended_;
+}
+
+bool ReportLines::HasUnread() const {
+  int unread = 0;
+  return reset_ || (::ioctl(fd_.get(), SIOCOUTQ, &unread) == 0 && unread > 0);
 }
 
 std::optional<ReportLine> ReportLines::Next() {
@@ -236,6 +244,7 @@ ProgramReport ReportFrom(const json& object, const ProgramUnits& units) {
   const std::string type = Text(object, "type");
   if (type == "end") return EndOf(object);
   if (type == "unread") return UnreadOf(object);
+  if (type == "stopping") return ProgramStopping{};
   if (type == "training") {
     return ProgramTraining{PointOf(object, units), MetricsOf(object)};
   }

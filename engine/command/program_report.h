@@ -38,6 +38,9 @@ class ReportLines {
   explicit ReportLines(UniqueFd fd, std::size_t max_line = kMaxLine);
 
   int fd() const { return fd_.get(); }
+  /// True if the stream is a socket whose other end has left something of what
+  /// was sent there unread.
+  bool HasUnread() const;
 
   /// Reads what is available, at most 64 KiB. False at the end of the stream,
   /// or if it cannot be read; text after the last newline is then a line too.
@@ -50,6 +53,7 @@ class ReportLines {
   UniqueFd fd_;
   LineSplitter lines_;
   bool ended_ = false;
+  bool reset_ = false;  // the other end was closed with something unread
 };
 
 /// Position that a program reports.
@@ -90,9 +94,12 @@ struct ProgramUnread {
   std::vector<std::string> names;
 };
 
+/// The program has read the order to stop, and follows it.
+struct ProgramStopping {};
+
 using ProgramReport =
     std::variant<ProgramTraining, ProgramValidation, ProgramCheckpoint,
-                 ProgramProgress, ProgramEnd, ProgramUnread>;
+                 ProgramProgress, ProgramEnd, ProgramUnread, ProgramStopping>;
 
 /// Meaning of a program's counts.
 struct ProgramUnits {

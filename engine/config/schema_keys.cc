@@ -198,7 +198,8 @@ constexpr KeySpec kExperimentKeys[] = {
      .store = StoreRules},
     {.path = "time_limit",
      .type = kDuration,
-     .doc = "Pause the experiment after this running time.",
+     .doc = "Pause a run of the experiment after this time; each `resume` has "
+            "as long again.",
      .store = Into<&Config::time_limit>},
     {.path = "hang_timeout",
      .type = kDuration,

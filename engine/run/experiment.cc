@@ -263,6 +263,7 @@ bool Experiment::IsOver() const {
 RunResult Experiment::Finish() {
   RunResult result = stop_.Result(setup_.id, Outcome());
   result.unread = unread_.names();
+  result.lost = lost_;
   const Duration end = Now();
   result.seconds =
       earlier_seconds_ + std::chrono::duration<double>(end - start_).count();

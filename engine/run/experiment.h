@@ -242,6 +242,8 @@ class Experiment {
   std::string TrainedAgain(const TrialState& trial) const;
 
   // Stopping everything: experiment.cc.
+  void RecordLoss(const TrialState& trial, const TrialProcess& process,
+                  const TrialExited& event);
   void On(const Interrupted& event);
   void CheckTimeLimit();
   void CheckDiskWait();
@@ -285,9 +287,11 @@ class Experiment {
   std::string warned_of_;           // unread hyperparameters
   bool may_have_read_all_ = false;  // a program, before one named some
   bool explained_repeat_ = false;
-  bool validated_ = false;  // a trial was, after training
-  Unit counted_;            // unit of the trials' `batches`
-  std::string last_error_;  // of a trial
+  bool validated_ = false;         // a trial was, after training
+  Unit counted_;                   // unit of the trials' `batches`
+  std::string last_error_;         // of a trial
+  std::vector<std::string> lost_;  // see RunResult
+  bool warned_of_far_ = false;     // of a validation beyond max_length
   // How the processes of trials failed after their work was done, by number.
   std::map<std::int64_t, std::string> late_failures_;
   bool reported_ = false;          // a trial has reported metrics

@@ -224,6 +224,7 @@ void Experiment::HandleFinished(TrialState& trial, TrialProcess& process,
     return Preempt(trial);
   }
   if (process.FinishedBy(EndReason::kStopped) || stopped) {
+    if (stop_.stopping()) RecordLoss(trial, process, event);
     return Pause(trial);
   }
   HandleCrash(trial, process, event);
@@ -481,6 +482,30 @@ std::string Experiment::TrainedAgain(const TrialState& trial) const {
   if (latest == nullptr) return "resumes from the beginning: no checkpoint";
   return "resumes from " + PositionText(saved, counted_) +
          ", its last checkpoint";
+}
+
+// Records what a paused trial has to do again. A trial that saved a checkpoint
+// when it was asked to stop, or ended between two steps, has lost nothing.
+void Experiment::RecordLoss(const TrialState& trial,
+                            const TrialProcess& process,
+                            const TrialExited& event) {
+  const CheckpointRow* latest = keeper_.Latest(trial.row.id);
+  const std::int64_t saved = latest == nullptr ? 0 : latest->batches;
+  const std::string of = " of trial " + ToString(trial.row.id);
+  const bool is_program = IsCommand(setup_.config);
+  // Within a step: the host of a program had to end it.
+  const bool was_cut_off =
+      event.killed_by_us ||
+      (process.finished() && !process.finished()->message.empty());
+  if (trial.position > saved) {
+    lost_.push_back(RangeText(saved + 1, trial.position, counted_) + of);
+  } else if (process.saved_since_stop() || !is_program) {
+    return;
+  } else if (latest == nullptr) {
+    lost_.push_back("all that was done" + of);
+  } else if (was_cut_off) {
+    lost_.push_back("what came after " + PositionText(saved, counted_) + of);
+  }
 }
 
 // Handles the end of a process without an operation. All its work is recorded

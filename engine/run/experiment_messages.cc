@@ -282,6 +282,7 @@ void Experiment::On(TrialState& trial, const CheckpointSaved& saved) {
             PositionText(saved.batches, counted_));
   }
   best_.SetCheckpoint(row.trial, row.batches, row.uuid);
+  trial.process->SetSaved();
   outbox_.Add([row](StoreWriter& writer) { writer.AddCheckpoint(row); },
               Urgency::kDurable);
   Acknowledge(trial, saved.seq);

@@ -98,6 +98,9 @@ struct RunResult {
   ErrorKind error_kind = ErrorKind::kFailed;
   int signal = 0;          // signal that paused it, or 0
   bool timed_out = false;  // the time limit paused it
+  // What no checkpoint has of the trials that it paused, for users: "epochs 1
+  // to 10 of trial 3.1".
+  std::vector<std::string> lost;
   std::optional<BestValidation> best;
   std::int64_t best_trial = 0;
   nlohmann::json best_hparams;

@@ -35,6 +35,12 @@ std::string PositionText(std::int64_t count, Unit unit) {
   return std::string(OneOf(unit)) + " " + std::to_string(count);
 }
 
+std::string RangeText(std::int64_t first, std::int64_t last, Unit unit) {
+  if (first == last) return PositionText(first, unit);
+  return std::string(UnitName(unit)) + " " + std::to_string(first) + " to " +
+         std::to_string(last);
+}
+
 Rungs::Rungs(const SearcherConfig& config, Unit unit)
     : brackets_(PlanBrackets(config)),
       unit_(unit),

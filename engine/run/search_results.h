@@ -23,6 +23,9 @@ namespace dtrain {
 /// "batch 3750", "epoch 3" or "record 600": a count of what `unit` says.
 std::string PositionText(std::int64_t count, Unit unit);
 
+/// "epochs 1 to 10", "epoch 3".
+std::string RangeText(std::int64_t first, std::int64_t last, Unit unit);
+
 /// "1 epoch", "100 batches".
 std::string LengthText(std::int64_t count, Unit unit);
 

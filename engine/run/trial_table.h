@@ -129,6 +129,10 @@ class TrialProcess {
   bool asked_to_stop() const {
     return stop_ == StopCause::kRunner || stop_ == StopCause::kPause;
   }
+  /// It has saved a checkpoint.
+  void SetSaved() { saved_since_stop_ = saved_since_stop_ || asked_to_stop(); }
+  /// True if it has saved one since it was asked to stop.
+  bool saved_since_stop() const { return saved_since_stop_; }
   /// Error of a `Kill`, or message of the full disk that blocks it.
   const std::string& failure() const { return failure_; }
   const std::optional<Finished>& finished() const { return finished_; }
@@ -179,6 +183,7 @@ class TrialProcess {
   StopCause stop_ = StopCause::kNone;
   std::string failure_;
   std::optional<Finished> finished_;
+  bool saved_since_stop_ = false;
   std::optional<Duration> disk_wait_;
   int disk_reported_ = 0;      // 1: a failed checkpoint, 2: that it is blocked
   std::int64_t received_ = 0;  // highest number not acknowledged; 0: none

@@ -278,6 +278,141 @@ TEST_F(CommandFaultsTest, SilenceIsAHang) {
   EXPECT_THAT(Processes(), IsEmpty());
 }
 
+// The text of the program is the reason, and dtrain's line is another one.
+TEST_F(CommandFaultsTest, TheLastLineNeedsNoNewline) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"printf boom >&2; exit 3", "exited with code 3: boom"},
+      {"printf '10%%\\rboom' >&2; exit 3", "exited with code 3: boom"},
+      {"exec 2>&1; printf boom; exit 3", "exited with code 3"},
+      {"printf '\\033[31mboom' >&2; exit 3", "exited with code 3: boom"},
+      {"printf '10%%\\r<3>boom' >&2; exit 3", "exited with code 3: boom"},
+      {"printf boom >&2",
+       "the program ended at 0 of 10 batches without a "
+       "validation of 'loss' there"},
+  };
+  for (const auto& [script, reason] : cases) {
+    const CliResult result = CreateShell(script + "\n");
+    const std::string id = std::to_string(++created_);
+    EXPECT_EQ(result.code, 1) << script;
+    EXPECT_THAT(result.out + result.err, Not(HasSubstr("<3>dtrain"))) << script;
+    const json trials = Run({"trials", id, "--json"}).Json();
+    EXPECT_EQ(trials["trials"][0]["reason"], reason) << script;
+    const std::string log = Run({"logs", id}).out;
+    EXPECT_THAT(log, AllOf(HasSubstr("boom\n"), Not(HasSubstr("<3>dtrain"))))
+        << script;
+    EXPECT_THAT(Run({"logs", id, "--level", "error"}).out,
+                HasSubstr("dtrain: the program e"))
+        << script;
+  }
+}
+
+// A program that interrupts its runner, and then does the rest.
+TEST_F(CommandFaultsTest, APauseSaysWhatIsLost) {
+  const std::string begin =
+      "say() { echo \"$1\" >&3; }\n"
+      "validate() { say '{\"type\":\"validation\",\"epochs\":'$1',"
+      "\"metrics\":{\"loss\":1}}'; }\n"
+      "save() { echo $1 > $DTRAIN_DIRECTORY/$1; say '{\"type\":\"checkpoint\","
+      "\"epochs\":'$1',\"path\":\"'$DTRAIN_DIRECTORY/$1'\"}'; }\n"
+      "pause() { kill -INT $(awk '/^PPid/ { print $2 }' /proc/$PPID/status); "
+      "read -r order <&4; }\n";
+  const std::string lost = "; lost, because no checkpoint has it: ";
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"validate 1; validate 2; pause", lost + "epochs 1 to 2 of trial 1.1"},
+      {"validate 1; pause; save 1", ", nothing is lost"},
+      {"save 1; validate 2; pause", lost + "epoch 2 of trial 1.1"},
+      {"save 2; validate 2; pause", ", nothing is lost"},
+      {"pause", lost + "all that was done of trial 1.1"},
+      {"save 2; pause; sleep 100",
+       lost + "what came after epoch 2 of trial 1.1"},
+  };
+  for (const auto& [script, text] : cases) {
+    dtrain_.Write("program.sh", begin + script + "\n");
+    dtrain_.Write("pause.yaml",
+                  "entrypoint: sh program.sh\nresources: {slots: cpu}\n"
+                  "searcher: {name: single, metric: loss, max_length: {epochs: "
+                  "9}}\n");
+    const std::string id = std::to_string(++created_);
+    const CliResult result =
+        dtrain_.Run({"create", "pause.yaml"},
+                    {.environment = {{"DTRAIN_STOP_GRACE", "3s"}}});
+    std::string expected = text;
+    if (const auto at = expected.find("1.1"); at != expected.npos) {
+      expected.replace(at, 1, id);
+    }
+    EXPECT_EQ(result.code, 130) << script;
+    EXPECT_THAT(result.err, HasSubstr("experiment " + id + " is paused" +
+                                      expected + "; resume with: "))
+        << script;
+  }
+}
+
+// Without max_length, the end of a script is its result, also if it comes while
+// the experiment is being paused.
+TEST_F(CommandFaultsTest, AResultInTheGracePeriodIsKept) {
+  dtrain_.Write(
+      "program.sh",
+      "kill -INT $(awk '/^PPid/ { print $2 }' /proc/$PPID/status); sleep 1\n"
+      "echo '{\"type\":\"validation\",\"epochs\":1,\"metrics\":{\"loss\":1}}' "
+      ">&3\n");
+  const CliResult result = Create(
+      "entrypoint: sh program.sh\nresources: {slots: cpu}\n"
+      "hyperparameters: {x: {type: double, minval: 0, maxval: 1}}\n"
+      "searcher: {name: random, metric: loss, max_trials: 3, "
+      "max_concurrent_trials: 1}\n");
+  EXPECT_EQ(result.code, 130) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("is paused, nothing is lost"));
+  EXPECT_EQ(Trial()["state"], "COMPLETED") << Trial();
+  EXPECT_EQ(Run({"resume", "1"}).code, 130);
+  EXPECT_EQ(Run({"resume", "1"}).code, 0);
+  EXPECT_EQ(Trials().size(), 3u);
+  for (const json& trial : Trials()) {
+    EXPECT_EQ(trial["state"], "COMPLETED");
+    EXPECT_EQ(trial["runs"], 1) << trial;
+  }
+}
+
+// Such a program counts something else than the search.
+TEST_F(CommandFaultsTest, AValidationFarBeyondTheSearchIsShown) {
+  const std::string report =
+      "echo '{\"type\":\"validation\",\"COUNT\":NUMBER,\"metrics\":{\"loss\":"
+      "1}}' >&3\n";
+  const auto say = [&](const std::string& unit, const std::string& number) {
+    std::string text = report;
+    text.replace(text.find("COUNT"), 5, unit);
+    text.replace(text.find("NUMBER"), 6, number);
+    return text;
+  };
+  struct Case {
+    std::string length;
+    std::string script;
+    std::string more;
+    std::string warning;  // or none
+  };
+  const std::vector<Case> cases = {
+      {"{epochs: 3}", say("epochs", "1000000000000000"), "",
+       "a validation at 1e+15 epochs, far beyond the 3 epochs of the search"},
+      {"{epochs: 3}", say("epochs", "4"), "", ""},
+      {"{batches: 30}", say("batches", "100"), "",
+       "a validation at 100 batches, far beyond the 30 batches"},
+      {"{epochs: 3}", "echo step 900 loss 1\n",
+       "metrics: {loss: 'loss (.)', step: 'step (\\d+)'}\n",
+       "a validation at 900 epochs, far beyond the 3 epochs"},
+  };
+  for (const Case& one : cases) {
+    dtrain_.Write("program.sh", one.script);
+    const CliResult result = Create(
+        "entrypoint: sh program.sh\nresources: {slots: cpu}\n" + one.more +
+        "searcher: {name: single, metric: loss, max_length: " + one.length +
+        "}\n");
+    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_EQ(result.err.find("far beyond") != std::string::npos,
+              !one.warning.empty())
+        << result.err;
+    EXPECT_THAT(result.err, HasSubstr(one.warning));
+  }
+}
+
 TEST_F(CommandFaultsTest, ProgressIsNotAHang) {
   const CliResult result = CreateShell(
       "for i in 1 2 3 4 5 6 7; do sleep 1; echo '{\"type\":\"progress\","

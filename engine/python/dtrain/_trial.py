@@ -619,7 +619,16 @@ class Trial:
                     self._unit, self._until = next(iter(operation["until"].items()))
                 elif kind in ("stop", "close"):
                     self._stop = True
+                    self._acknowledge_stop(kind)
             self._stop = self._stop or self._link.gone
+
+    # A script that was told to stop does not end with its result, as one that did not ask.
+    def _acknowledge_stop(self, kind: str) -> None:
+        try:
+            if kind == "stop":
+                self._send(_reports.line("stopping"))
+        except ConnectionError:
+            pass  # the next report raises it
 
     def _has_lost_dtrain(self) -> bool:
         self._receive()

@@ -244,6 +244,92 @@ TEST_F(CommandTrialTest, StopsAndReportsItsCheckpoint) {
   EXPECT_THAT(Log(), HasSubstr("will resume from its checkpoint at 5 batches"));
 }
 
+// Without a planned length, the end of a program is its result, unless it knows
+// that it was to stop.
+TEST_F(CommandTrialTest, AnEndThatDoesNotFollowTheStopIsTheResult) {
+  spec_.until = Length{0};
+  answer_ = [](const TrialMessage& message) -> std::optional<RunnerMessage> {
+    if (!std::holds_alternative<TrainingReport>(message)) return {};
+    return StopTrial{};
+  };
+  // Knows that the order has come without reading it.
+  const std::string begin =
+      "import json, os, select, socket, sys\n"
+      "say = lambda **report: os.write(3, (json.dumps(report) + '\\n')"
+      ".encode())\n"
+      "validate = lambda: say(type='validation', epochs=2, metrics={'loss': 1})"
+      "\n"
+      "link = socket.socket(socket.AF_UNIX)\n"
+      "connect = lambda: link.connect(os.environ['DTRAIN_SOCKET'])\n"
+      "def train():\n"
+      "    say(type='training', epochs=1, metrics={'loss': 1})\n"
+      "    select.select([4], [], [])\n";
+  const std::string hello =
+      "link.sendall(b'{\"type\":\"hello\",\"rank\":0}\\n')\n";
+  const std::string read = "while b'stop' not in link.recv(200): pass\n";
+  const std::string welcome = "while b'welcome' not in link.recv(200): pass\n";
+  struct Case {
+    std::string name;
+    std::string program;
+    bool is_result;
+  };
+  const std::vector<Case> cases = {
+      {"ends", "train(); validate()\n", true},
+      {"had validated", "validate(); train()\n", true},
+      {"fails", "train(); validate(); sys.exit(3)\n", false},
+      {"has no result", "train()\n", false},
+      {"reads descriptor 4", "train(); os.read(4, 200); validate()\n", false},
+      {"saves a checkpoint",
+       "train(); path = os.environ['DTRAIN_DIRECTORY'] + '/x'\n"
+       "open(path, 'w').write('x')\n"
+       "say(type='checkpoint', epochs=1, path=path); validate()\n",
+       false},
+      {"connects", "connect(); train(); validate()\n", true},
+      {"reads the socket", "connect(); train()\n" + read + "validate()\n",
+       false},
+      {"greets", "connect()\n" + hello + welcome + "train(); validate()\n",
+       true},
+      {"greets and reads",
+       "connect()\n" + hello + welcome + "train()\n" + read + "validate()\n",
+       false},
+      {"greets late", "train(); connect()\n" + hello + welcome + "validate()\n",
+       true},
+      {"greets late and follows",
+       "train(); connect()\n" + hello + welcome +
+           "say(type='stopping'); validate()\n",
+       false},
+      {"reads late", "train(); connect()\n" + read + "validate()\n", false},
+  };
+  spec_.command = {"python3", "program.sh"};
+  for (const Case& one : cases) {
+    const CommandEnd end = Run(begin + one.program);
+    EXPECT_EQ(Why(end), "stopped") << one.name << Log();
+    EXPECT_THAT(Said<OperationCompleted>(), SizeIs(one.is_result ? 1 : 0))
+        << one.name << Log();
+    EXPECT_EQ(Log().find("has ended with its result") != std::string::npos,
+              one.is_result)
+        << one.name;
+  }
+}
+
+// Whatever writes it, and wherever: no newline is needed.
+TEST_F(CommandTrialTest, AllOutputIsASignOfLife) {
+  for (const std::string script :
+       {"printf x", "printf x >&2", "(printf x)", "exec 3>&-; printf x",
+        "sh -c 'printf x'", "printf 'x\\r'"}) {
+    Run("sleep 0.2; " + script + "\nsleep 1\n");
+    std::int64_t activity = 0;
+    for (const Progress& progress : Said<Progress>()) {
+      activity = std::max(activity, progress.activity.value_or(0));
+    }
+    EXPECT_GE(activity, 1) << script;
+  }
+  Run("sleep 0.7\n");
+  for (const Progress& progress : Said<Progress>()) {
+    EXPECT_EQ(progress.activity.value_or(0), 0) << "it printed nothing";
+  }
+}
+
 TEST_F(CommandTrialTest, ReportsTheProgramsReason) {
   const auto say = [](const std::string& reason) {
     return "echo '{\"type\":\"end\",\"reason\":\"" + reason +
