@@ -407,10 +407,10 @@ void CommandTrial::SendProgress() {
       activity_ != sent_activity_ && progress_at_ - activity_at_ >= kSignOfLife;
   if (std::exchange(progress_, at_.batches) == at_.batches && !alive) return;
   activity_at_ = progress_at_;
+  sent_activity_ = activity_;
   const auto batches = static_cast<double>(at_.batches);
   const auto until = static_cast<double>(until_.count);
   // Estimated total number of batches.
-  sent_activity_ = activity_;
   const double total = at_.count > 0
                            ? batches * until / at_.count
                            : (units_.unit == Unit::kBatches ? until : 0);

@@ -86,12 +86,12 @@ class CommandTrial {
   // Metrics that the program does not report, in command_metrics.cc.
   void ObserveMetrics();
   void ReadFrom(ProgramOutput& output);
+  void SetActive();
   void PollMetrics();
+  void SettleStep();
   void EndMetrics();
   void TakeFindings();
-  void SetActive();
   void Record(const FoundReport& found);
-  void SettleStep();
   void RefuseBothSources(const ProgramReport& report);
   void Refuse(const std::string& why);
   bool EndsByItself() const;
@@ -165,12 +165,6 @@ class CommandTrial {
   std::optional<ProgramSocket> socket_;
   std::optional<Program> program_;
   std::optional<ReportLines> reports_;  // none: closed
-  // Connections to the socket, for reports and operations.
-  std::vector<Connection> connections_;
-  std::string last_operation_;  // line for later connections
-
-  // With TrialSpec::metrics.
-  MetricFindings findings_;                // not yet recorded
   std::optional<ProgramOutput> output_;
   std::optional<ProgramOutput> errors_;
   // Signs of life besides reports: output, and metrics in files.
@@ -178,6 +172,12 @@ class CommandTrial {
   Duration active_at_{0};           // the last one
   std::int64_t sent_activity_ = 0;  // to the runner
   Duration activity_at_{0};         // when it was sent
+  // Connections to the socket, for reports and operations.
+  std::vector<Connection> connections_;
+  std::string last_operation_;  // line for later connections
+
+  // With TrialSpec::metrics.
+  MetricFindings findings_;                // not yet recorded
   std::optional<PrintedMetrics> printed_;  // or:
   std::optional<MetricFile> file_;         // or:
   std::optional<EventMetrics> events_;

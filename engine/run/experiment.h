@@ -178,6 +178,8 @@ class Experiment {
   void SetReached(TrialState& trial, std::int64_t batches, double epoch);
   void DetectUnit(const TrialState& trial, const Progress& progress);
   void DetectUnit(std::int64_t batches, double epoch);
+  void WarnOfFarCount(const TrialState& trial, std::int64_t batches,
+                      double epoch);
   void SetUnit(Unit counted);
   bool RecordValidation(TrialState& trial, double value, std::int64_t batches);
   std::optional<double> ResultOf(TrialState& trial,
@@ -240,10 +242,10 @@ class Experiment {
   void Pause(TrialState& trial);
   void Preempt(TrialState& trial);
   std::string TrainedAgain(const TrialState& trial) const;
-
-  // Stopping everything: experiment.cc.
   void RecordLoss(const TrialState& trial, const TrialProcess& process,
                   const TrialExited& event);
+
+  // Stopping everything: experiment.cc.
   void On(const Interrupted& event);
   void CheckTimeLimit();
   void CheckDiskWait();

@@ -171,6 +171,29 @@ void Experiment::SetReached(TrialState& trial, std::int64_t batches,
   trials_.Reach(trial, std::min(reached, until));
 }
 
+// Warns of a program that counts something else than the search, such as
+// batches in place of epochs: its first validation ends each length.
+void Experiment::WarnOfFarCount(const TrialState& trial, std::int64_t batches,
+                                double epoch) {
+  const ExperimentConfig& config = setup_.config;
+  const std::int64_t longest = config.searcher.max_length;
+  if (!IsCommand(config) || longest == 0 || warned_of_far_) return;
+  const bool is_epochs = config.length_unit == Unit::kEpochs;
+  const double count = is_epochs ? epoch : static_cast<double>(batches);
+  const bool is_known = is_epochs || config.length_unit == counted_;
+  if (!is_known || count <= 2 * static_cast<double>(longest)) return;
+  warned_of_far_ = true;
+  const std::string unit(UnitName(config.length_unit));
+  deps_.reporter.OnNotice(
+      LogLevel::kWarning,
+      "trial " + ToString(trial.row.id) + ": a validation at " +
+          FormatNumber(count) + " " + unit + ", far beyond the " +
+          LengthText(longest, config.length_unit) +
+          " of the search, counts as its result; the counts of its reports "
+          "must be in " +
+          unit);
+}
+
 // Without max_length, the unit can only be detected from a report. So can
 // batches at epoch 0, of which no total can be estimated.
 void Experiment::DetectUnit(std::int64_t batches, double epoch) {
@@ -235,6 +258,7 @@ void Experiment::On(TrialState& trial, const ValidationReport& report) {
   DetectUnit(report.batches, report.epoch);
   reported_ = true;
   CheckFirstValidation(trial, report.batches, report.unread);
+  WarnOfFarCount(trial, report.batches, report.epoch);
   outbox_.Add(
       [id = trial.row.id, report,
        run = RunOf(trial, report.batches, report.time)](StoreWriter& writer) {
@@ -258,6 +282,7 @@ void Experiment::On(TrialState& trial, const ValidationReport& report) {
 
 void Experiment::On(TrialState& trial, const CheckpointSaved& saved) {
   trial.process->SetAlive(Now());
+  trial.process->SetSaved();
   // It may be in the wrong place. The next run finds it if it is complete.
   if (StopIfLost()) return Acknowledge(trial, saved.seq);
   CheckpointRow row{.uuid = saved.uuid,
@@ -282,7 +307,6 @@ void Experiment::On(TrialState& trial, const CheckpointSaved& saved) {
             PositionText(saved.batches, counted_));
   }
   best_.SetCheckpoint(row.trial, row.batches, row.uuid);
-  trial.process->SetSaved();
   outbox_.Add([row](StoreWriter& writer) { writer.AddCheckpoint(row); },
               Urgency::kDurable);
   Acknowledge(trial, saved.seq);

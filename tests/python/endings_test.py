@@ -85,6 +85,45 @@ class OldPythonTest(unittest.TestCase):
                 self.assertIn(f"ImportError: {self.TEXT}", done.stderr.splitlines()[-1])
 
 
+class PauseTest(module_test.ExperimentTest):
+    """Scripts without max_length whose experiment is paused while they run."""
+
+    BEGIN = """\
+import os, select, signal
+import dtrain
+
+def pause():  # returns when the order to stop has come
+    with open(f"/proc/{os.getppid()}/status") as host:
+        runner = next(line.split()[1] for line in host if line.startswith("PPid"))
+    os.kill(int(runner), signal.SIGINT)
+    select.select([4], [], [])
+
+"""
+    ENDS = {
+        "trial = dtrain.init(); pause(); trial.validate(accuracy=1)": "COMPLETED",
+        "pause(); trial = dtrain.init(); trial.validate(accuracy=1)": "COMPLETED",
+        "trial = dtrain.init(); trial.should_stop; pause(); trial.validate(accuracy=1)": "COMPLETED",
+        "trial = dtrain.init(); pause(); trial.should_stop; trial.validate(accuracy=1)": "PAUSED",
+        "pause(); trial = dtrain.init(); trial.should_stop; trial.validate(accuracy=1)": "PAUSED",
+        "pause()\ntrial = dtrain.init()\n"
+        "for _ in trial.epochs(3):\n    pass\ntrial.validate(accuracy=1)": "PAUSED",
+        "trial = dtrain.init()\n"
+        "for epoch in trial.epochs(3):\n    epoch or pause()\n    trial.validate(accuracy=1)": "PAUSED",
+        "trial = dtrain.init(); pause()\n"
+        "with trial.checkpoint(epochs=1) as path:\n    (path / 'x').write_text('y')\n"
+        "trial.validate(accuracy=1)": "PAUSED",
+        "trial = dtrain.init(); pause(); trial.should_stop; trial.validate(accuracy=1); "
+        "trial.finish()": "COMPLETED",
+    }
+
+    def test_a_script_that_does_not_ask_ends_with_its_result(self):
+        searcher = {"name": "random", "max_trials": 2, "max_concurrent_trials": 1}
+        for number, (script, state) in enumerate(self.ENDS.items(), start=1):
+            with self.subTest(script=script):
+                self.create(self.BEGIN + script + "\n", searcher, code=130)
+                self.assertEqual(self.rows("trials", str(number))[0]["state"], state, self.errors)
+
+
 class WorkersTest(module_test.ExperimentTest):
     def test_workers_read_hyperparameters_and_may_not_report(self):
         script = """\
