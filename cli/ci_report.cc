@@ -47,6 +47,7 @@ Outcome OutcomeOf(State state) {
     case State::kPaused:
     case State::kInterrupted:
     case State::kCanceled:
+    case State::kInvalid:
       return Outcome::kSkipped;
   }
   return Outcome::kSkipped;

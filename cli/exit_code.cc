@@ -30,6 +30,7 @@ int ExitCodeOf(State state) {
   switch (state) {
     case State::kCompleted:
     case State::kStopped:
+    case State::kInvalid:
       return kExitDone;
     case State::kPending:
     case State::kRunning:

@@ -115,14 +115,6 @@ json RunColumns(const std::vector<TrialRun>& runs, Bundle& bundle) {
           {"lane", bundle.Integers(lanes)}};
 }
 
-json StateNamesJson() {
-  json names = json::array();
-  for (int i = 0; i <= static_cast<int>(State::kStopped); ++i) {
-    names.push_back(StateName(static_cast<State>(i)));
-  }
-  return names;
-}
-
 // Reasons of trials that have one, by number.
 json Reasons(const std::vector<TrialRow>& trials) {
   json reasons = json::object();
@@ -514,7 +506,7 @@ json ExperimentData(const Store& store, const ExperimentDetail& detail,
   metrics.Flush();
   json data = RecordJson(detail);
   data["unit"] = UnitName(CountedUnit(store, row.id));
-  data["states"] = StateNamesJson();
+  data["states"] = StateNames();
   data["trials"] = TrialColumns(trials, row.created, bundle);
   if (!options.without_metrics) {
     data["runs"] =

@@ -30,7 +30,9 @@ class RehearsalFindings : public Reporter {
   }
   void OnTrialEnded(const TrialRow& trial,
                     const std::vector<std::string>& last_lines) override {
-    if (trial.state != State::kError || !failure_.empty()) return;
+    const bool failed =
+        trial.state == State::kError || trial.state == State::kInvalid;
+    if (!failed || !failure_.empty()) return;
     failure_ = trial.reason;
     last_lines_ = last_lines;
   }

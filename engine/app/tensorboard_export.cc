@@ -51,15 +51,11 @@ std::string FileName(std::int64_t number) {
   return kFilePrefix + digits;
 }
 
-bool IsOver(State state) {
-  return state == State::kCompleted || state == State::kStopped ||
-         state == State::kCanceled || state == State::kError;
-}
-
 SessionStatus OutcomeOf(State state) {
   if (state == State::kError) return SessionStatus::kFailure;
-  return state == State::kCanceled ? SessionStatus::kUnknown
-                                   : SessionStatus::kSuccess;
+  return state == State::kCanceled || state == State::kInvalid
+             ? SessionStatus::kUnknown
+             : SessionStatus::kSuccess;
 }
 
 std::string TagOf(const MetricRow& row) {
@@ -159,7 +155,7 @@ bool TensorboardExport::IsDone(const TrialRow& row) const {
   const json& trials = state_["trials"];
   const auto known = trials.find(ToString(row.id));
   return known != trials.end() && known->at("ended") == true &&
-         known->at("runs") == row.runs && IsOver(row.state);
+         known->at("runs") == row.runs && IsFinal(row.state);
 }
 
 // `with_parts`: as NamesWithParts returns them.
@@ -192,7 +188,7 @@ void TensorboardExport::Write(TrialFile& file) {
   const TrialRow& row = file.row;
   json& known = state_["trials"][file.name()];
   const bool ends =
-      IsOver(row.state) && (file.is_new || known.at("ended") != true);
+      IsFinal(row.state) && (file.is_new || known.at("ended") != true);
   if (ends) {
     AppendTrialEnd(file.added, Seconds(row.ended.value_or(row.created)),
                    OutcomeOf(row.state));
@@ -213,7 +209,7 @@ void TensorboardExport::Write(TrialFile& file) {
            {"bytes", file.bytes + static_cast<std::int64_t>(file.added.size())},
            {"training", file.reached[MetricKind::kTraining]},
            {"validation", file.reached[MetricKind::kValidation]},
-           {"ended", IsOver(row.state)}};
+           {"ended", IsFinal(row.state)}};
   file.added = {};
   file.is_written = true;
 }

@@ -145,8 +145,8 @@ void WarmStart::Collect(const Store& store, std::int64_t experiment) {
   std::vector<TrialRow> trials =
       store.Trials(experiment, {.checkpoints = false});
   std::erase_if(trials, [](const TrialRow& trial) {
-    return trial.state == State::kError || !trial.latest ||
-           !std::isfinite(trial.latest->value);
+    return trial.state == State::kError || trial.state == State::kInvalid ||
+           !trial.latest || !std::isfinite(trial.latest->value);
   });
   if (trials.empty()) without_result_.push_back(experiment);
   std::ranges::stable_sort(trials, [&](const TrialRow& a, const TrialRow& b) {

@@ -253,6 +253,7 @@ Tone ToneOf(State state) {
       return Tone::kWarning;
     case State::kPending:
     case State::kStopped:
+    case State::kInvalid:
       return Tone::kDim;
     case State::kRunning:
       return Tone::kStrong;

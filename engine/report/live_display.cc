@@ -449,9 +449,11 @@ void LiveDisplay::OnTrialEnded(const TrialRow& trial,
   paused_.NoteEnd(trial);
   if (IsFinal(trial.state)) histories_.erase(trial.id);
   const bool failure = IsFailure(trial);
-  // The reason for an early end of the only trial is reported nowhere else.
-  const bool early = !IsSearch(info_) && !trial.reason.empty() &&
-                     trial.state == State::kCompleted;
+  // These reasons, an early end of the only trial among them, are reported
+  // nowhere else.
+  const bool early = trial.state == State::kInvalid ||
+                     (!IsSearch(info_) && !trial.reason.empty() &&
+                      trial.state == State::kCompleted);
   if (!failure && !early && verbosity_ != Verbosity::kVerbose) return;
   Tone tone = failure ? Tone::kBad : Tone::kPlain;
   for (const std::string& line : EndedLines(info_, trial, last_lines)) {

@@ -151,6 +151,8 @@ std::vector<std::string> EndedLines(const RunInfo& info, const TrialRow& trial,
   } else if (trial.state == State::kRunning) {
     line +=
         " failed and restarts (restart " + std::to_string(trial.restarts) + ")";
+  } else if (trial.state == State::kInvalid) {
+    line += " is INVALID";
   } else {
     std::string state(StateName(trial.state));
     for (char& c : state) c = static_cast<char>(c | 0x20);

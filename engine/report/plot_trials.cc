@@ -183,8 +183,9 @@ namespace {
 
 // Colours of the states of trials, and their order in the legend.
 constexpr State kStates[] = {
-    State::kCompleted, State::kError,   State::kStopped,     State::kCanceled,
-    State::kPaused,    State::kRunning, State::kInterrupted, State::kPending};
+    State::kCompleted,   State::kError,   State::kStopped,
+    State::kCanceled,    State::kPaused,  State::kRunning,
+    State::kInterrupted, State::kPending, State::kInvalid};
 
 std::size_t ColorOfState(State state) {
   return static_cast<std::size_t>(std::ranges::find(kStates, state) - kStates);

@@ -11,6 +11,7 @@ std::string HeadLine(const RunResult& result) {
   switch (result.state) {
     case State::kCompleted:
     case State::kStopped:
+    case State::kInvalid:
       line += " completed";
       break;
     case State::kError:
@@ -35,6 +36,7 @@ std::string HeadLine(const RunResult& result) {
 // search wanted.
 std::string EndRemark(State state) {
   if (state == State::kError) return " (failed later)";
+  if (state == State::kInvalid) return " (invalid later)";
   return state == State::kCanceled ? " (killed later)" : "";
 }
 

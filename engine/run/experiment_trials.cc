@@ -145,12 +145,16 @@ void Experiment::CloseFinished(TrialState& trial) {
       reason);
 }
 
-// Ends a trial in ERROR.
+// Ends a trial in ERROR or INVALID. The text of the reason tells them apart in
+// the record.
 void Experiment::Abandon(TrialState& trial, ExitReason why,
-                         const std::string& reason) {
+                         const std::string& text) {
+  const bool invalid = why == ExitReason::kInvalidHp;
+  const bool clash = !invalid && text.starts_with(kInvalidReason);
+  const std::string reason = clash ? "failed: " + text : text;
   last_error_ = "trial " + ToString(trial.row.id) + ": " + reason;
   if (!trial.exit_reported) Post(ExitedEarly{trial.index(), why});
-  End(trial, State::kError, reason);
+  End(trial, invalid ? State::kInvalid : State::kError, reason);
 }
 
 // Ends a trial that a user has killed. REQUIRES: it has no process.

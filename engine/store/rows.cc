@@ -11,7 +11,7 @@
 namespace dtrain {
 namespace {
 
-constexpr std::array<std::pair<State, std::string_view>, 8> kStates = {{
+constexpr std::array<std::pair<State, std::string_view>, 9> kStates = {{
     {State::kPending, "PENDING"},
     {State::kRunning, "RUNNING"},
     {State::kPaused, "PAUSED"},
@@ -20,6 +20,7 @@ constexpr std::array<std::pair<State, std::string_view>, 8> kStates = {{
     {State::kCanceled, "CANCELED"},
     {State::kError, "ERROR"},
     {State::kStopped, "STOPPED"},
+    {State::kInvalid, "INVALID"},
 }};
 
 }  // namespace
@@ -49,6 +50,7 @@ bool IsFinal(State state) {
     case State::kCanceled:
     case State::kError:
     case State::kStopped:
+    case State::kInvalid:
       return true;
     case State::kPending:
     case State::kRunning:

@@ -28,16 +28,21 @@ enum class State {
   kCanceled,
   kError,
   kStopped,  // trials only: ended early by the searcher
+  kInvalid,  // trials only: their hyperparameters cannot be trained
 };
 
-/// Convert between states and their names "PENDING" … "STOPPED". Throws
+/// Begin of the reason of a trial in kInvalid, and of no other. Such a trial is
+/// stored as an ERROR with this reason, as it was before the state existed.
+inline constexpr std::string_view kInvalidReason = "invalid hyperparameters: ";
+
+/// Convert between states and their names "PENDING" … "INVALID". Throws
 /// Error(kUsage) with all names for an unknown one.
 std::string_view StateName(State state);
 State StateFromName(std::string_view name);
 /// The names of all states.
 std::vector<std::string> StateNames();
 
-/// True for COMPLETED, CANCELED, ERROR and STOPPED.
+/// True for COMPLETED, CANCELED, ERROR, STOPPED and INVALID.
 bool IsFinal(State state);
 
 enum class MetricKind { kTraining, kValidation };

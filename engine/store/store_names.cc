@@ -90,10 +90,12 @@ std::vector<StoreName> StoreNames::Experiments(
 std::vector<StoreName> StoreNames::Trials(std::int64_t experiment,
                                           const std::string& prefix) const {
   return ReadNames(*database_,
-                   "SELECT experiment || '.' || number, state FROM trials "
+                   "SELECT experiment || '.' || number, CASE WHEN state = "
+                   "'ERROR' AND reason LIKE ?3 || '%' THEN 'INVALID' ELSE "
+                   "state END FROM trials "
                    "WHERE experiment = ?1 AND substr(number, 1, length(?2)) = "
-                   "?2 ORDER BY number LIMIT ?3",
-                   experiment, prefix);
+                   "?2 ORDER BY number LIMIT ?4",
+                   experiment, prefix, std::string(kInvalidReason));
 }
 
 std::vector<StoreName> StoreNames::Checkpoints(

@@ -64,29 +64,32 @@ ExperimentRow Experiment(SQLite::Statement& statement) {
 
 TrialRow TrialOf(SQLite::Statement& statement) {
   Columns columns(statement);
-  return {.id = {columns.Int(), columns.Int()},
-          .request_id = columns.Text(),
-          .state = columns.TheState(),
-          .reason = columns.Text(),
-          .hparams = columns.Json(),
-          .seed = static_cast<std::uint32_t>(columns.Int()),
-          .batches = columns.Int(),
-          .rung = columns.Int(),
-          .best = Best(columns),
-          .latest = Latest(columns),
-          .latest_checkpoint = columns.Text(),
-          .restarts = columns.Int(),
-          .failures = columns.Int(),
-          .preemptions = columns.Int(),
-          .runs = columns.Int(),
-          .slots = columns.Text(),
-          .pid = columns.Int(),
-          .pid_start = columns.Int(),
-          .boot_id = columns.Text(),
-          .created = columns.Time(),
-          .started = columns.MaybeTime(),
-          .ended = columns.MaybeTime(),
-          .seconds = columns.Number()};
+  TrialRow trial{.id = {columns.Int(), columns.Int()},
+                 .request_id = columns.Text(),
+                 .state = columns.TheState(),
+                 .reason = columns.Text(),
+                 .hparams = columns.Json(),
+                 .seed = static_cast<std::uint32_t>(columns.Int()),
+                 .batches = columns.Int(),
+                 .rung = columns.Int(),
+                 .best = Best(columns),
+                 .latest = Latest(columns),
+                 .latest_checkpoint = columns.Text(),
+                 .restarts = columns.Int(),
+                 .failures = columns.Int(),
+                 .preemptions = columns.Int(),
+                 .runs = columns.Int(),
+                 .slots = columns.Text(),
+                 .pid = columns.Int(),
+                 .pid_start = columns.Int(),
+                 .boot_id = columns.Text(),
+                 .created = columns.Time(),
+                 .started = columns.MaybeTime(),
+                 .ended = columns.MaybeTime(),
+                 .seconds = columns.Number()};
+  if (trial.state == State::kError && trial.reason.starts_with(kInvalidReason))
+    trial.state = State::kInvalid;
+  return trial;
 }
 
 std::vector<TrialRow> ReadTrials(SQLite::Statement& query) {

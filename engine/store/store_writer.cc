@@ -17,7 +17,8 @@ namespace {
 
 std::string Name(State state) {
   assert(state != State::kInterrupted && "derived, never stored");
-  return std::string(StateName(state));
+  return std::string(
+      StateName(state == State::kInvalid ? State::kError : state));
 }
 
 // Deletes children before parents. Metric names stay: other experiments use

@@ -12,7 +12,7 @@ const WHOLE_MS = 10_000;     // between two loads of a whole experiment that cha
 const SHOW_MS = 5_000;       // between two drawings while metrics arrive
 const STEP_MS = 250;         // between two loads of changes
 const SILENCE_MS = 40_000;   // the server sends something every 15 s
-const FINAL = ['COMPLETED', 'CANCELED', 'ERROR', 'STOPPED'];
+const FINAL = ['COMPLETED', 'CANCELED', 'ERROR', 'STOPPED', 'INVALID'];
 
 const sleep = (ms) => new Promise((done) => { setTimeout(done, ms); });
 

@@ -9,10 +9,10 @@ import {formatDuration} from './data.js';
 
 export const STATE_COLORS = {COMPLETED: '#009e73', STOPPED: '#56b4e9', ERROR: '#d55e00',
   CANCELED: '#7f7f7f', RUNNING: '#e69f00', PAUSED: '#cc79a7', INTERRUPTED: '#8c6bb1',
-  PENDING: '#bbbbbb'};
+  PENDING: '#bbbbbb', INVALID: '#999933'};
 
 // States in which a trial stays.
-const ENDED = new Set(['COMPLETED', 'STOPPED', 'CANCELED', 'ERROR']);
+const ENDED = new Set(['COMPLETED', 'STOPPED', 'CANCELED', 'ERROR', 'INVALID']);
 
 const MAX_ROWS = 40;  // rungs
 

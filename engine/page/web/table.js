@@ -345,7 +345,7 @@ export class TrialView {
 
 // Commands that reproduce a trial and continue it, of those that work in its state.
 function commandsOf(id, state, saved) {
-  const ended = ['COMPLETED', 'STOPPED', 'ERROR', 'CANCELED'].includes(state);
+  const ended = ['COMPLETED', 'STOPPED', 'ERROR', 'CANCELED', 'INVALID'].includes(state);
   return [`dtrain describe ${id}`, `dtrain metrics ${id}`, `dtrain logs ${id}`,
     ...(ended ? [`dtrain reproduce ${id}`] : []),
     ...(saved.length ? [`dtrain continue ${id} --best`] : []),
