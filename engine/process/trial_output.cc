@@ -1,72 +1,15 @@
 #include "engine/process/trial_output.h"
 
-#include <algorithm>
-#include <cctype>
-#include <string_view>
 #include <utility>
 
 #include "engine/base/error.h"
-#include "engine/base/text.h"
 #include "engine/store/file_tree.h"
 
 namespace dtrain {
 namespace {
 
 constexpr std::size_t kLastLines = 20;
-constexpr std::size_t kMaxLastLine = 2000;
 constexpr Duration kFlushAfter = std::chrono::milliseconds(100);
-constexpr char kEscape = '\x1b';
-
-bool HasText(std::string_view text) {
-  return std::any_of(text.begin(), text.end(), [](char c) {
-    const auto byte = static_cast<unsigned char>(c);
-    return byte >= 0x80 || std::isalnum(byte) != 0;
-  });
-}
-
-// Returns the length of the escape sequence that `text` begins with: a control
-// sequence up to its final byte, a string up to BEL or ESC, or two bytes.
-std::size_t EscapeLength(std::string_view text) {
-  const char kind = text.size() > 1 ? text[1] : '\0';
-  std::size_t end = 2;
-  if (kind == '[') {
-    while (end < text.size() && (text[end] < '@' || text[end] > '~')) ++end;
-    ++end;
-  } else if (kind == ']' || kind == 'P') {
-    while (end < text.size() && text[end] != '\a' && text[end] != kEscape) {
-      ++end;
-    }
-    end += end < text.size() && text[end] == kEscape ? 2 : 1;
-  }
-  return std::min(end, text.size());
-}
-
-std::string WithoutEscapes(std::string_view text) {
-  std::string plain;
-  while (!text.empty()) {
-    std::size_t length = 1;
-    if (text.front() == kEscape) {
-      length = EscapeLength(text);
-    } else {
-      plain += text.front();
-    }
-    text.remove_prefix(length);
-  }
-  return plain;
-}
-
-// Returns the last part with text of a line that carriage returns overwrite,
-// as progress bars do.
-std::string_view LastOverwrite(std::string_view line) {
-  std::string_view part;
-  do {
-    const std::size_t start = line.rfind('\r');
-    const bool whole = start == std::string_view::npos;
-    part = whole ? line : line.substr(start + 1);
-    line = whole ? std::string_view() : line.substr(0, start);
-  } while (!HasText(part) && !line.empty());
-  return part;
-}
 
 }  // namespace
 
@@ -92,12 +35,10 @@ void TrialOutput::Append(const LogRecord& record) {
     sink_(record);
   }
   std::deque<std::string>& lines = last_lines_[record.rank];
-  lines.push_back(record.text.substr(0, kMaxLastLine));
+  lines.push_back(record.text.substr(0, FailureCause::kMaxLine));
   if (lines.size() > kLastLines) lines.pop_front();
   if (!record.from_stderr || record.text.starts_with("dtrain: ")) return;
-  const std::string_view part = LastOverwrite(record.text);
-  if (!HasText(part)) return;
-  last_error_lines_[record.rank] = part.substr(0, kMaxLastLine);
+  causes_[record.rank].Read(record.text);
 }
 
 std::vector<std::string> TrialOutput::LastLines(int rank) const {
@@ -107,16 +48,8 @@ std::vector<std::string> TrialOutput::LastLines(int rank) const {
 }
 
 std::string TrialOutput::LastErrorLine(int rank) const {
-  const auto line = last_error_lines_.find(rank);
-  if (line == last_error_lines_.end()) return "";
-  std::string plain = WithoutEscapes(ToValidUtf8(line->second));
-  std::replace(plain.begin(), plain.end(), '\t', ' ');
-  std::erase_if(plain, [](char c) {
-    return std::iscntrl(static_cast<unsigned char>(c)) != 0;
-  });
-  std::string_view text = Trim(plain);
-  (void)TakeLevel(text);  // within a line that was overwritten
-  return std::string(text);
+  const auto cause = causes_.find(rank);
+  return cause == causes_.end() ? "" : cause->second.Text();
 }
 
 void TrialOutput::Flush() {

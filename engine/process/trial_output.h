@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/base/clock.h"
+#include "engine/process/failure_cause.h"
 #include "engine/store/layout.h"
 #include "engine/store/trial_log.h"
 #include "engine/wire/trial_spec.h"
@@ -35,10 +36,9 @@ class TrialOutput {
 
   /// Returns the last lines of `rank`, oldest first.
   std::vector<std::string> LastLines(int rank) const;
-  /// Returns the last line that `rank` wrote to stderr and that has a letter or
-  /// a digit, without the lines of dtrain itself; empty if there is none. It is
-  /// plain text of at most 2000 bytes: without escape sequences and control
-  /// characters, and of a line that carriage returns overwrite, the last part.
+  /// Returns the line of what `rank` wrote to stderr that names the cause of a
+  /// failure, as FailureCause finds it; empty if there is none. Lines of dtrain
+  /// itself do not count.
   std::string LastErrorLine(int rank) const;
 
  private:
@@ -47,7 +47,7 @@ class TrialOutput {
   Sink sink_;
   std::optional<Duration> flush_at_;
   std::map<int, std::deque<std::string>> last_lines_;  // by rank
-  std::map<int, std::string> last_error_lines_;        // by rank, as written
+  std::map<int, FailureCause> causes_;                 // by rank
 };
 
 /// Opens the log of a trial in `layout`. Makes the directories of the log and

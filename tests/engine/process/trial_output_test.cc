@@ -85,7 +85,8 @@ TEST_F(LastErrorLineTest, HasNoEscapesOrControlCharacters) {
 }
 
 TEST_F(LastErrorLineTest, IsTheLastPartOfAnOverwrittenLine) {
-  EXPECT_EQ(Of({" 10%|#   |\r 20%|##  |\r"}), "20%|##  |");
+  EXPECT_EQ(Of({"loading\rno such shape\r"}), "no such shape");
+  EXPECT_EQ(Of({"cause", " 10%|#   |\r 20%|##  |\r"}), "no such shape");
 }
 
 TEST_F(LastErrorLineTest, IsCut) {
