@@ -358,7 +358,7 @@ namespace {
 void CheckTestFlags(const CreateOptions& options) {
   const RunFlags& run = options.run;
   const bool other = options.dry_run || run.detach || run.jsonl ||
-                     !run.require.empty() || !run.timeout_text.empty() ||
+                     !run.demands.empty() || !run.timeout_text.empty() ||
                      run.ci.has_file();
   if (!options.test || !other) return;
   throw Error(ErrorKind::kUsage,
@@ -370,7 +370,7 @@ void CheckTestFlags(const CreateOptions& options) {
 void CheckPausedFlags(const CreateOptions& options) {
   const RunFlags& run = options.run;
   const bool other = options.dry_run || options.test || run.detach ||
-                     run.follow || run.jsonl || !run.require.empty() ||
+                     run.follow || run.jsonl || !run.demands.empty() ||
                      !run.timeout_text.empty() || !run.disk_wait.empty() ||
                      run.ci.has_file();
   if (!options.paused || !other) return;
@@ -501,8 +501,9 @@ CommandRun SetUpCreate(CLI::App& app) {
             "(repeatable)")
       .TypeName("KEY=VALUE")
       .OneEach();
-  // Hidden: the error message that suggests it is its documentation.
-  AddFlag(app, "--allow-unread", options->allow_unread, /*help=*/"");
+  AddFlag(
+      app, "--allow-unread", options->allow_unread,
+      "Search on if the first trial has not read a searched hyperparameter");
   AddRunFlags(app, options->run);
   SetHelp(app, {.exits = RunExits(),
                 .examples = {

@@ -50,7 +50,7 @@ void CheckPrintFlags(const InlineOptions& options) {
   const RunFlags& run = options.create.run;
   const bool other = options.create.dry_run || options.create.test ||
                      options.create.paused || run.detach || run.follow ||
-                     run.json || run.jsonl || !run.require.empty() ||
+                     run.json || run.jsonl || !run.demands.empty() ||
                      !run.timeout_text.empty() || !run.disk_wait.empty() ||
                      run.ci.has_file();
   if (!options.print_yaml || !other) return;
@@ -142,6 +142,7 @@ int RunInline(const InlineOptions& options, const GlobalOptions& globals) {
   RunRequest request = CheckRunFlags(options.create.run, globals);
   CreateOptions create = options.create;
   create.labels.clear();  // in the YAML
+  create.allow_unread = options.unchecked;
   return RunOrReport(request, create.config, [&] {
     if (!options.unchecked) {
       CheckHyperparameters(yaml, script);

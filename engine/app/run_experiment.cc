@@ -26,6 +26,7 @@
 #include "engine/app/notices.h"
 #include "engine/app/provenance.h"
 #include "engine/app/script_check.h"
+#include "engine/app/script_text.h"
 #include "engine/app/slurm_workers.h"
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
@@ -270,6 +271,15 @@ RunResult RunExperiment(Store& store, std::int64_t id,
           reporter.OnWorkers(table.Summary());
         };
     hooks.source = slurm.get();
+  }
+  if (const auto* words =
+          std::get_if<std::vector<std::string>>(&config.entrypoint)) {
+    ScriptText script = ReadScriptText(
+        *words, ContextOf(store.layout(), *store.Experiment(id)));
+    script.imports_dtrain = false;  // the module reports what it reads
+    options.may_read = [script](const std::string& name) {
+      return script.MayRead(name);
+    };
   }
   RunResult result;
   {

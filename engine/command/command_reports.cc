@@ -187,6 +187,7 @@ void CommandTrial::On(const ProgramValidation& report) {
 
 void CommandTrial::Record(ValidationReport message,
                           const ProgramValidation& report) {
+  message.unread = std::exchange(unread_so_far_, {});
   channel_.Send(std::move(message));
   validation_ = report;
   CompleteIfDone();
@@ -397,7 +398,10 @@ void CommandTrial::On(const ProgramEnd& report) {
   BeginEnding("the program reported its end");
 }
 
-void CommandTrial::On(const ProgramUnread& report) { unread_ = report.names; }
+void CommandTrial::On(const ProgramUnread& report) {
+  unread_ = report.names;
+  if (!validation_) unread_so_far_ = WithoutPlaced(report.names, spec_);
+}
 
 void CommandTrial::On(const ProgramStopping&) { stop_followed_ = stop_sent_; }
 

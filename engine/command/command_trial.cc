@@ -41,6 +41,7 @@
 #include "engine/os/process.h"
 #include "engine/train/log_line.h"
 #include "engine/train/trial_channel.h"
+#include "engine/wire/refusal.h"
 
 namespace dtrain {
 namespace {
@@ -464,7 +465,10 @@ CommandEnd CommandTrial::DecideEnd() {
     return CommandEnd{.finished = Finished{reason, message, unread_},
                       .exit = exit};
   };
-  if (!refusal_.empty()) return finish(EndReason::kRefused, refusal_);
+  if (!refusal_.empty()) {
+    return finish(EndReason::kRefused,
+                  std::string(kConfigurationReason) + refusal_);
+  }
   if (end_report_) {
     if (end_report_->reason == EndReason::kUserStop && validation_) {
       CompleteOpenEnded();

@@ -195,6 +195,8 @@ class CommandTrial {
   bool stop_followed_ = false;  // the program has read it, or saved since
   std::optional<ProgramEnd> end_report_;
   std::vector<std::string> unread_;  // hyperparameters, as it says
+  // Those that it named before its first validation, which takes them along.
+  std::optional<std::vector<std::string>> unread_so_far_;
   std::optional<Error> disk_full_;
   std::optional<EarlyStop> early_stop_;
   std::string ended_early_;  // why, or empty

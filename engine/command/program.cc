@@ -395,6 +395,18 @@ std::vector<std::string> ProgramWords(const TrialSpec& spec, Length until,
   return words;
 }
 
+std::vector<std::string> WithoutPlaced(std::vector<std::string> names,
+                                       const TrialSpec& spec) {
+  if (!spec.placeholders) return names;
+  for (const std::string& word : spec.command) {
+    FillTemplate(word, [&](const std::string& name) {
+      std::erase(names, name);
+      return std::string();
+    });
+  }
+  return names;
+}
+
 std::optional<Length> LengthInWords(const TrialSpec& spec, Length until) {
   if (!spec.placeholders || FindHparam(spec.hparams, "length") != nullptr) {
     return std::nullopt;

@@ -157,6 +157,11 @@ nlohmann::json DescribeTrial(const TrialSpec& spec, Length until,
 std::vector<std::string> ProgramWords(const TrialSpec& spec, Length until,
                                       const ProgramPaths& paths);
 
+/// Returns `names`, paths of hyperparameters, without those whose values are in
+/// the program's words.
+std::vector<std::string> WithoutPlaced(std::vector<std::string> names,
+                                       const TrialSpec& spec);
+
 /// Returns the length that the program is told to train to by `{length}` in its
 /// words; nothing if they have none. A program whose metrics are found in its
 /// output cannot be told of a later length, so in a search that stops trials it

@@ -25,7 +25,6 @@
 namespace dtrain {
 
 /// Beginning of the reason of a trial that refuses its hyperparameters.
-inline constexpr std::string_view kInvalidReason = "invalid hyperparameters: ";
 /// Beginning of the error of a program that exits as if it had succeeded, but
 /// without its result (engine/command).
 inline constexpr std::string_view kNoResult = "the program ended at ";
@@ -128,7 +127,7 @@ class Experiment {
   void Advance(TrialState& trial);
   void SendNext(TrialState& trial);
   void CloseFinished(TrialState& trial);
-  void Abandon(TrialState& trial, ExitReason why, const std::string& reason);
+  void Abandon(TrialState& trial, ExitReason why, const std::string& text);
   void Cancel(TrialState& trial);
   void SetEndedEarly(TrialState& trial, const std::string& why);
   void EndEarly(TrialState& trial);
@@ -297,6 +296,7 @@ class Experiment {
   // How the processes of trials failed after their work was done, by number.
   std::map<std::int64_t, std::string> late_failures_;
   bool reported_ = false;          // a trial has reported metrics
+  bool has_metric_ = false;        // … the searcher's among them
   bool warned_of_metric_ = false;  // a validation lacked the searcher's
   std::string early_failure_;      // reason of the last before a first report
   int early_failures_ = 0;    // trials in a row that failed for that reason

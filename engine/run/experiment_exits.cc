@@ -6,12 +6,13 @@
 // A crash is retried from the last checkpoint after a delay that doubles. A
 // trial that gets further between failures is retried without limit; one that
 // reports the same error twice without any training is not retried, and nor is
-// a program that twice exits alike before its first report. If three trials
-// fail so for one cause and none has reported, the experiment fails. A lost
-// store, a full disk and a damaged checkpoint are not failures of the trial. A
-// program does not report a full disk; its log says it. Nor is a fault of a GPU
-// one, which the launcher has set aside: the trial resumes on another at once.
-// Nor is the end of a worker's time.
+// a program that twice exits alike before its first report. A cause that may
+// pass, such as a port in use, is retried in any case. If three trials fail so
+// for one cause and none has reported, the experiment fails. A lost store, a
+// full disk and a damaged checkpoint are not failures of the trial. A program
+// does not report a full disk; its log says it. Nor is a fault of a GPU one,
+// which the launcher has set aside: the trial resumes on another at once. Nor
+// is the end of a worker's time.
 
 #include <algorithm>
 #include <array>
@@ -46,8 +47,8 @@ std::string DescribeExit(const TrialExited& event) {
          SignalName(event.signal) + ")";
 }
 
-// Returns the last line of a failed program on stderr, which usually names the
-// cause; empty if the end was forced from outside.
+// Returns the line of a failed program on stderr that names the cause; empty if
+// the end was forced from outside.
 std::string ErrorLineOf(const TrialExited& event,
                         const ExperimentConfig& config) {
   constexpr std::size_t kMaxColumns = 200;
@@ -58,15 +59,68 @@ std::string ErrorLineOf(const TrialExited& event,
   return Truncate(event.last_error_line, kMaxColumns);
 }
 
-// True if the text of a failure names a lack of memory or an error of a GPU,
-// which may not occur again.
+// True if the text of a failure names a cause that may pass: a lack of memory,
+// an error of a GPU, another program at the same port or file, a server that
+// cannot be reached or is busy.
 bool MayPass(const std::string& why) {
   constexpr std::array kTexts = {
-      "ut of memory", "MemoryError", "bad_alloc", "annot allocate", "CUDA",
-      "cuBLAS",       "CUBLAS",      "cuDNN",     "CUDNN",          "NCCL"};
-  return std::any_of(kTexts.begin(), kTexts.end(), [&why](const char* text) {
-    return why.find(text) != std::string::npos;
+      "ut of memory", "MemoryError",  "bad_alloc", "annot allocate", "CUDA",
+      "cuBLAS",       "CUBLAS",       "cuDNN",     "CUDNN",          "NCCL",
+      "EADDRINUSE",   "ECONNREFUSED", "ETXTBSY",   "EBUSY",          "EAGAIN",
+      "HTTP 429",     "HTTP 503"};
+  // In any case of letters.
+  constexpr std::array kWords = {"address already in use",
+                                 "address in use",
+                                 "port is already in use",
+                                 "connection refused",
+                                 "connectionrefusederror",
+                                 "connection reset",
+                                 "connection timed out",
+                                 "connection aborted",
+                                 "remotedisconnected",
+                                 "network is unreachable",
+                                 "no route to host",
+                                 "temporary failure in name resolution",
+                                 "name or service not known",
+                                 "name resolution",
+                                 "nameresolutionerror",
+                                 "nodename nor servname",
+                                 "getaddrinfo failed",
+                                 "could not resolve host",
+                                 "gaierror",
+                                 "http error 429",
+                                 "http error 503",
+                                 "429 client error",
+                                 "503 server error",
+                                 "429 too many requests",
+                                 "503 service unavailable",
+                                 "too many requests",
+                                 "service unavailable",
+                                 "status code 429",
+                                 "status code 503",
+                                 "status code: 429",
+                                 "status code: 503",
+                                 "text file busy",
+                                 "device or resource busy",
+                                 "resource temporarily unavailable",
+                                 "resource busy",
+                                 "database is locked",
+                                 "unable to lock file",
+                                 "stale file handle",
+                                 "blockingioerror"};
+  // Its text quotes what the program printed.
+  if (why.starts_with(kNoResult)) return false;
+  std::string lower = why;
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) {
+    return static_cast<char>(std::tolower(c));
   });
+  return std::ranges::any_of(kTexts,
+                             [&](const char* text) {
+                               return why.find(text) != std::string::npos;
+                             }) ||
+         std::ranges::any_of(kWords, [&](const char* text) {
+           return lower.find(text) != std::string::npos;
+         });
 }
 
 // Number of trials that fail for one reason before their first report after
@@ -102,10 +156,13 @@ std::string IgnoredReport(const std::vector<std::string>& last_lines) {
   return "";
 }
 
-// Delay before a restart after this number of failures in a row.
-Duration BackOff(std::int64_t failures) {
+// Delay before a restart after this number of failures in a row. A cause that
+// may pass gets more time: half a minute in all for the default max_restarts.
+Duration BackOff(std::int64_t failures, bool may_pass = false) {
+  constexpr Duration kMaxPause = std::chrono::minutes(1);
   const std::int64_t doublings = std::min<std::int64_t>(failures - 1, 9);
-  return std::chrono::milliseconds(100) * (std::int64_t{1} << doublings);
+  const auto first = std::chrono::milliseconds(may_pass ? 1000 : 100);
+  return std::min<Duration>(first * (std::int64_t{1} << doublings), kMaxPause);
 }
 
 // Maximum number of GPUs that fail a trial in a row without its having trained.
@@ -259,8 +316,9 @@ void Experiment::HandleCrash(TrialState& trial, const TrialProcess& process,
   }
   const std::string line = has_message ? "" : ErrorLineOf(event, setup_.config);
   const std::string why = line.empty() ? what : what + ": " + line;
+  if (MayPass(why)) return HandleError(trial, process, why);
   const bool early = FailedBeforeReport(trial, process) && !event.gpu_fault &&
-                     !MayPass(why) && (has_message || !line.empty());
+                     (has_message || !line.empty());
   if (!has_message && !early) return HandleError(trial, process, why);
   // The same error before any training, or the same end without a result: a
   // restart will not help.
@@ -568,7 +626,7 @@ void Experiment::HandleError(TrialState& trial, const TrialProcess& process,
   }
   ++trial.row.restarts;
   ++trial.row.failures;
-  const Duration wait = BackOff(trial.row.failures);
+  const Duration wait = BackOff(trial.row.failures, MayPass(reason));
   if (!stop_.stopping()) {
     queue_.Delay(Now() + wait, trial.turn, trial.row.id.number,
                  trial.row.failures <= kMaxRestartsInPlace);

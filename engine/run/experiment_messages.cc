@@ -27,6 +27,19 @@ std::string NamesOf(const MetricValues& metrics) {
   return names.empty() ? "none" : Join(names, ", ");
 }
 
+// Returns "; did you mean 'acc'?" for "val_acc", or an empty string.
+std::string SimilarMetric(const std::string& wanted,
+                          const MetricValues& metrics) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : metrics) names.push_back(name);
+  const std::string similar = DidYouMean(wanted, names);
+  if (!similar.empty()) return similar;
+  const auto part = std::ranges::find_if(names, [&](const std::string& name) {
+    return name.find(wanted) != name.npos || wanted.find(name) != wanted.npos;
+  });
+  return part == names.end() ? "" : "; did you mean '" + *part + "'?";
+}
+
 // Calls `edit` with each text that a trial wrote for people. Names of metrics
 // and of files identify data, and stay as they are.
 void EditTexts(TrialMessage& message, const auto& edit) {
@@ -442,10 +455,14 @@ void Experiment::CheckFirstValidation(
     const std::optional<std::vector<std::string>>& unread) {
   // An initial validation precedes the reads of training.
   if (batches == 0 || !unread || std::exchange(validated_, true)) return;
-  const bool applies =
-      setup_.refuse_unread && IsUserModel() && searcher().name != "single";
+  const bool is_command = IsCommand(setup_.config) && setup_.config.rules > 1;
+  const bool applies = setup_.refuse_unread && (IsUserModel() || is_command) &&
+                       searcher().name != "single";
   if (!applies) return;
-  const auto searched = unread_.Searched(trial.row.hparams, *unread);
+  auto searched = unread_.Searched(trial.row.hparams, *unread);
+  if (const auto& may_read = setup_.options.may_read) {
+    std::erase_if(searched, may_read);
+  }
   if (searched.empty()) return;
   const bool one = searched.size() == 1;
   FailBecauseOf("trial " + ToString(trial.row.id) +
@@ -454,7 +471,8 @@ void Experiment::CheckFirstValidation(
                 " searched: all trials would be the same; correct " +
                 (one ? "its name" : "their names") +
                 " in the configuration, read " + (one ? "it" : "them") +
-                " in the model, or create it with --allow-unread");
+                (is_command ? " in the script" : " in the model") +
+                ", or create it with --allow-unread");
 }
 
 // True if trials train on without the searcher's metric, since nothing is
@@ -479,9 +497,15 @@ std::optional<double> Experiment::SearcherMetric(TrialState& trial,
     }
     return std::nullopt;
   }
-  Fail(trial, StopCause::kFailure,
-       "searcher.metric '" + wanted + "' was not reported; reported: " +
-           NamesOf(metrics) + "; set searcher.metric to one of these");
+  const std::string why = "searcher.metric '" + wanted +
+                          "' was not reported; reported: " + NamesOf(metrics) +
+                          "; set searcher.metric to one of these" +
+                          SimilarMetric(wanted, metrics);
+  Fail(trial, StopCause::kFailure, why);
+  // All trials would fail so.
+  if (searcher().name != "single" && !has_metric_) {
+    FailBecauseOf("trial " + ToString(trial.row.id) + ": " + why);
+  }
   return std::nullopt;
 }
 
@@ -502,6 +526,7 @@ bool Experiment::RecordValidation(TrialState& trial, double value,
                                   std::int64_t batches) {
   auto& latest = trial.row.latest;
   invalid_ = 0;
+  has_metric_ = true;
   if (!latest || latest->batches <= batches) {
     latest = BestValidation{.value = value, .batches = batches};
   }

@@ -85,9 +85,12 @@ void Experiment::RecoverTrial(TrialRow row) {
   if (row.state == State::kError) {
     last_error_ = why;
     if (row.batches == 0) AddEarlyFailure(row.reason);
-    if (row.reason.starts_with(kInvalidReason)) ++invalid_;
   }
-  if (row.latest) invalid_ = 0;
+  if (row.state == State::kInvalid) ++invalid_;
+  if (row.latest) {
+    invalid_ = 0;
+    has_metric_ = true;
+  }
   TrialState* trial = trials_.Add(std::move(row));
   if (trial == nullptr) return;
   trial->untimed = true;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -77,6 +78,9 @@ struct RunOptions {
   std::optional<Duration> disk_wait;
   std::string library;  // of the user's own model; empty: one of this build's
   std::string notice;   // shown at the start, or empty
+  // True if a program may read the hyperparameter, a dotted path, in a way that
+  // it does not report; none: no.
+  std::function<bool(const std::string&)> may_read;
 };
 
 /// Prefix of the reason of a trial that ended by itself before its length.

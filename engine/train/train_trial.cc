@@ -29,6 +29,7 @@
 #include "engine/train/trainer_context.h"
 #include "engine/train/trial.h"
 #include "engine/train/validation.h"
+#include "engine/wire/refusal.h"
 
 namespace dtrain {
 
@@ -85,7 +86,11 @@ Finished FinishedWithin(const TrialSpec& spec,
 } catch (const InvalidHyperparameters& error) {
   return Failed(EndReason::kInvalidHp, error.what());
 } catch (const Error& error) {
-  return Failed(ReasonOf(error, spec), error.what());
+  Finished finished = Failed(ReasonOf(error, spec), error.what());
+  if (error.kind() == ErrorKind::kUsage) {
+    finished.message.insert(0, kConfigurationReason);
+  }
+  return finished;
 } catch (const c10::Error& error) {
   return Failed(EndReason::kError, TorchMessage(error));
 } catch (const std::bad_alloc&) {

@@ -21,7 +21,6 @@ _OPTION = re.compile(r"(?<![\w/.=-])(--?[a-z][a-z-]*)")
 _FOLDERS = "cli|configs|docs|engine|models|scripts|searchers|tests"
 _PATH = re.compile(rf"^(?:{_FOLDERS})/[\w./*{{}},…-]*$")
 _KEY = re.compile(r"^[a-z_]+(\.[a-z_]+)+$")
-_HIDDEN = {"--allow-unread"}  # has no line in the help of create
 _TEST = re.compile(r"\b(?!GoogleTest)([A-Z][a-z]\w*Test)\b(?:\.(\w+)(…?))?")
 
 
@@ -53,7 +52,7 @@ def options_in(text: str) -> set[str]:
 @cache
 def options_of(*command: str) -> set[str]:
     """Options of a command, and the global ones."""
-    named = set(_HIDDEN)
+    named = set()
     for line in (help_of() + help_of(*command)).splitlines():
         names = re.match(r"  (-[a-z-]+)(?:, (--[a-z-]+))?", line)
         named |= set(names.groups()) - {None} if names else set()

@@ -106,7 +106,7 @@ def unused(hparams: HParams) -> List[str]:
     """Returns the names of those that the script has not read, and that no placeholder such as
     --lr={lr} has passed on the command line."""
     names = hparams.unread()
-    values = flatten(hparams.to_dict())
+    values = flatten(hparams._values)
     texts = [*sys.argv[1:], *(argument.rpartition("=")[2] for argument in sys.argv[1:])]
     return [name for name in names if not any(_equals(text, values[name]) for text in texts)]
 

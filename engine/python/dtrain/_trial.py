@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, NoReturn, Optional, Tuple
 
-from dtrain import _hparams, _reports
+from dtrain import _hparams, _reports, _unread
 from dtrain._connection import Agreement, Connection
 
 _REPORTER = "DTRAIN_REPORTER"  # value of DTRAIN_TRIAL, if a parent process has called init()
@@ -87,6 +87,8 @@ class Trial:
         self._best: Optional[float] = None  # value of `metric`
         self._keeps = False  # the last validation has no checkpoint yet and is to have one
         self._results = 0  # validations without a count
+        self._has_said_lack = False  # that validations lack the searcher's metric
+        self._asks_unread = True  # the first validation says what was not read until then
         self._last = dict.fromkeys(("training", "validation", "progress", "checkpoint"), -1.0)
         self._first_unit: Optional[str] = None  # of the first report
         self._means = _reports.Means()
@@ -269,7 +271,8 @@ class Trial:
         """Reports validation metrics, the searcher's among them, all in one call.
 
         Without a count and outside a loop it is the result at the length that the search
-        asked for. Raises as `report` does, and ValueError without the searcher's metric.
+        asked for. Raises as `report` does. Without the searcher's metric, a search ends the
+        trial.
         """
         self._require_owner("validate")
         with self._lock:
@@ -283,11 +286,10 @@ class Trial:
     # Checks a validation, and keeps it for a checkpoint of its count.
     def _hold(self, metrics: Mapping[str, Any], counts: Mapping[str, float]) -> None:
         values = _reports.metrics_of(metrics)
-        if self.metric and self.metric not in values and self._requires_metric:
-            raise ValueError(
-                f"this validation lacks '{self.metric}', the metric of the searcher; it has "
-                f"{', '.join(sorted(values)) or 'no metric'}"
-                f"{_hparams.similar(self.metric, values)}")
+        lacks_metric = bool(self.metric) and self.metric not in values and self._requires_metric
+        if lacks_metric:
+            self._report_lack(values)
+        self._send_unread_so_far()
         where = self._where("validation", *(counts.get(unit) for unit in _reports.UNITS))
         self._validated = where[self._unit] if self._unit in where else self._validated
         self._send_means()
@@ -295,6 +297,9 @@ class Trial:
         _reports.line("validation", **where, metrics=values)  # raises if it is too long
         self._held = where, values
         self._keeps = self.is_kept(values)
+        if lacks_metric:  # dtrain decides what that means, before more is trained
+            self._send_held()
+            self.flush()
 
     def is_kept(self, values: Mapping[str, float]) -> bool:
         """Returns True if `checkpoint_policy` wants a checkpoint of a validation with these
@@ -633,6 +638,25 @@ class Trial:
     def _has_lost_dtrain(self) -> bool:
         self._receive()
         return self._link is not None and self._link.gone
+
+    # dtrain decides about a validation without the searcher's metric, if it gets one.
+    def _report_lack(self, values: Mapping[str, float]) -> None:
+        lack = (f"this validation lacks '{self.metric}', the metric of the searcher; it has "
+                f"{', '.join(sorted(values)) or 'no metric'}{_hparams.similar(self.metric, values)}")
+        if self._link is None or not values:
+            raise ValueError(lack)
+        if self.rank == 0 and not self._has_said_lack:
+            self._has_said_lack = True
+            print(f"dtrain: warning: {lack}", file=sys.stderr)
+
+    # Before the first validation. Another process of the script may have read them.
+    def _send_unread_so_far(self) -> None:
+        if not self._is_reporter or not self._asks_unread or _all_hparams_read:
+            return
+        self._asks_unread = False
+        names = _unread.before_validation(self.hparams)
+        if names is not None:
+            self._send(_reports.line("unread", names=names))
 
     # Sends what is left, when the interpreter exits.
     def _close(self) -> None:

@@ -231,8 +231,10 @@ TEST_F(ExperimentFailureTest, FailsATrialThatLacksTheSearcherMetric) {
   const RunResult result = Run();
 
   EXPECT_EQ(result.state, State::kError);
-  EXPECT_THAT(result.error, HasSubstr("'los' was not reported; reported: "
-                                      "loss, acc"));
+  EXPECT_THAT(result.error,
+              HasSubstr("'los' was not reported; reported: "
+                        "loss, acc; set searcher.metric to one of "
+                        "these; did you mean 'loss'?"));
   EXPECT_EQ(launcher_.started().size(), 1u);
 }
 
@@ -337,8 +339,60 @@ INSTANTIATE_TEST_SUITE_P(
         Passing{"Gpu",
                 {.exit_code = 1,
                  .last_error_line = "RuntimeError: CUDA error: unknown"}},
+        Passing{"Port",
+                {.exit_code = 1,
+                 .last_error_line = "OSError: [Errno 98] Address already in "
+                                    "use"}},
+        Passing{"PortOfTorch",
+                {.exit_code = 1,
+                 .last_error_line =
+                     "torch.distributed.DistNetworkError: The server socket "
+                     "has failed to listen on any local network address. "
+                     "EADDRINUSE, address already in use"}},
+        Passing{"Refused",
+                {.exit_code = 1,
+                 .last_error_line = "ConnectionRefusedError: [Errno 111] "
+                                    "Connection refused"}},
+        Passing{"Name",
+                {.exit_code = 1,
+                 .last_error_line = "socket.gaierror: [Errno -3] Temporary "
+                                    "failure in name resolution"}},
+        Passing{"Http429",
+                {.exit_code = 1,
+                 .last_error_line = "requests.exceptions.HTTPError: 429 Client "
+                                    "Error: Too Many Requests for url: x"}},
+        Passing{"Http503",
+                {.exit_code = 1,
+                 .last_error_line = "urllib.error.HTTPError: HTTP Error 503: "
+                                    "Service Unavailable"}},
+        Passing{"Busy",
+                {.exit_code = 1,
+                 .last_error_line = "OSError: [Errno 26] Text file busy: 'x'"}},
+        Passing{"Lock",
+                {.exit_code = 1,
+                 .last_error_line = "sqlite3.OperationalError: database is "
+                                    "locked"}},
         Passing{"Silence", {.exit_code = 1}}),
     [](const auto& info) { return info.param.name; });
+
+// A message of the program counts like a line on stderr.
+TEST_F(ExperimentFailureTest, WaitsLongerForACauseThatMayPass) {
+  config_.max_restarts = 5;
+  launcher_.on_start = [this](const TrialSpec& spec) {
+    launcher_.Push(TrialStarted{.trial = spec.id, .pid = 1});
+    launcher_.Say(spec.id, Finished{.reason = EndReason::kError,
+                                    .message = "port: address in use"});
+    launcher_.Exit(spec.id, 1);
+  };
+
+  EXPECT_EQ(Run().state, State::kError);
+
+  EXPECT_EQ(Trial().reason, "port: address in use (after 5 restarts)");
+  EXPECT_THAT(reporter_.notices,
+              Contains(HasSubstr("restart 1 of 5 from batch 0 in 1")));
+  EXPECT_THAT(reporter_.notices,
+              Contains(HasSubstr("restart 5 of 5 from batch 0 in 16")));
+}
 
 TEST_F(ExperimentFailureTest, RestartsAProgramThatHasReported) {
   AllEnd({.exit_code = 1, .last_error_line = "ValueError: bad"});

@@ -137,8 +137,8 @@ class LightningTest(framework.FrameworkTest):
     def test_mistakes_end_the_trial_with_their_reason(self):
         for number, (change, searcher, message) in enumerate((
                 (('self.log("accuracy"', 'self.log("acuracy"'), {},
-                 "lacks 'accuracy', the metric of the searcher; it has acuracy, loss; "
-                 "did you mean 'acuracy'?"),
+                 "searcher.metric 'accuracy' was not reported; reported: acuracy, loss; "
+                 "set searcher.metric to one of these; did you mean 'acuracy'?"),
                 (("def validation_step(self, batch, index):",
                   "def validation_step(self, batch, index):\n        return"), {},
                  "lacks 'accuracy', the metric of the searcher; it has no metric"),
