@@ -98,6 +98,31 @@ void ReportError(const RunRequest& request, const std::string& name,
 
 }  // namespace
 
+void AddDemandFlags(CLI::App& app, DemandFlags& flags,
+                    const CliOption* detach) {
+  const CliOption options[] = {
+      AddOption(app, "--require", flags.require,
+                "Exit with 4 unless EXPR is true, e.g. 'accuracy>=0.9 and "
+                "loss<0.5' (repeatable)")
+          .TypeName("EXPR")
+          .OneEach(),
+      AddFlag(app, "--require-any", flags.require_any,
+              "Let --require count trials that failed, too"),
+      AddOption(app, "--max-failed", flags.max_failed,
+                "Exit with 1 if more than N trials failed (default: all but "
+                "one)")
+          .TypeName("N")
+          .AtLeast(0)};
+  if (detach == nullptr) return;
+  for (const CliOption& option : options) option.Excludes(*detach);
+}
+
+Demands CheckDemandFlags(const DemandFlags& flags) {
+  return {.requirements = ParseRequirements(flags.require),
+          .counts_failed = flags.require_any,
+          .max_failed = flags.max_failed};
+}
+
 void AddRunFlags(CLI::App& app, RunFlags& flags) {
   const CliOption detach =
       AddFlag(app, "-d,--detach", flags.detach,
@@ -105,12 +130,7 @@ void AddRunFlags(CLI::App& app, RunFlags& flags) {
   AddFlag(app, "-f,--follow", flags.follow,
           "Show the output of all trials (without it, only of a single trial)")
       .Excludes(detach);
-  AddOption(app, "--require", flags.require,
-            "Exit with 4 unless EXPR is true, e.g. 'accuracy>=0.9 and "
-            "loss<0.5' (repeatable)")
-      .TypeName("EXPR")
-      .OneEach()
-      .Excludes(detach);
+  AddDemandFlags(app, flags.demands, &detach);
   AddOption(app, "--timeout", flags.timeout_text,
             "Pause after TIME and exit with 124: 90 (seconds), 30m, 1.5h")
       .TypeName("TIME");
@@ -132,7 +152,7 @@ RunRequest CheckRunFlags(const RunFlags& flags, const GlobalOptions& globals) {
                      .json = flags.json,
                      .jsonl = flags.jsonl,
                      .ci = flags.ci,
-                     .requirements = ParseRequirements(flags.require)};
+                     .demands = CheckDemandFlags(flags.demands)};
   if (!flags.timeout_text.empty()) {
     request.timeout = ParseDuration(flags.timeout_text, "--timeout");
   }
@@ -420,7 +440,7 @@ int ReportResult(const Store& store, const RunResult& result,
   const ExperimentRow row = FindExperiment(store, result.experiment);
   // A paused run is not judged: it can still meet the requirements.
   const auto checks = IsFinal(result.state)
-                          ? CheckRequirements(request.requirements, store, row)
+                          ? CheckRequirements(request.demands, store, row)
                           : std::vector<Check>{};
   const auto conclusion =
       request.conclude ? request.conclude(store, result) : std::nullopt;
@@ -446,10 +466,15 @@ int ReportResult(const Store& store, const RunResult& result,
   }
   const bool met = ReportUnmet(checks, result.experiment, globals) &&
                    (!conclusion || conclusion->met);
+  const bool few_failed =
+      !IsFinal(result.state) ||
+      ReportFailedTrials(request.demands, store, row, globals);
   const JudgedExperiment judged{.row = row, .checks = checks};
   WriteCiReport(request.ci, store, std::span(&judged, 1));
   const int code = ExitCodeOf(result);
-  return code == kExitDone && !met ? kExitRequirement : code;
+  if (code != kExitDone) return code;
+  if (!few_failed) return kExitFailed;
+  return met ? kExitDone : kExitRequirement;
 }
 
 namespace {

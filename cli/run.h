@@ -11,12 +11,13 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/ci_report.h"
+#include "engine/app/requirements.h"
 #include "engine/base/clock.h"
 #include "engine/config/findings.h"
-#include "engine/query/filter.h"
 
 namespace dtrain {
 
+class CliOption;
 class Nodes;
 class Reporter;
 class Store;
@@ -25,11 +26,20 @@ struct ExperimentConfig;
 struct GlobalOptions;
 struct RunResult;
 
+/// Options of every command that judges an experiment that has ended.
+struct DemandFlags {
+  std::vector<std::string> require;
+  bool require_any = false;
+  std::optional<std::int64_t> max_failed;
+
+  bool empty() const { return require.empty() && !require_any && !max_failed; }
+};
+
 /// Options of every command that runs an experiment.
 struct RunFlags {
   bool detach = false;
   bool follow = false;
-  std::vector<std::string> require;
+  DemandFlags demands;
   std::string timeout_text;
   std::string disk_wait;
   bool json = false;
@@ -52,7 +62,7 @@ struct RunRequest {
   bool json = false;
   bool jsonl = false;
   CiFlags ci;
-  std::vector<Filter> requirements;
+  Demands demands;
   std::optional<Duration> timeout;
   std::optional<Duration> disk_wait;  // see RunOptions
   Nodes* nodes = nullptr;  // machines that trials run on besides this one
@@ -67,6 +77,13 @@ struct RunRequest {
   std::optional<std::int64_t> experiment;  // recorded, or found
   bool is_reported = false;                // how it ended
 };
+
+/// Adds --require, --require-any and --max-failed. `detach`, if it exists,
+/// excludes them.
+void AddDemandFlags(CLI::App& app, DemandFlags& flags,
+                    const CliOption* detach = nullptr);
+/// Validates them. Throws Error(kUsage).
+Demands CheckDemandFlags(const DemandFlags& flags);
 
 void AddRunFlags(CLI::App& app, RunFlags& flags);
 

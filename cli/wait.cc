@@ -18,6 +18,7 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "cli/run.h"
 #include "engine/app/followed_run.h"
 #include "engine/app/requirements.h"
 #include "engine/app/stores.h"
@@ -33,7 +34,7 @@ namespace {
 
 struct WaitOptions : JsonOption {
   std::vector<std::string> experiments;
-  std::vector<std::string> requirements;
+  DemandFlags demands;
   std::string timeout;
   CiFlags ci;
 };
@@ -110,7 +111,8 @@ class Waiting {
   std::vector<SettledCheck> checks_;
 };
 
-int Judge(const JudgedExperiment& experiment, const GlobalOptions& globals,
+int Judge(const JudgedExperiment& experiment, const Demands& demands,
+          const Store& store, const GlobalOptions& globals,
           nlohmann::json& array) {
   const auto& [row, checks] = experiment;
   const bool met = ReportUnmet(checks, row.id, globals);
@@ -118,12 +120,14 @@ int Judge(const JudgedExperiment& experiment, const GlobalOptions& globals,
   json["requirements"] = ChecksJson(checks);
   array.push_back(std::move(json));
   ExplainState(row, globals);
-  return WorstExitCode(ExitCodeOf(row.state),
+  const bool few_failed =
+      !IsFinal(row.state) || ReportFailedTrials(demands, store, row, globals);
+  return WorstExitCode(few_failed ? ExitCodeOf(row.state) : kExitFailed,
                        met ? kExitDone : kExitRequirement);
 }
 
 int WaitAndJudge(const WaitOptions& options, const GlobalOptions& globals) {
-  const auto requirements = ParseRequirements(options.requirements);
+  const Demands demands = CheckDemandFlags(options.demands);
   std::optional<Duration> timeout;
   if (!options.timeout.empty()) {
     timeout = ParseDuration(options.timeout, "--timeout");
@@ -155,8 +159,9 @@ int WaitAndJudge(const WaitOptions& options, const GlobalOptions& globals) {
   std::vector<JudgedExperiment> judged;
   for (const ExperimentRow& row : waiting.rows()) {
     judged.push_back(
-        {.row = row, .checks = CheckRequirements(requirements, store, row)});
-    code = WorstExitCode(code, Judge(judged.back(), globals, array));
+        {.row = row, .checks = CheckRequirements(demands, store, row)});
+    code = WorstExitCode(code,
+                         Judge(judged.back(), demands, store, globals, array));
   }
   if (options.json) PrintJson({{"experiments", std::move(array)}});
   WriteCiReport(options.ci, store, judged);
@@ -178,11 +183,7 @@ int Wait(const WaitOptions& options, const GlobalOptions& globals) {
 CommandRun SetUpWait(CLI::App& app) {
   auto options = std::make_shared<WaitOptions>();
   AddOption(app, "EXP", options->experiments, "Experiment IDs (3)").Required();
-  AddOption(app, "--require", options->requirements,
-            "Exit with 4 unless EXPR is true, e.g. 'accuracy>=0.9 and "
-            "loss<0.5' (repeatable)")
-      .TypeName("EXPR")
-      .OneEach();
+  AddDemandFlags(app, options->demands);
   AddOption(app, "--timeout", options->timeout,
             "Wait at most TIME, then exit with 124: 90 (seconds), 30m, 1.5h")
       .TypeName("TIME");

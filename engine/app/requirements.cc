@@ -1,9 +1,10 @@
 // --require: conditions on metrics, after an experiment has ended.
 //
 // The values are those of the best trial at its best validation, or the last
-// ones before it, as in --filter; not the last ones of all. The names are
-// checked when the experiment has ended, since only then it is known which
-// metrics it reports.
+// ones before it, as in --filter; not the last ones of all. A trial that failed
+// after its validation has no usable result, so the best of the others counts.
+// The names are checked when the experiment has ended, since only then it is
+// known which metrics it reports.
 
 #include "engine/app/requirements.h"
 
@@ -11,19 +12,51 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "engine/app/notices.h"
+#include "engine/app/stores.h"
 #include "engine/app/trial_fields.h"
 #include "engine/app/trial_values.h"
 #include "engine/base/error.h"
+#include "engine/base/metric_order.h"
 #include "engine/base/text.h"
 #include "engine/store/store.h"
+#include "engine/wire/refusal.h"
 
 namespace dtrain {
 namespace {
 
 constexpr char kState[] = "state";
+
+// Returns the number of trials that the name stands for; empty if it is none.
+std::optional<std::int64_t> FindCount(const std::string& name,
+                                      const std::vector<TrialRow>& trials) {
+  constexpr std::pair<std::string_view, State> kCounts[] = {
+      {"failed", State::kError},
+      {"completed", State::kCompleted},
+      {"stopped", State::kStopped}};
+  if (name == "trials") return static_cast<std::int64_t>(trials.size());
+  for (const auto& [count, state] : kCounts) {
+    if (name == count)
+      return std::ranges::count(trials, state, &TrialRow::state);
+  }
+  return std::nullopt;
+}
+
+// Returns why a trial was refused for its configuration, by dtrain, a model or
+// parse_args of the Python module; empty if it was not.
+std::string FindRefusal(const TrialRow& trial) {
+  const std::string& why = trial.reason;
+  if (why.starts_with(kConfigurationReason)) return why;
+  if (why.find(": error: hyperparameter '") == why.npos) return "";
+  return std::string(kConfigurationReason) + why;
+}
+
+bool HasFailed(const TrialRow& trial) {
+  return trial.state == State::kError || trial.state == State::kInvalid;
+}
 
 // The name of a metric may look like a function: `f(x)`. It is one only if no
 // function has its name.
@@ -56,26 +89,29 @@ ResolvedField Resolve(const FieldName& field) {
 // The values that requirements may name.
 class BestTrialValues {
  public:
-  BestTrialValues(const Store& store, const ExperimentRow& experiment)
-      : store_(store), experiment_(experiment) {
-    if (!experiment.best) return;
-    trial_ = store.Trial({experiment.id, experiment.best_trial});
+  BestTrialValues(const Store& store, const ExperimentRow& experiment,
+                  bool counts_failed)
+      : store_(store),
+        experiment_(experiment),
+        trials_(ListTrials(store, experiment)) {
+    FindBest(counts_failed);
+    if (!trial_) return;
     // Without validation data the training metrics were searched.
     for (const MetricKind kind :
          {MetricKind::kTraining, MetricKind::kValidation}) {
       std::map<std::string, Course> courses;
       store.ForEachMetric({.experiment = experiment.id,
-                           .trial = experiment.best_trial,
+                           .trial = trial_->id.number,
                            .kind = kind},
                           [&](const MetricRow& row) {
                             courses[row.name].Add(row.value);
                             // As in --filter: there, or the last before.
-                            if (row.batches > experiment.best->batches) return;
+                            if (row.batches > trial_->best->batches) return;
                             until_best_[row.name] = row.value;
                           });
       for (auto& [name, course] : courses) courses_[name] = course;
     }
-    until_best_[experiment.metric] = experiment.best->value;
+    until_best_[experiment.metric] = trial_->best->value;
   }
 
   // Returns nothing if the best trial did not report it.
@@ -86,8 +122,8 @@ class BestTrialValues {
     const auto literal = until_best_.find(field.Text());
     if (literal != until_best_.end()) return literal->second;
     if (field.function == FieldFunction::kNone) {
-      const auto hparam = Hparam(field.name);
-      return hparam ? hparam : Trained(field.name);
+      const auto value = NoMetric(field.name);
+      return value ? value : Trained(field.name);
     }
     const auto course = courses_.find(field.name);
     if (course == courses_.end()) return std::nullopt;
@@ -109,7 +145,10 @@ class BestTrialValues {
 
   // Why a field has no value.
   std::string WhyMissing(const FieldName& field) const {
-    if (!experiment_.best) return "no trial is the best one";
+    if (!trial_) {
+      return experiment_.best ? "every trial with a result has failed"
+                              : "no trial is the best one";
+    }
     return courses_.contains(field.Text())
                ? "reported only after the best validation"
                : "not reported by the best trial";
@@ -118,7 +157,7 @@ class BestTrialValues {
   // "reported: accuracy, loss", the metrics that can be named, or why there are
   // none.
   std::string Names() const {
-    if (!experiment_.best) return WithoutBest();
+    if (!trial_) return WithoutBest();
     std::vector<std::string> names;
     for (const auto& [name, value] : until_best_) names.push_back(name);
     return "reported: " + Join(names, ", ");
@@ -139,7 +178,35 @@ class BestTrialValues {
     }
   };
 
+  void FindBest(bool counts_failed) {
+    const bool smaller = experiment_.smaller_is_better;
+    for (const TrialRow& trial : trials_) {
+      if (!trial.best || (HasFailed(trial) && !counts_failed)) continue;
+      if (trial_ &&
+          !IsBetter(trial.best->value, trial_->best->value, smaller)) {
+        continue;
+      }
+      trial_ = trial;
+    }
+    // The first of equal ones in time, which only the experiment knows.
+    if (!experiment_.best || !trial_ ||
+        experiment_.best->value != trial_->best->value) {
+      return;
+    }
+    const auto first = std::ranges::find(
+        trials_, experiment_.best_trial,
+        [](const TrialRow& trial) { return trial.id.number; });
+    if (first == trials_.end() || (HasFailed(*first) && !counts_failed)) return;
+    trial_ = *first;
+    trial_->best = experiment_.best;
+  }
+
   std::string WithoutBest() const {
+    if (experiment_.best) {
+      return "the best of them was trial " +
+             ToString(TrialId{experiment_.id, experiment_.best_trial}) +
+             ", which --require-any counts";
+    }
     std::int64_t validations = 0;
     store_.ForEachMetric({.experiment = experiment_.id,
                           .kind = MetricKind::kValidation,
@@ -152,7 +219,13 @@ class BestTrialValues {
                 : "all " + std::to_string(validations) + " validations");
   }
 
-  std::optional<FieldValue> Hparam(const std::string& name) const {
+  // Returns the value of a name that the best trial did not report.
+  std::optional<FieldValue> NoMetric(const std::string& name) const {
+    if (const auto count = FindCount(name, trials_)) {
+      const auto names = store_.MetricNames(experiment_.id);
+      if (std::ranges::find(names, name) != names.end()) return std::nullopt;
+      return static_cast<double>(*count);
+    }
     if (!trial_ || !name.starts_with(kHparamPrefix)) return std::nullopt;
     FieldValue value =
         HparamValue(trial_->hparams, name.substr(kHparamPrefix.size()));
@@ -185,7 +258,8 @@ class BestTrialValues {
 
   const Store& store_;
   const ExperimentRow& experiment_;
-  std::optional<TrialRow> trial_;  // the best one
+  std::vector<TrialRow> trials_;
+  std::optional<TrialRow> trial_;  // the best one that counts
   // Values at the best validation, or the last ones before it.
   std::map<std::string, double> until_best_;
   std::map<std::string, Course> courses_;
@@ -235,13 +309,12 @@ std::vector<Filter> ParseRequirements(
   return requirements;
 }
 
-std::vector<Check> CheckRequirements(const std::vector<Filter>& requirements,
-                                     const Store& store,
+std::vector<Check> CheckRequirements(const Demands& demands, const Store& store,
                                      const ExperimentRow& experiment) {
   std::vector<Check> checks;
-  if (requirements.empty()) return checks;
-  const BestTrialValues values(store, experiment);
-  for (const Filter& requirement : requirements) {
+  if (demands.requirements.empty()) return checks;
+  const BestTrialValues values(store, experiment, demands.counts_failed);
+  for (const Filter& requirement : demands.requirements) {
     checks.push_back(CheckOne(requirement, values));
   }
   return checks;
@@ -258,6 +331,43 @@ bool ReportUnmet(const std::vector<Check>& checks, std::int64_t experiment,
                           " (actual: " + check.actual + ")");
   }
   return all;
+}
+
+bool ReportFailedTrials(const Demands& demands, const Store& store,
+                        const ExperimentRow& experiment,
+                        const GlobalOptions& globals) {
+  std::int64_t failed = 0;
+  std::int64_t valid = 0;
+  std::string refused;  // a trial that failed for its configuration
+  const std::vector<TrialRow> trials = ListTrials(store, experiment);
+  for (const TrialRow& trial : trials) {
+    valid += trial.state == State::kInvalid ? 0 : 1;
+    if (trial.state != State::kError) continue;
+    ++failed;
+    const std::string why = FindRefusal(trial);
+    if (refused.empty() && !why.empty()) {
+      refused = "trial " + ToString(trial.id) + " for its " + why;
+    }
+  }
+  if (failed == 0) return true;
+  const std::int64_t limit =
+      demands.max_failed.value_or(std::max<std::int64_t>(valid - 1, 0));
+  const bool met = failed <= limit && refused.empty();
+  // The error of the experiment has said so.
+  if (trials.size() == 1 && experiment.state == State::kError) return met;
+  const std::string text = std::to_string(failed) + " of " +
+                           std::to_string(trials.size()) + " trials failed" +
+                           (refused.empty() ? "" : ", " + refused);
+  if (met) {
+    Say(globals, text);
+  } else {
+    SayError(globals,
+             "experiment " + std::to_string(experiment.id) + ": " + text +
+                 (failed > limit && demands.max_failed
+                      ? "; --max-failed allows " + std::to_string(limit)
+                      : ""));
+  }
+  return met;
 }
 
 }  // namespace dtrain
