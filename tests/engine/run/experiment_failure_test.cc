@@ -250,6 +250,7 @@ TEST_F(ExperimentFailureTest, DoesNotRestartInvalidHyperparameters) {
   const RunResult result = Run();
 
   EXPECT_EQ(result.state, State::kError);
+  EXPECT_EQ(Trial().state, State::kInvalid);
   EXPECT_EQ(Trial().reason, "invalid hyperparameters: too wide");
   EXPECT_EQ(launcher_.started().size(), 1u);
 }

@@ -12,6 +12,7 @@ TEST(StateTest, NamesRoundTrip) {
   EXPECT_EQ(StateName(State::kPending), "PENDING");
   EXPECT_EQ(StateName(State::kInterrupted), "INTERRUPTED");
   EXPECT_EQ(StateName(State::kStopped), "STOPPED");
+  EXPECT_EQ(StateName(State::kInvalid), "INVALID");
   EXPECT_EQ(StateFromName("PAUSED"), State::kPaused);
   EXPECT_EQ(StateFromName("ERROR"), State::kError);
 }
@@ -31,6 +32,7 @@ TEST(StateTest, OnlyEndsAreFinal) {
   EXPECT_TRUE(IsFinal(State::kCanceled));
   EXPECT_TRUE(IsFinal(State::kError));
   EXPECT_TRUE(IsFinal(State::kStopped));
+  EXPECT_TRUE(IsFinal(State::kInvalid));
   EXPECT_FALSE(IsFinal(State::kPending));
   EXPECT_FALSE(IsFinal(State::kRunning));
   EXPECT_FALSE(IsFinal(State::kPaused));
