@@ -119,6 +119,24 @@ std::vector<HparamName> HparamNames(const nlohmann::json& space) {
   return names;
 }
 
+std::optional<nlohmann::json> HparamChoices(const nlohmann::json& space,
+                                            const std::string& name) {
+  const auto names = HparamNames(space);
+  const auto found = std::ranges::find(names, name, &HparamName::name);
+  if (found == names.end()) return std::nullopt;
+  if (!found->whole.empty()) {
+    const nlohmann::json& range = *FindMember(space, found->whole);
+    const auto parts = HparamParts(found->whole, range);
+    return std::ranges::find(parts, name, &HparamPart::name)->values;
+  }
+  const nlohmann::json& value = *FindMember(space, name);
+  if (!HasType(value)) return nlohmann::json::array({value});
+  const std::string type = value.at("type");
+  if (type == "categorical") return value.at("vals");
+  if (type == "const") return nlohmann::json::array({value.at("val")});
+  return nlohmann::json();
+}
+
 std::vector<std::string> NamesWithParts(const nlohmann::json& space) {
   std::vector<std::string> wholes;
   for (HparamName& one : HparamNames(space)) {

@@ -79,6 +79,12 @@ struct HparamName {
 /// FindMember, in byte order, depth first, each followed by those of its parts.
 std::vector<HparamName> HparamNames(const nlohmann::json& space);
 
+/// Returns the values of the hyperparameter or part `name`: those of a
+/// category, the one of a constant, null for a range of numbers; nothing if
+/// `space` has none of this name. REQUIRES: `space` was checked.
+std::optional<nlohmann::json> HparamChoices(const nlohmann::json& space,
+                                            const std::string& name);
+
 /// Returns the names of the hyperparameters that have parts.
 std::vector<std::string> NamesWithParts(const nlohmann::json& space);
 

@@ -30,6 +30,7 @@
 #include "engine/os/files.h"
 #include "engine/os/process.h"
 #include "engine/os/spawn.h"
+#include "searchers/hparam_space.h"
 
 namespace dtrain {
 namespace {
@@ -520,27 +521,6 @@ std::optional<std::string> DeterminedWarning(const PythonScript& script,
 
 namespace {
 
-// Returns the values that the hyperparameter with the dotted path can have, of
-// those that are no range of numbers.
-nlohmann::json ValuesOf(const nlohmann::json& hparams,
-                        const std::string& path) {
-  const std::size_t dot = path.find('.');
-  if (const auto found = hparams.find(path); found != hparams.end()) {
-    const nlohmann::json type = found->is_object()
-                                    ? found->value("type", nlohmann::json())
-                                    : nlohmann::json();
-    if (type == "categorical") return found->at("vals");
-    if (type == "const") return nlohmann::json::array({found->at("val")});
-    return nlohmann::json::array({*found});
-  }
-  const auto outer =
-      dot == path.npos ? hparams.end() : hparams.find(path.substr(0, dot));
-  if (outer == hparams.end() || !outer->is_object()) {
-    return nlohmann::json::array();
-  }
-  return ValuesOf(*outer, path.substr(dot + 1));
-}
-
 // A placeholder of true or false that is the value of an option.
 struct BooleanArgument {
   std::string option;  // --amp
@@ -559,7 +539,8 @@ std::vector<BooleanArgument> FindBooleanArguments(
     const std::string option = word.starts_with('{')
                                    ? (*words)[i - 1]
                                    : word.substr(0, word.find('='));
-    const nlohmann::json values = ValuesOf(config.hyperparameters, only->text);
+    const auto values = HparamChoices(config.hyperparameters, only->text)
+                            .value_or(nlohmann::json());
     const bool is_boolean = std::ranges::any_of(
         values, [](const auto& value) { return value.is_boolean(); });
     if (is_boolean && option.starts_with('-')) {

@@ -177,25 +177,27 @@ std::optional<std::vector<std::string>> KnownNames(
   return names;
 }
 
+// "the string 'auto'", as Describe has it of a YAML value.
+std::string DescribeValue(const nlohmann::json& value) {
+  const std::string text = Truncate(EscapeForTerminal(value.dump()), 60);
+  if (value.is_number_integer()) return "the integer " + text;
+  if (value.is_number()) return "the number " + text;
+  if (value.is_object()) return "a map";
+  if (value.is_array()) return "a list";
+  return "the string '" +
+         Truncate(EscapeForTerminal(value.get<std::string>()), 60) + "'";
+}
+
 // Returns why a hyperparameter has values besides true, false and null, or "".
-std::string WhyNoFlag(const Node* hparams, const std::string& name) {
-  std::string why = "'" + name + "' is no hyperparameter";
-  if (hparams == nullptr || hparams->is_null()) return why;
-  VisitHyperparameters(*hparams, "", [&](const Hyperparameter& one) {
-    if (one.path != name) return;
-    why.clear();
-    const Node* val = one.node.Find("val");
-    const Node* vals = one.node.Find("vals");
-    std::vector<Node> values = {val == nullptr ? one.node : *val};
-    if (one.type == "categorical" && vals != nullptr) values = vals->items;
-    for (const Node& value : values) {
-      if (value.kind == Node::Kind::kBool || value.is_null()) continue;
-      why = "'" + name + "' can be " +
-            (value.is_map() ? "a range of numbers" : Describe(value));
-      return;
-    }
-  });
-  return why;
+std::string WhyNoFlag(const nlohmann::json& space, const std::string& name) {
+  const auto values = HparamChoices(space, name);
+  if (!values) return "'" + name + "' is no hyperparameter";
+  if (values->is_null()) return "'" + name + "' can be a range of numbers";
+  for (const nlohmann::json& value : *values) {
+    if (value.is_boolean() || value.is_null()) continue;
+    return "'" + name + "' can be " + DescribeValue(value);
+  }
+  return "";
 }
 
 // Returns the same list of words as templates. The program, and the code after
@@ -224,11 +226,9 @@ bool HasPlaceholder(const std::string& word) {
 // Checks the placeholders in one text of the configuration.
 class PlaceholderCheck {
  public:
-  PlaceholderCheck(const std::vector<std::string>& names, const Node& root,
-                   Findings& findings)
-      : names_(names),
-        hparams_(root.Find("hyperparameters")),
-        findings_(findings) {}
+  PlaceholderCheck(const std::vector<std::string>& names,
+                   const nlohmann::json& space, Findings& findings)
+      : names_(names), space_(space), findings_(findings) {}
 
   // Checks the template `word` of the value at `path`.
   void Check(const Node& node, const std::string& word,
@@ -274,7 +274,7 @@ class PlaceholderCheck {
 
   void CheckFlag(const Node& node, const std::string& path,
                  const TemplatePart& part) const {
-    const std::string why = WhyNoFlag(hparams_, part.text);
+    const std::string why = WhyNoFlag(space_, part.text);
     if (why.empty()) return;
     Report(node, path, part.at,
            "{" + part.text + ":" + part.on + "} needs true or false, but " +
@@ -289,7 +289,7 @@ class PlaceholderCheck {
   }
 
   const std::vector<std::string>& names_;
-  const Node* hparams_;
+  const nlohmann::json& space_;
   Findings& findings_;
 };
 
@@ -322,8 +322,8 @@ void CheckParts(const std::vector<std::string>& words,
 // Checks the templates `words` of a command.
 void CheckPlaceholders(const Node& root, const nlohmann::json& words,
                        const std::vector<std::string>& names,
-                       Findings& findings) {
-  const PlaceholderCheck check(names, root, findings);
+                       const nlohmann::json& space, Findings& findings) {
+  const PlaceholderCheck check(names, space, findings);
   const Node& node = *root.Find(kPath);
   const std::string path(kPath);
   const Node* list = node.is_list() ? &node : node.Find(kCommand);
@@ -359,7 +359,7 @@ void SettlePlaceholders(const Node& root, const ReadOptions& options,
     entrypoint = {{kCommand, TemplatesOfList(entrypoint, is_known)}};
   }
   const int before = findings.errors();
-  CheckPlaceholders(root, entrypoint.at(kCommand), *names, findings);
+  CheckPlaceholders(root, entrypoint.at(kCommand), *names, space, findings);
   if (findings.errors() > before) return;
   const auto words = entrypoint.at(kCommand).get<std::vector<std::string>>();
   if (HasPlaceholder(words.front())) {
