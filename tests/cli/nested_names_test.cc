@@ -157,6 +157,21 @@ TEST_F(NestedNamesTest, RefusesAPlaceholderThatACategoryHasNoValueFor) {
               HasSubstr("has no value for {opt.lr}"));
 }
 
+TEST_F(NestedNamesTest, AFlagMayBeAPart) {
+  std::string yaml = kYaml;
+  const std::size_t begin = yaml.find("sh train.sh");
+  yaml.replace(begin, yaml.find('\n', begin) - begin,
+               "sh train.sh {opt.name} {opt.amp:--amp}");
+  yaml.replace(yaml.find("lr: 0.1"), 7, "amp: true");
+  yaml.replace(yaml.find("momentum: 0.5"), 13, "amp: false");
+  ASSERT_EQ(Create(yaml).code, 0);
+  EXPECT_THAT(Out("logs 1"), AllOf(HasSubstr("words: adam --amp\n"),
+                                   HasSubstr("words: sgd\n")));
+  yaml.replace(yaml.find("amp: false"), 10, "amp: 3");
+  EXPECT_THAT(Create(yaml).err,
+              HasSubstr("but 'opt.amp' can be the integer 3; "));
+}
+
 // A text that no variable or argument can hold.
 TEST_F(NestedNamesTest, NamesAHyperparameterThatIsTooLong) {
   const std::string text(140'000, 'x');
