@@ -18,6 +18,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/os/signals.h"
+#include "engine/run/runner.h"
 #include "engine/store/file_system.h"
 #include "searchers/registry.h"
 #include "searchers/search_plan.h"
