@@ -399,8 +399,8 @@ std::vector<std::string> WithoutPlaced(std::vector<std::string> names,
                                        const TrialSpec& spec) {
   if (!spec.placeholders) return names;
   for (const std::string& word : spec.command) {
-    FillTemplate(word, [&](const std::string& name) {
-      std::erase(names, name);
+    FillTemplate(word, [&](const TemplatePart& part) {
+      std::erase(names, part.text);
       return std::string();
     });
   }
