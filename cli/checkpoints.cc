@@ -1,8 +1,10 @@
+#include <cstddef>
 #include <memory>
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "cli/selection.h"
 #include "engine/app/stores.h"
 #include "engine/base/text.h"
 #include "engine/report/format.h"
@@ -52,6 +54,16 @@ Listing<CheckpointRow> CheckpointListing(const Store& store, Unit counted,
           [knows_epochs](const CheckpointRow& row) {
             return Row(row, knows_epochs);
           }};
+  if (format == Format::kText && counted == Unit::kEpochs) {
+    // The column before it has the epochs.
+    constexpr std::ptrdiff_t kEpoch = 4;
+    listing.columns.erase(listing.columns.begin() + kEpoch);
+    listing.cells = [](const CheckpointRow& row) {
+      std::vector<Cell> cells = Row(row, /*knows_epochs=*/true);
+      cells.erase(cells.begin() + kEpoch);
+      return cells;
+    };
+  }
   if (format == Format::kCsv) {
     AddLengthColumns(
         counted, [](const CheckpointRow& row) { return row.batches; }, listing);

@@ -300,16 +300,18 @@ struct MetricsLayout {
   bool time = true;
 };
 
-MetricsLayout LayoutOf(std::size_t name, bool superseded,
+MetricsLayout LayoutOf(std::size_t name, bool superseded, bool counts_epochs,
                        const TerminalMode& mode) {
   constexpr std::size_t kOthers = 47, kEpoch = 10, kTime = 22, kNote = 12;
-  MetricsLayout layout{.name = name};
+  MetricsLayout layout{.name = name, .epoch = !counts_epochs};
   if (mode.width == 0) return layout;
   const std::size_t others = kOthers + (superseded ? kNote : 0);
-  layout.epoch = others + name + kEpoch <= mode.width;
-  layout.time = others + name + kEpoch + kTime <= mode.width;
+  const std::size_t epoch = counts_epochs ? 0 : kEpoch;
+  const bool fits = others + name + epoch <= mode.width;
+  layout.epoch = layout.epoch && fits;
+  layout.time = others + name + epoch + kTime <= mode.width;
   const std::size_t room = mode.width - std::min(mode.width, others);
-  if (!layout.epoch) layout.name = std::clamp<std::size_t>(room, 4, name);
+  if (!fits) layout.name = std::clamp<std::size_t>(room, 4, name);
   return layout;
 }
 
@@ -319,7 +321,10 @@ void PrintMetricsText(const Store& store, const MetricQuery& query,
   for (const std::string& name : store.MetricNames(query.experiment)) {
     width = std::max(width, DisplayWidth(EscapeForTerminal(name)));
   }
-  const MetricsLayout layout = LayoutOf(width, query.superseded, mode);
+  const Unit counted = CountedUnit(store, query.experiment);
+  const bool counts_epochs = counted == Unit::kEpochs;
+  const MetricsLayout layout =
+      LayoutOf(width, query.superseded, counts_epochs, mode);
   const auto print = [&](const std::string& trial, std::string_view kind,
                          const std::string& batches, const std::string& epoch,
                          const std::string& full_name, const std::string& value,
@@ -332,7 +337,7 @@ void PrintMetricsText(const Store& store, const MetricQuery& query,
               << "  " << std::setw(12) << value
               << (layout.time ? "  " + time : "") << note << '\n';
   };
-  std::string count(UnitName(CountedUnit(store, query.experiment)));
+  std::string count(UnitName(counted));
   std::ranges::transform(count, count.begin(), ::toupper);
   print("TRIAL", "KIND", count, "EPOCH", "NAME", "VALUE", "TIME", "");
   rows.ForEach([&](const MetricRow& row) {
@@ -345,7 +350,7 @@ void PrintMetricsText(const Store& store, const MetricQuery& query,
   if (layout.time) return;
   std::cout << Paint(mode, Tone::kDim,
                      std::string("(omitted: ") +
-                         (layout.epoch ? "" : "EPOCH, ") +
+                         (layout.epoch || counts_epochs ? "" : "EPOCH, ") +
                          "TIME; use a wider terminal or --json)")
             << '\n';
 }
