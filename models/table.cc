@@ -66,7 +66,8 @@ std::string FindNotAbove0(const Json& value) {
 }
 
 bool AreNumbers(const Json& value) {
-  return std::ranges::all_of(value, &Json::is_number<>);
+  return std::ranges::all_of(value,
+                             [](const Json& item) { return item.is_number(); });
 }
 
 std::string FindBadBetas(const Json& value) {

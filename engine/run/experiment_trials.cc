@@ -251,7 +251,9 @@ std::string Experiment::Remarks(const TrialState& trial) const {
     const std::string& metric = searcher().metric;
     const std::string remark =
         (metric.starts_with("validation") ? "" : "validation ") + metric +
-        " was " + FormatNumber(*trial.bad_metric);
+        (MayLackMetric() && !trial.row.latest
+             ? " was not reported"
+             : " was " + FormatNumber(*trial.bad_metric));
     // A recovered reason contains it already.
     if (!trial.why_early.ends_with(remark)) remarks.push_back(remark);
   }
