@@ -371,7 +371,7 @@ CommandInfo DescribeAll(const CommandApp& app) {
   CommandInfo program{
       .summary =
           "Run deep learning experiments and search their hyperparameters.",
-      .help = {
+      .help = CommandHelp{
           .notes =
               "An experiment is named by its number (3), by 'last' for "
               "the newest one, or by a name that no other one has; a "
@@ -516,7 +516,7 @@ std::vector<ExitMeaning> RunExits() {
 
 CommandInfo DescribeProgram(const std::vector<std::string>& words) {
   Invocation invocation{
-      .globals = {.argv = words, .write_notice = IgnoreNotice}};
+      .globals = GlobalOptions{.argv = words, .write_notice = IgnoreNotice}};
   CommandApp app;
   SetUpProgram(app, invocation);
   return DescribeAll(app);

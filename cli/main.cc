@@ -147,7 +147,8 @@ int Main(int argc, char** argv) {
   HandleSigbus();
   std::set_terminate(Terminate);
   std::ios::sync_with_stdio(false);
-  Invocation invocation{.globals = {.write_notice = WriteToStderr}};
+  Invocation invocation{.globals =
+                            GlobalOptions{.write_notice = WriteToStderr}};
   try {
     ParseCommandLine(argc, argv, invocation);
     const int code = invocation.run();

@@ -107,7 +107,8 @@ void AddKey(const SortKey& key, const ExperimentRow& experiment,
         {.field = best, .descending = !experiment.smaller_is_better});
   } else if (plain && name == "id") {
     // Sorted as text, 3.10 would come before 3.2.
-    keys.push_back({.field = {.name = "number"}, .descending = key.descending});
+    keys.push_back(
+        {.field = FieldName{.name = "number"}, .descending = key.descending});
   } else {
     keys.push_back(key);
   }

@@ -185,10 +185,10 @@ Metrics XceptionTrial::EvaluateBatch(const Batch& batch) {
 
 // Pixels from -1 to 1, as in published weights for photographs.
 std::optional<ImageSteps> XceptionTrial::ImagePreparation() {
-  return ImageSteps{
-      .crop = kSide,
-      .resize = kSide,
-      .normalization = {.mean = {0.5F, 0.5F, 0.5F}, .std = {0.5F, 0.5F, 0.5F}}};
+  return ImageSteps{.crop = kSide,
+                    .resize = kSide,
+                    .normalization = Normalization{.mean = {0.5F, 0.5F, 0.5F},
+                                                   .std = {0.5F, 0.5F, 0.5F}}};
 }
 
 torch::Tensor XceptionTrial::Predict(const Batch& batch) {

@@ -128,7 +128,7 @@ TargetColumn ReadColumn(const Store& store, const Target& target,
   ExperimentDetail detail = FindExperimentDetail(store, target.experiment);
   const ExperimentRow& row = detail.row;
   TargetColumn column{
-      .target = {.id = std::to_string(row.id), .name = row.name},
+      .target = ComparedTarget{.id = std::to_string(row.id), .name = row.name},
       .experiment = row,
       .unit = CountedUnit(store, row.id)};
   AddConfiguration(detail.config, target.trial.has_value(), column);

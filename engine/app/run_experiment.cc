@@ -187,8 +187,9 @@ std::unique_ptr<Nodes> AcceptWorkers(const Store& store, std::int64_t id,
   if (!listen) return nullptr;
   AwaitEarlierWorkers(store.layout(), id);
   return std::make_unique<Nodes>(Nodes::Options{
-      .env = {.runner = {.host = listen->host, .port = listen->port}},
-      .identity = {.version = LibraryVersions().front().second},
+      .env = DistributedEnv{.runner = HostPort{.host = listen->host,
+                                               .port = listen->port}},
+      .identity = NodeIdentity{.version = LibraryVersions().front().second},
       .secret = WriteWorkerKey(store, id),
       .task = TaskOf(store, id, config, slots, library),
       .notice = [&reporter](const std::string& line) {
@@ -346,10 +347,11 @@ int FollowRunner(const DistributedEnv& place, const ExperimentConfig& config,
        .identity = IdentityOf(config, slots),
        .secret = SecretFile::Of(store, ProcessVariable),
        .roots = std::move(roots),
-       .launcher = {.slots = slots,
-                    .layout = store,
-                    .host = FindTrialHost(),
-                    .environment = config.environment.For(!slots.gpus.empty())},
+       .launcher = LocalLauncherOptions{.slots = slots,
+                                        .layout = store,
+                                        .host = FindTrialHost(),
+                                        .environment = config.environment.For(
+                                            !slots.gpus.empty())},
        .notice = [&](const std::string& line) { Say(globals, line); }});
 }
 

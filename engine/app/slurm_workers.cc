@@ -316,11 +316,11 @@ SlurmJobsOptions SupplyOf(const ExperimentConfig& config, JobRequest request) {
   const Duration interval = QueryInterval();
   return {
       .request = std::move(request),
-      .plan = {.max_jobs = config.slurm.max_jobs,
-               .min_jobs = config.slurm.min_jobs,
-               .slots_per_job = SlotsPerJob(config),
-               .idle_timeout = config.slurm.idle_timeout,
-               .first_pause = interval},
+      .plan = JobPlanOptions{.max_jobs = config.slurm.max_jobs,
+                             .min_jobs = config.slurm.min_jobs,
+                             .slots_per_job = SlotsPerJob(config),
+                             .idle_timeout = config.slurm.idle_timeout,
+                             .first_pause = interval},
       .interval = interval,
       .max_interval = std::max<Duration>(interval, std::chrono::minutes(1))};
 }

@@ -567,7 +567,8 @@ namespace {
 
 CommandEnd Failed(EndReason reason, const std::string& message) {
   LogLine(LogLevel::kError, "dtrain: " + message);
-  return {.finished = Finished{reason, message}, .exit = {.code = 1}};
+  return {.finished = Finished{reason, message},
+          .exit = ProgramExit{.code = 1}};
 }
 
 CommandEnd RunOn(TrialChannel& channel) try {

@@ -124,10 +124,10 @@ void FetchProcess::Receive(const json& message) {
   } else {
     const std::string directory = message.at("directory");
     result_ = {.end = message.at("result").get<FetchResult::End>(),
-               .found = {.state = message.at("state").get<SetState>(),
-                         .directory = directory,
-                         .files = message.at("files"),
-                         .bytes = message.at("bytes")}};
+               .found = FoundSet{.state = message.at("state").get<SetState>(),
+                                 .directory = directory,
+                                 .files = message.at("files"),
+                                 .bytes = message.at("bytes")}};
   }
 }
 

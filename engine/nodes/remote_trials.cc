@@ -300,7 +300,8 @@ void RemoteTrials::Apply(const NodeOrder& order) {
 void RemoteTrials::Start(TrialSpec spec) {
   // The runner did not know yet.
   if (draining_) {
-    return Send(ShardEnded{.exited = {.trial = spec.id, .preempted = true}});
+    return Send(
+        ShardEnded{.exited = TrialExited{.trial = spec.id, .preempted = true}});
   }
   if (const std::string why = ObjectionTo(spec, roots_, is_worker());
       !why.empty()) {
@@ -335,11 +336,11 @@ void RemoteTrials::NotStarted(const TrialSpec& spec, const std::string& why) {
     notice_("cannot start trial " + ToString(spec.id) + ": " +
             EscapeForTerminal(why));
   }
-  Send(ShardEnded{.exited = {.trial = spec.id,
-                             .exit_code = 1,
-                             .rank = spec.rank,
-                             .not_started = why,
-                             .last_lines = {why}}});
+  Send(ShardEnded{.exited = TrialExited{.trial = spec.id,
+                                        .exit_code = 1,
+                                        .rank = spec.rank,
+                                        .not_started = why,
+                                        .last_lines = {why}}});
 }
 
 void RemoteTrials::On(const LaunchEvent& event) {

@@ -78,7 +78,8 @@ void SharedTrial::OnPreempted() {
 void SharedTrial::EndQueued(bool killed) {
   long_wait_at_.reset();
   for (const int shard : std::exchange(queue_, {})) {
-    OnEnded(shard, {.exited = {.trial = id(), .killed_by_us = killed}});
+    OnEnded(shard,
+            {.exited = TrialExited{.trial = id(), .killed_by_us = killed}});
   }
 }
 
@@ -150,11 +151,11 @@ void SharedTrial::OnLost(int shard, const std::string& why) {
                   .level = LogLevel::kError,
                   .text = "dtrain: " + why});
   // Without a final message, like a crash, so that the trial is restarted.
-  OnEnded(shard, {.exited = {.trial = id(),
-                             .exit_code = 1,
-                             .rank = is_single() ? -1 : rank,
-                             .lost = why,
-                             .last_lines = {why}}});
+  OnEnded(shard, {.exited = TrialExited{.trial = id(),
+                                        .exit_code = 1,
+                                        .rank = is_single() ? -1 : rank,
+                                        .lost = why,
+                                        .last_lines = {why}}});
 }
 
 bool SharedTrial::PopKillDue() {

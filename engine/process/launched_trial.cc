@@ -94,7 +94,7 @@ LaunchedTrial::LaunchedTrial(TrialSpec spec, SlotLease lease,
         token_ + tokens());
     ranks_.push_back({.process = std::move(process),
                       .gpus = std::move(gpus),
-                      .end = {.rank = spec.rank + i}});
+                      .end = RankEnd{.rank = spec.rank + i}});
   }
 }
 
@@ -331,7 +331,7 @@ void LaunchedTrial::AddPids(std::set<std::int64_t>& pids) const {
 
 TrialEnd LaunchedTrial::End() const {
   if (!not_started_.empty()) {
-    return {.rank = {.rank = RankToFork(), .exit_code = 1}};
+    return {.rank = RankEnd{.rank = RankToFork(), .exit_code = 1}};
   }
   std::vector<RankEnd> ends;
   for (const std::size_t number : dead_) ends.push_back(ranks_[number].end);

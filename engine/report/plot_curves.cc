@@ -306,8 +306,9 @@ void AddFailures(std::vector<CurvePoint> places, Figure& figure) {
           " (at the bottom: " + std::to_string(without) + " without a value)";
     }
   }
-  chart.dots.push_back(
-      {.style = {.color = 5}, .points = std::move(places), .cross = true});
+  chart.dots.push_back({.style = MarkStyle{.color = 5},
+                        .points = std::move(places),
+                        .cross = true});
   figure.legend.push_back(
       {{.color = 5}, LegendEntry::Sample::kCross, std::move(name)});
 }
@@ -434,7 +435,7 @@ class HistoryDrawing {
   std::map<nlohmann::json, std::vector<CurveMark>> group_curves_;
   std::vector<CurveMark> curves_;
   std::vector<LegendEntry> legend_;
-  DotMark dots_ = {.style = {.faint = true}, .points = {}};
+  DotMark dots_ = {.style = MarkStyle{.faint = true}, .points = {}};
   std::vector<CurvePoint> failures_;
   std::size_t trials_ = 0;
   std::size_t missing_ = 0;     // trials without a validation

@@ -134,7 +134,7 @@ std::vector<const PlotTrial*> FrontOf(const PlotData& data,
 void AddFront(const PlotData& data, const std::vector<const PlotTrial*>& front,
               Figure& figure) {
   Chart& chart = figure.panels.front();
-  CurveMark line = {.style = {.faint = true}, .points = {}};
+  CurveMark line = {.style = MarkStyle{.faint = true}, .points = {}};
   for (std::size_t i = 0; i < front.size(); ++i) {
     const double x = front[i]->values[0], y = front[i]->values[1];
     line.points.emplace_back(x, y);
@@ -160,7 +160,7 @@ Figure ParetoFigure(const PlotData& data, const PlotLook& look) {
   chart.x = {.label = MetricLabel(data, 0), .log = look.log_x};
   chart.y = {
       .label = MetricLabel(data, 1), .log = look.log_y, .range = look.y_range};
-  DotMark all = {.style = {.faint = true}, .points = {}};
+  DotMark all = {.style = MarkStyle{.faint = true}, .points = {}};
   for (const PlotTrial* trial : trials) {
     all.points.emplace_back(trial->values[0], trial->values[1]);
   }
@@ -231,10 +231,11 @@ Chart TimelineChart(const PlotSearch& search, TimelineCounts& counts) {
   for (std::size_t i = 0; i < runs.size(); ++i) {
     end = std::max(end, runs[i].span.end);
     if (lanes[i] >= shown) continue;
-    chart.bars.push_back({.style = {.color = ColorOfState(runs[i].state)},
-                          .row = lanes[i],
-                          .from = runs[i].span.begin,
-                          .to = runs[i].span.end});
+    chart.bars.push_back(
+        {.style = MarkStyle{.color = ColorOfState(runs[i].state)},
+         .row = lanes[i],
+         .from = runs[i].span.begin,
+         .to = runs[i].span.end});
   }
   chart.x.range = std::pair(0.0, end > 0 ? end : 1);
   return chart;
@@ -314,8 +315,10 @@ void AddRung(std::size_t rung, const RungCount& count, Chart& chart) {
   for (const auto& [color, trials] : parts) {
     if (trials == 0) continue;
     const double to = from + static_cast<double>(trials);
-    chart.bars.push_back(
-        {.style = {.color = color}, .row = rung, .from = from, .to = to});
+    chart.bars.push_back({.style = MarkStyle{.color = color},
+                          .row = rung,
+                          .from = from,
+                          .to = to});
     from = to;
   }
   if (!chart.bars.empty() && chart.bars.back().row == rung) {

@@ -263,7 +263,7 @@ ProcessGroup ProcessGroupOf(const TrialSpec& spec) {
   }
   if (!spec.address) return ProcessGroup(given, spec.rank, spec.world_size);
   ProcessGroup group(std::move(given),
-                     {.first = {spec.address->host, spec.address->port},
+                     {.first = HostPort{spec.address->host, spec.address->port},
                       .token = spec.address->token,
                       .rank = spec.rank,
                       .ranks = spec.world_size});

@@ -1,5 +1,6 @@
 // Stores that are damaged, of others, newer, read-only or on a network.
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -89,6 +90,58 @@ INSTANTIATE_TEST_SUITE_P(
         Damage{"AnotherApplication",
                "sqlite3 dtrain.db 'PRAGMA application_id = 7'"},
         Damage{"Directory", "rm dtrain.db*; mkdir dtrain.db"}),
+    [](const auto& info) { return info.param.name; });
+
+struct LateError {
+  const char* name;
+  const char* script;   // is run in the directory of the store
+  const char* command;  // fails after much of its record has been read
+  int code;
+  const char* message;
+};
+
+void PrintTo(const LateError& error, std::ostream* out) { *out << error.name; }
+
+constexpr const char* kOpenSecret =
+    "sqlite3 dtrain.db \"UPDATE experiments SET state = 'PAUSED' WHERE id = 4; "
+    "UPDATE experiment_details SET config = json_set(config, "
+    "'$.resources.listen', '[0000:0:0:0:0:0:0:1]:45671') WHERE experiment = "
+    "4\" && echo 0123456789abcdef0123456789abcdef >secret && chmod 644 secret";
+
+class LateErrorTest : public UnwritableStoreTest,
+                      public testing::WithParamInterface<LateError> {};
+
+// GCC 12 frees the text in a nested initializer without a type twice if a later
+// initializer throws.
+TEST_P(LateErrorTest, EndsWithOneLine) {
+  dtrain_.Write("b.yaml",
+                "name: b\nentrypoint: 'false'\nmax_restarts: 0\n"
+                "searcher: {name: single, metric: loss, max_length: 10}\n");
+  ASSERT_EQ(dtrain_.Run({"create", "b.yaml", "-q"}).code, 1);
+  const CliResult damaged =
+      Shell(std::string("cd store && ") + GetParam().script);
+  ASSERT_EQ(damaged.code, 0) << damaged.err;
+
+  const CliResult result = Shell(std::string("dtrain ") + GetParam().command);
+
+  EXPECT_EQ(result.code, GetParam().code) << result.err;
+  EXPECT_THAT(result.err, HasSubstr(GetParam().message));
+  EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Commands, LateErrorTest,
+    testing::Values(
+        LateError{"CompareOfADamagedConfiguration",
+                  "sqlite3 dtrain.db \"UPDATE experiment_details SET config = "
+                  "'{}' WHERE experiment = 1\"",
+                  "compare 1 3", 5, "damaged"},
+        LateError{"ResumeWithALongHost", kOpenSecret, "resume 4", 2,
+                  "chmod 600"},
+        LateError{"CreateWithALongHost", kOpenSecret,
+                  "create b.yaml --set "
+                  "'resources.listen=[0000:0:0:0:0:0:0:1]:45671'",
+                  2, "chmod 600"}),
     [](const auto& info) { return info.param.name; });
 
 TEST_F(UnwritableStoreTest, IgnoresGarbageInPlaceOfTheLog) {
