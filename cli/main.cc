@@ -142,8 +142,10 @@ int Complain(const std::string& text, int code, const Invocation& invocation) {
 
 int Main(int argc, char** argv) {
   OpenStandardStreams();
-  // The parent may ignore SIGPIPE; `dtrain logs | head` must end quietly.
+  // The parent may ignore these. `dtrain logs | head` must end quietly, and the
+  // ends of children must be known.
   std::signal(SIGPIPE, SIG_DFL);
+  std::signal(SIGCHLD, SIG_DFL);
   HandleSigbus();
   std::set_terminate(Terminate);
   std::ios::sync_with_stdio(false);

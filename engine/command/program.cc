@@ -181,7 +181,8 @@ std::optional<ProgramExit> Program::Reap() {
   while (true) {
     const pid_t ended = ::waitpid(-1, &status, WNOHANG);
     if (ended < 0 && errno == EINTR) continue;
-    if (ended <= 0) return std::nullopt;
+    if (ended < 0) return exit_ = ProgramExit{.code = -1};  // unknown
+    if (ended == 0) return std::nullopt;
     // Orphans of the program become children of this process.
     if (ended == static_cast<pid_t>(pid_)) break;
   }

@@ -53,7 +53,7 @@ struct ProgramStart {
 
 /// End of a program's process.
 struct ProgramExit {
-  int code = 0;    // −1: by `signal`
+  int code = 0;    // −1: by `signal`, or unknown
   int signal = 0;  // or 0
 };
 

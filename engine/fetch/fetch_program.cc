@@ -154,10 +154,7 @@ FetchResult FetchProcess::Run() {
   if (stopped) return {.end = FetchResult::End::kStopped};
   throw Error(
       ErrorKind::kFailed,
-      program_.string() + ": " +
-          (status.signal != 0
-               ? "killed by signal " + std::to_string(status.signal)
-               : "exited with code " + std::to_string(status.code)) +
+      program_.string() + ": " + FormatExit(status) +
           " before it had finished; " +
           (status.code == kExitNotLoaded ? "install libcurl4 and libarchive13"
                                          : "run the command again to resume"));

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "engine/os/line_reader.h"
+#include "engine/os/signals.h"
 #include "engine/os/system_error.h"
 
 namespace dtrain {
@@ -122,10 +123,43 @@ UniqueFd OpenPidFd(pid_t pid) {
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
 }
 
+std::string FormatExit(const ExitStatus& status) {
+  if (status.signal != 0) {
+    return "killed by signal " + std::to_string(status.signal) + " (" +
+           SignalName(status.signal) + ")";
+  }
+  if (status.code < 0) return "ended in an unknown way";
+  return "exited with code " + std::to_string(status.code);
+}
+
+// Looks again and again if the kernel has no pidfd_open(2) (before 5.3, and in
+// some containers).
+bool HasEnded(pid_t pid, Duration limit) {
+  using std::chrono::milliseconds;
+  constexpr milliseconds kLookInterval(10);
+  const Clock clock = Clock::System();
+  const Duration deadline = clock.monotonic() + limit;
+  const UniqueFd exit = OpenPidFd(pid);
+  while (true) {
+    siginfo_t info{};
+    const int result = ::waitid(P_PID, static_cast<id_t>(pid), &info,
+                                WEXITED | WNOHANG | WNOWAIT);
+    if (result == 0 ? info.si_pid != 0 : errno == ECHILD) return true;
+    auto left = std::chrono::ceil<milliseconds>(deadline - clock.monotonic());
+    if (left.count() <= 0) return false;
+    if (!exit) left = std::min(left, kLookInterval);
+    pollfd entry{.fd = exit.get(), .events = POLLIN, .revents = 0};
+    ::poll(&entry, 1, static_cast<int>(left.count()));
+  }
+}
+
 ExitStatus AwaitExit(pid_t pid) {
   int status = 0;
-  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
+  pid_t reaped = -1;
+  do {
+    reaped = ::waitpid(pid, &status, 0);
+  } while (reaped < 0 && errno == EINTR);
+  if (reaped < 0) return {};
   return {.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1,
           .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0};
 }
@@ -161,18 +195,6 @@ namespace {
 constexpr std::size_t kMaxOutput = std::size_t{16} << 20;
 constexpr std::size_t kMaxErrors = std::size_t{64} << 10;
 
-// Waits until the process of `exit`, a pidfd, has ended; false at the deadline.
-bool EndsBefore(int exit, Duration deadline) {
-  const Clock clock = Clock::System();
-  while (true) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-        deadline - clock.monotonic());
-    if (left.count() <= 0) return false;
-    pollfd entry{.fd = exit, .events = POLLIN, .revents = 0};
-    if (::poll(&entry, 1, static_cast<int>(left.count())) > 0) return true;
-  }
-}
-
 std::string ReadFromStart(int file, std::size_t max_bytes) {
   std::string text(max_bytes, '\0');
   const ssize_t count = ::pread(file, text.data(), text.size(), 0);
@@ -201,11 +223,11 @@ CapturedRun RunCaptured(const std::vector<std::string>& words,
     return {.end = CapturedRun::End::kNotStarted, .error = errno};
   }
   pipe.writing.reset();
-  const UniqueFd exit = OpenPidFd(pid);
   CapturedRun run;
   auto output = ReadUntil(pipe.reading.get(), deadline, kMaxOutput);
   pipe.reading.reset();
-  const bool ended = output && EndsBefore(exit.get(), deadline);
+  const bool ended =
+      output && HasEnded(pid, deadline - Clock::System().monotonic());
   if (!ended) ::kill(-pid, SIGKILL);
   run.status = AwaitExit(pid);
   run.end = ended ? CapturedRun::End::kExited : CapturedRun::End::kTooLate;
@@ -219,9 +241,10 @@ namespace {
 constexpr int kAnswerFd = 3;
 
 // Libraries print to the terminal as they like, and a child that hangs must
-// not keep the locks of this process.
+// not keep the locks of this process. An exception would unwind to the handlers
+// of the caller, which would go on in the child.
 [[noreturn]] void AnswerAndExit(const std::function<std::string()>& function,
-                                int pipe) {
+                                int pipe) noexcept {
   ::dup2(pipe, kAnswerFd);
   const int null = ::open("/dev/null", O_RDWR);
   for (int fd = 0; fd < kAnswerFd; ++fd) ::dup2(null, fd);
@@ -231,16 +254,18 @@ constexpr int kAnswerFd = 3;
   ::_exit(written ? 0 : 1);
 }
 
-// True if the child ended with exit code 0. A process that hangs within a
+// kAnswered if the child ended with exit code 0. A process that hangs within a
 // driver may not even die; after a moment it is left alone.
-bool ReapSoon(pid_t pid) {
+ChildAnswer::End ReapSoon(pid_t pid) {
+  using enum ChildAnswer::End;
   for (int tries = 0; tries < 100; ++tries) {
     int status = 0;
     const pid_t reaped = ::waitpid(pid, &status, WNOHANG);
-    if (reaped != 0) return reaped == pid && status == 0;
+    if (reaped < 0) return kUnknown;
+    if (reaped > 0) return status == 0 ? kAnswered : kCrashed;
     ::poll(nullptr, 0, /*milliseconds=*/1);
   }
-  return false;
+  return kCrashed;
 }
 
 }  // namespace
@@ -279,10 +304,10 @@ ChildAnswer ChildCall::Await(Duration limit) {
   std::optional<std::string> text =
       ReadUntil(answer_.get(), Clock::System().monotonic() + limit);
   if (!text && pid_ > 0) ::kill(pid_, SIGKILL);
-  const bool succeeded = ReapSoon(std::exchange(pid_, -1));
+  const ChildAnswer::End end = ReapSoon(std::exchange(pid_, -1));
   if (!text) return {.end = ChildAnswer::End::kTooLate};
-  if (!succeeded) return {.end = ChildAnswer::End::kCrashed};
-  return {.end = ChildAnswer::End::kAnswered, .text = *std::move(text)};
+  if (end != ChildAnswer::End::kAnswered) return {.end = end};
+  return {.end = end, .text = *std::move(text)};
 }
 
 UniqueFd ForkDetached(const std::function<int(UniqueFd pipe)>& function) {
@@ -299,9 +324,13 @@ UniqueFd ForkDetached(const std::function<int(UniqueFd pipe)>& function) {
     return {};
   }
   if (pid > 0) return reading;
-  reading.reset();
-  ::setsid();
-  std::_Exit(function(std::move(writing)));
+  const auto become_child = [&]() noexcept {
+    reading.reset();
+    ::setsid();
+    std::_Exit(function(std::move(writing)));
+  };
+  become_child();
+  return {};
 }
 
 }  // namespace dtrain

@@ -66,11 +66,18 @@ class Spawn {
 /// with errno set, on failure.
 UniqueFd OpenPidFd(pid_t pid);
 
-/// How a process ended.
+/// How a process ended. Unknown by default: something else has reaped it.
 struct ExitStatus {
   int code = -1;   // -1 if a signal ended it
   int signal = 0;  // 0 if it exited
 };
+
+/// Returns "exited with code 3", "killed by signal 9 (SIGKILL)" or "ended in an
+/// unknown way".
+std::string FormatExit(const ExitStatus& status);
+
+/// Waits at most `limit` for the child `pid` to end; does not reap it.
+bool HasEnded(pid_t pid, Duration limit);
 
 /// Waits for the child `pid` and reaps it.
 ExitStatus AwaitExit(pid_t pid);
@@ -111,7 +118,8 @@ CapturedRun RunCaptured(const std::vector<std::string>& words,
 
 /// Result of a function that ran in a child of its own.
 struct ChildAnswer {
-  enum class End { kAnswered, kCrashed, kTooLate };
+  // kUnknown: something else has reaped the child.
+  enum class End { kAnswered, kCrashed, kTooLate, kUnknown };
 
   End end = End::kCrashed;
   std::string text;  // empty unless kAnswered
@@ -120,8 +128,9 @@ struct ChildAnswer {
 /// Calls `function` in a forked child and returns its result, so that a crash
 /// or a hang in a library does no harm here. The child has no descriptors but
 /// /dev/null and the pipe for its answer, so it holds none of this process's
-/// locks. It is killed after `limit`. Throws Error(kFailed) if it cannot fork.
-/// REQUIRES: what `function` calls works in a child of a process with threads.
+/// locks. It is killed after `limit`. An exception of `function` is a crash.
+/// Throws Error(kFailed) if it cannot fork. REQUIRES: what `function` calls
+/// works in a child of a process with threads.
 ChildAnswer CallInChild(std::string (*function)(), Duration limit);
 
 /// A function call in a forked child, for callers that do other work meanwhile.
@@ -148,9 +157,9 @@ class ChildCall {
 
 /// Forks a child that calls `function` in a session of its own, with the
 /// writing end of a pipe, and exits with its result, without running the
-/// destructors of static objects. Returns the reading end; holds none, with
-/// errno set, if it cannot fork. The child is not reaped. REQUIRES: this
-/// process has one thread, and `function` throws nothing.
+/// destructors of static objects. An exception of `function` ends the child.
+/// Returns the reading end; holds none, with errno set, if it cannot fork. The
+/// child is not reaped. REQUIRES: this process has one thread.
 UniqueFd ForkDetached(const std::function<int(UniqueFd pipe)>& function);
 
 }  // namespace dtrain

@@ -386,6 +386,9 @@ class Compilation {
                              std::to_string(end.signal) +
                              "; it needs about 1.5 GB of memory per file");
     }
+    if (end.exit_code < 0) {
+      Refuse(MainFile(), "how the compiler ended is unknown; try again");
+    }
     return end.success();
   }
 

@@ -161,14 +161,12 @@ bool RankProcess::Reap() {
   siginfo_t info{};
   // The rest of its group must be killed before the number can be reused.
   ::kill(-static_cast<pid_t>(pid_), SIGKILL);
-  if (::waitid(P_PIDFD, static_cast<id_t>(pidfd_.get()), &info,
-               WEXITED | WNOHANG) != 0 ||
-      info.si_pid == 0) {
-    return false;
-  }
+  const bool known = ::waitid(P_PIDFD, static_cast<id_t>(pidfd_.get()), &info,
+                              WEXITED | WNOHANG) == 0;
+  if (known ? info.si_pid == 0 : errno != ECHILD) return false;
   dead_ = true;
-  const bool exited = info.si_code == CLD_EXITED;
-  exit_code_ = exited ? info.si_status : -1;
+  const bool exited = !known || info.si_code == CLD_EXITED;
+  exit_code_ = known && exited ? info.si_status : -1;
   signal_ = exited ? 0 : info.si_status;
   drain_until_ = clock_.monotonic() + kDrain;
   poller_.Remove(pidfd_.get());

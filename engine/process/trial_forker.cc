@@ -44,6 +44,7 @@ std::string ExitText(const siginfo_t& info) {
   if (info.si_code == CLD_EXITED) {
     return "ended with exit code " + std::to_string(info.si_status);
   }
+  if (info.si_pid == 0) return "ended in an unknown way";
   return "was killed by signal " + std::to_string(info.si_status) + " (" +
          ::strsignal(info.si_status) + ")";
 }

@@ -91,6 +91,11 @@ GpuSearch FindGpus(Duration limit) {
         "NVIDIA's driver crashed when asked for its GPUs; see what nvidia-smi "
         "prints");
   }
+  if (answer.end == ChildAnswer::End::kUnknown) {
+    return Problem(
+        "how the process that asked NVIDIA's driver for its GPUs ended is "
+        "unknown; try again");
+  }
   if (answer.end == ChildAnswer::End::kTooLate) {
     return Problem("NVIDIA's driver did not answer within " +
                    FormatDuration(limit) + "; see what nvidia-smi prints");

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include <fcntl.h>
-#include <poll.h>
 #include <unistd.h>
 
 #include "engine/base/error.h"
@@ -22,16 +21,11 @@ namespace dtrain {
 namespace {
 
 // Workers that were told to exit end the step by themselves.
-constexpr std::chrono::milliseconds kOwnEndPatience = std::chrono::seconds(10);
+constexpr Duration kOwnEndPatience = std::chrono::seconds(10);
 // Slurm itself ends a step that has been asked to after KillWait, which is 30 s
 // by default.
-constexpr std::chrono::milliseconds kKillPatience = std::chrono::seconds(40);
+constexpr Duration kKillPatience = std::chrono::seconds(40);
 constexpr std::size_t kShownLines = 5;
-
-bool HasEnded(int exit, std::chrono::milliseconds limit) {
-  pollfd entry{.fd = exit, .events = POLLIN, .revents = 0};
-  return ::poll(&entry, 1, static_cast<int>(limit.count())) > 0;
-}
 
 }  // namespace
 
@@ -67,27 +61,22 @@ WorkerStep::WorkerStep(const JobRequest& request)
                 request.script.string() +
                     ": cannot be started: " + std::strerror(errno));
   }
-  exit_ = OpenPidFd(pid_);
 }
 
 WorkerStep::~WorkerStep() {
   if (pid_ < 0) return;
-  if (!HasEnded(exit_.get(), kOwnEndPatience)) {
+  if (!HasEnded(pid_, kOwnEndPatience)) {
     ::kill(pid_, SIGTERM);  // srun passes it on
-    if (!HasEnded(exit_.get(), kKillPatience)) ::kill(-pid_, SIGKILL);
+    if (!HasEnded(pid_, kKillPatience)) ::kill(-pid_, SIGKILL);
   }
   AwaitExit(pid_);
 }
 
 std::optional<std::string> WorkerStep::Failure() {
-  if (pid_ < 0 || !HasEnded(exit_.get(), std::chrono::milliseconds(0))) {
-    return std::nullopt;
-  }
+  if (pid_ < 0 || !HasEnded(pid_, Duration::zero())) return std::nullopt;
   const ExitStatus status = AwaitExit(std::exchange(pid_, -1));
   const std::string lines = LastLines(output_);
-  return "srun has ended (" +
-         (status.signal != 0 ? "signal " + std::to_string(status.signal)
-                             : "exit code " + std::to_string(status.code)) +
+  return "srun has ended (" + FormatExit(status) +
          "), and with it the workers" + (lines.empty() ? "" : ": " + lines) +
          "; see " + EscapeForTerminal(output_.string());
 }

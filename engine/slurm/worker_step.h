@@ -33,7 +33,6 @@ class WorkerStep {
  private:
   std::filesystem::path output_;
   pid_t pid_ = -1;  // until it is reaped
-  UniqueFd exit_;
 };
 
 /// Returns the last lines of a text file, joined by "; ", for a message; empty

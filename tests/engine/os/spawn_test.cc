@@ -3,17 +3,28 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstddef>
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <new>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
 
+#include "engine/base/error.h"
 #include "tests/support/temporary_directory.h"
 
 namespace dtrain {
@@ -129,6 +140,75 @@ TEST(SpawnTest, PidFdIsReadableAtTheEnd) {
   EXPECT_FALSE(OpenPidFd(pid));
 }
 
+// What a parent may leave to this process.
+class IgnoredChildSignalTest : public testing::Test {
+ protected:
+  IgnoredChildSignalTest() { std::signal(SIGCHLD, SIG_IGN); }
+  ~IgnoredChildSignalTest() override { std::signal(SIGCHLD, SIG_DFL); }
+};
+
+TEST_F(IgnoredChildSignalTest, AnExitThatNobodySawIsUnknown) {
+  const ExitStatus status = AwaitExit(Spawn().RunFromPath({"false"}));
+  EXPECT_EQ(status.code, -1);
+  EXPECT_EQ(status.signal, 0);
+  EXPECT_EQ(FormatExit(status), "ended in an unknown way");
+
+  EXPECT_FALSE(
+      RunCaptured({"false"}, {"PATH=/usr/bin:/bin"}, kLong).succeeded());
+  EXPECT_EQ(CallInChild([] { return std::string("answer"); }, kLong).end,
+            ChildAnswer::End::kUnknown);
+}
+
+TEST(FormatExitTest, NamesTheCodeOrTheSignal) {
+  EXPECT_EQ(FormatExit({.code = 3}), "exited with code 3");
+  EXPECT_EQ(FormatExit({.signal = SIGKILL}), "killed by signal 9 (SIGKILL)");
+}
+
+TEST(HasEndedTest, LeavesTheChildToBeReaped) {
+  const pid_t pid = Spawn().RunFromPath({"true"});
+  EXPECT_TRUE(HasEnded(pid, kLong));
+  EXPECT_TRUE(HasEnded(pid, Duration::zero()));
+  EXPECT_EQ(AwaitExit(pid).code, 0);
+  EXPECT_TRUE(HasEnded(pid, Duration::zero()));
+}
+
+TEST(HasEndedTest, FalseWhileTheChildLives) {
+  const pid_t pid = Spawn().RunFromPath({"sleep", "60"});
+  EXPECT_FALSE(HasEnded(pid, std::chrono::milliseconds(20)));
+  ::kill(pid, SIGKILL);
+  EXPECT_TRUE(HasEnded(pid, kLong));
+  AwaitExit(pid);
+}
+
+// Lets pidfd_open(2) fail in this process, as kernels before 5.3 and some
+// containers do; false if the kernel does not allow it.
+bool ForbidPidFd() {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_open, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  const sock_fprog filter{.len = std::size(program), .filter = program};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+TEST(RunCapturedTest, SeesTheEndWithoutPidFds) {
+  constexpr int kForbidden = 2;
+  const auto run = [] {
+    if (!ForbidPidFd()) std::_Exit(kForbidden);
+    const bool refused = !OpenPidFd(::getpid()) && errno == ENOSYS;
+    const CapturedRun run =
+        RunCaptured({"true"}, {"PATH=/usr/bin:/bin"}, kLong);
+    std::_Exit(refused && run.succeeded() ? 0 : 1);
+  };
+  const pid_t child = ::fork();
+  if (child == 0) run();
+  const int code = AwaitExit(child).code;
+  if (code == kForbidden) GTEST_SKIP() << "seccomp is forbidden here";
+  EXPECT_EQ(code, 0);
+}
+
 TEST(ReadUntilTest, ReadsToTheEnd) {
   Pipe pipe = MakePipe();
   ASSERT_EQ(::write(pipe.writing.get(), "text", 4), 4);
@@ -166,6 +246,48 @@ TEST(CallInChildTest, TimesOut) {
   };
   EXPECT_EQ(CallInChild(hang, std::chrono::milliseconds(50)).end,
             ChildAnswer::End::kTooLate);
+}
+
+// The caller's handlers must not run in the child, where they would continue as
+// a second dtrain.
+template <typename Call>
+void ExpectNoHandlerInTheChild(Call call) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path mark = directory.path() / "handler-ran";
+  const pid_t parent = ::getpid();
+  try {
+    call();
+  } catch (...) {
+    std::ofstream(mark) << "here";
+    if (::getpid() != parent) std::_Exit(0);
+  }
+  EXPECT_FALSE(std::filesystem::exists(mark));
+}
+
+TEST(CallInChildTest, AnExceptionIsACrash) {
+  ExpectNoHandlerInTheChild([] {
+    const auto fail = []() -> std::string { throw std::bad_alloc(); };
+    EXPECT_EQ(CallInChild(fail, kLong).end, ChildAnswer::End::kCrashed);
+  });
+}
+
+TEST(ChildCallTest, AnExceptionIsACrash) {
+  ExpectNoHandlerInTheChild([] {
+    ChildCall call([]() -> std::string {
+      throw Error(ErrorKind::kFailed, "the probe failed");
+    });
+    EXPECT_EQ(call.Await(kLong).end, ChildAnswer::End::kCrashed);
+  });
+}
+
+TEST(ForkDetachedTest, AnExceptionEndsTheChild) {
+  ExpectNoHandlerInTheChild([] {
+    const UniqueFd pipe = ForkDetached([](UniqueFd writing) -> int {
+      [[maybe_unused]] const auto written = ::write(writing.get(), "x", 1);
+      throw std::runtime_error("failed");
+    });
+    EXPECT_EQ(ReadUntil(pipe.get(), In(kLong)), "x");
+  });
 }
 
 TEST(ChildCallTest, ReturnsTheAnswerOnceThereIsOne) {
