@@ -1,6 +1,5 @@
 #include <charconv>
 #include <cstdio>
-#include <new>
 #include <string_view>
 
 #include "engine/process/trial_host.h"
@@ -25,11 +24,5 @@ int main(int argc, char** argv) {
   }
   // Without it every trial would fail on its GPU; the reason is printed.
   if (cuda && DtrainOpenCuda() != 0) return 1;
-  try {
-    return dtrain::RunTrialHost(socket, {.run_trial = DtrainRunTrial});
-  } catch (const std::bad_alloc&) {
-    std::fputs("trial-host: out of memory; free some, or allow it more\n",
-               stderr);
-    return 1;
-  }
+  return dtrain::RunTrialHost(socket, {.run_trial = DtrainRunTrial});
 }

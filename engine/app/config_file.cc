@@ -49,8 +49,8 @@ std::string AbsoluteDirectory(const std::filesystem::path& directory) {
 }
 
 UniqueFd Open(const std::string& path) {
-  if (path == "-") return UniqueFd(dup(STDIN_FILENO));
-  UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  UniqueFd file(path == "-" ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
+                            : open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file) return file;
   if (errno == ENOENT) {
     Refuse(path, "no such file; give the path of an experiment YAML");

@@ -6,9 +6,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
+#include <csignal>
+#include <cstring>
+#include <exception>
 #include <filesystem>
 #include <memory>
+#include <new>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -266,6 +271,10 @@ std::optional<WebReply> LivePage::Answer(WebServer& server,
       default:
         return ErrorReply(503, error.what());
     }
+  } catch (const std::bad_alloc&) {
+    return ErrorReply(503, "out of memory; free some, then try again");
+  } catch (const std::exception& error) {
+    return ErrorReply(500, error.what());
   }
 }
 
@@ -451,7 +460,7 @@ void LivePage::Poll(WebServer& server) {
       NoteVersion();
       event = NextEvent(data_changed);
     }
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     if (problem_ != error.what()) {
       problem_ = error.what();
       event = EventText({{"problem", problem_}});
@@ -480,7 +489,7 @@ std::optional<WebReply> LivePage::StartCommand(WebServer& server,
   if (commands_ >= kMaxCommands) {
     return ErrorReply(503, "too many requests are being executed; try again");
   }
-  const Pipe output = MakePipe();
+  Pipe output = MakePipe();
   ::fcntl(output.reading.get(), F_SETFL, O_NONBLOCK);
   const pid_t pid = Spawn()
                         .ResetSignals()
@@ -497,8 +506,14 @@ std::optional<WebReply> LivePage::StartCommand(WebServer& server,
     UniqueFd output;
   };
   auto command = std::make_shared<Command>(
-      Command{OpenPidFd(pid), UniqueFd(::dup(output.reading.get()))});
-  ++commands_;
+      Command{OpenPidFd(pid), std::move(output.reading)});
+  if (!command->end) {
+    const std::string why = std::strerror(errno);
+    ::kill(pid, SIGKILL);
+    AwaitExit(pid);
+    return ErrorReply(
+        503, "cannot watch the command: " + why + "; run it in a terminal");
+  }
   server.WhenReadable(command->end.get(), [this, &server, exchange, command,
                                            pid] {
     --commands_;
@@ -507,6 +522,7 @@ std::optional<WebReply> LivePage::StartCommand(WebServer& server,
     server.Reply(exchange, status.code == 0 ? JsonReply(200, {{"output", text}})
                                             : ErrorReply(409, ErrorOf(text)));
   });
+  ++commands_;
   return std::nullopt;
 }
 

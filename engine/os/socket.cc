@@ -146,6 +146,7 @@ int AwaitConnection(int socket, Duration limit) {
   do {
     ready = ::poll(&entry, 1, static_cast<int>(milliseconds));
   } while (ready < 0 && errno == EINTR);
+  if (ready < 0) return errno;
   if (ready == 0) return ETIMEDOUT;
   int error = 0;
   socklen_t size = sizeof error;

@@ -17,8 +17,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <exception>
 #include <filesystem>
 #include <iterator>
+#include <new>
 #include <optional>
 #include <set>
 #include <span>
@@ -98,6 +100,25 @@ long CloneAsSibling(const ThreadRecords& records, int* pidfd) {
 #endif
 }
 
+// Names a lack of memory in the host, in a trial or in one of its threads,
+// which nothing may catch. Otherwise as the library does.
+[[noreturn]] void Terminate() {
+  if (const std::exception_ptr thrown = std::current_exception()) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const std::bad_alloc&) {
+      constexpr std::string_view kText =
+          "<3>dtrain: out of memory; free some, allow it more, or run fewer "
+          "trials at once\n";
+      [[maybe_unused]] const auto written =
+          ::write(STDERR_FILENO, kText.data(), kText.size());
+      ::_exit(1);
+    } catch (...) {
+    }
+  }
+  __gnu_cxx::__verbose_terminate_handler();
+}
+
 // SIGUSR2 stays ignored.
 void ResetSignals() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) {
@@ -129,9 +150,10 @@ void CloseAllBut(std::vector<int> kept) {
   ::close_range(first, ~0U, 0);
 }
 
-// The descriptors of `request` stay open until the process ends.
+// The descriptors of `request` stay open until the process ends. An exception
+// would unwind to Serve, which would go on as a second host.
 [[noreturn]] void BecomeTrial(TrialForkRequest& request,
-                              int (*run_trial)(int)) {
+                              int (*run_trial)(int)) noexcept {
   ::setsid();
   // Orphans of the trial become its children as long as it lives, and fall
   // to the runner, which sweeps it, afterwards.
@@ -349,6 +371,7 @@ Duration StopGrace() {
 }
 
 int RunTrialHost(int socket, const TrialHostHooks& hooks) {
+  std::set_terminate(Terminate);
   IgnoreSignals();
   ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   std::vector<ForkedTrial> trials;

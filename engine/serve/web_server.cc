@@ -13,8 +13,11 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <exception>
 #include <list>
 #include <map>
+#include <memory>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -104,6 +107,27 @@ WebRequest RequestOf(evhttp_request* request) {
   return read;
 }
 
+using Buffer = std::unique_ptr<evbuffer, decltype(&evbuffer_free)>;
+
+Buffer MakeBuffer() {
+  Buffer made(evbuffer_new(), evbuffer_free);
+  if (made == nullptr) throw std::bad_alloc();
+  return made;
+}
+
+void Add(std::string_view text, const Buffer& buffer) {
+  if (evbuffer_add(buffer.get(), text.data(), text.size()) != 0) {
+    throw std::bad_alloc();
+  }
+}
+
+event* MakeEvent(event_base* base, int fd, short events,
+                 event_callback_fn callback, void* argument) {
+  event* made = event_new(base, fd, events, callback, argument);
+  if (made == nullptr) throw std::bad_alloc();
+  return made;
+}
+
 }  // namespace
 
 struct WebServer::State {
@@ -114,6 +138,23 @@ struct WebServer::State {
   };
 
   explicit State(Handler given) : handler(std::move(given)) {}
+
+  // Calls `function` for libevent, through whose frames no exception may pass:
+  // the first one ends the loop, after which Loop throws it.
+  template <typename Function>
+  void Call(Function&& function) noexcept {
+    try {
+      function();
+    } catch (...) {
+      if (!thrown) thrown = std::current_exception();
+      event_base_loopbreak(base);
+    }
+  }
+
+  void Loop(int flags) {
+    event_base_loop(base, flags);
+    if (thrown) std::rethrow_exception(std::exchange(thrown, nullptr));
+  }
 
   // True if evhttp has closed the connection.
   static bool IsClosed(const Connection& connection) {
@@ -153,25 +194,28 @@ struct WebServer::State {
   }
 
   // Creates the buffer of a connection that was just accepted.
-  static bufferevent* OnConnection(event_base* base, void* self) {
+  static bufferevent* OnConnection(event_base* base, void* self) noexcept {
     auto& state = *static_cast<State*>(self);
-    state.Sweep();
-    // Without this option evhttp would close the socket under our reference,
-    // whose events would then read from the next connection of this number.
-    bufferevent* buffer =
-        bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
-    if (buffer == nullptr) return nullptr;
-    bufferevent_incref(buffer);
-    Connection& connection = state.connections.emplace_back(Connection{
-        .buffer = buffer, .deadline = steady_clock::now() + kRequestTime});
-    evbuffer_add_cb(bufferevent_get_input(buffer), OnInput, &connection);
-    state.SetAccepting(state.connections.size() < kMaxConnections);
+    bufferevent* buffer = nullptr;
+    state.Call([&] {
+      state.Sweep();
+      Connection& connection = state.connections.emplace_back(
+          Connection{.deadline = steady_clock::now() + kRequestTime});
+      // Without this option evhttp would close the socket under our reference,
+      // whose events would then read from the next connection of this number.
+      buffer = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
+      if (buffer == nullptr) return state.connections.pop_back();
+      bufferevent_incref(buffer);
+      connection.buffer = buffer;
+      evbuffer_add_cb(bufferevent_get_input(buffer), OnInput, &connection);
+      state.SetAccepting(state.connections.size() < kMaxConnections);
+    });
     return buffer;
   }
 
   // Starts the time of a request at its first byte.
   static void OnInput(evbuffer* buffer, const evbuffer_cb_info* info,
-                      void* self) {
+                      void* self) noexcept {
     auto& connection = *static_cast<Connection*>(self);
     if (info->n_added == 0) return;
     if (!connection.deadline && !connection.replying) {
@@ -193,7 +237,7 @@ struct WebServer::State {
     return found == connections.end() ? nullptr : &*found;
   }
 
-  static void OnRequest(evhttp_request* request, void* self) {
+  static void OnRequest(evhttp_request* request, void* self) noexcept {
     auto& state = *static_cast<State*>(self);
     if (Connection* connection = state.ConnectionOf(request)) {
       connection->deadline.reset();
@@ -202,13 +246,15 @@ struct WebServer::State {
     }
     evhttp_connection* owner = evhttp_request_get_connection(request);
     evhttp_connection_set_closecb(owner, OnClose, self);
-    const std::uint64_t exchange = ++state.last_exchange;
-    state.exchanges[exchange] = request;
-    const auto reply = state.handler(exchange, RequestOf(request));
-    if (reply) state.Send(exchange, *reply);
+    state.Call([&] {
+      const std::uint64_t exchange = ++state.last_exchange;
+      state.exchanges[exchange] = request;
+      const auto reply = state.handler(exchange, RequestOf(request));
+      if (reply) state.Send(exchange, *reply);
+    });
   }
 
-  static void OnClose(evhttp_connection* closed, void* self) {
+  static void OnClose(evhttp_connection* closed, void* self) noexcept {
     auto& state = *static_cast<State*>(self);
     // evhttp has detached a request that is still in use, and leaves it to us.
     const auto is_gone = [&](const auto& one) {
@@ -222,7 +268,7 @@ struct WebServer::State {
   }
 
   // After the last byte of a reply: waits for the next request.
-  static void OnSent(evhttp_request* request, void* self) {
+  static void OnSent(evhttp_request* request, void* self) noexcept {
     auto& state = *static_cast<State*>(self);
     Connection* connection = state.ConnectionOf(request);
     if (connection == nullptr) return;
@@ -238,6 +284,7 @@ struct WebServer::State {
   void Send(std::uint64_t exchange, const WebReply& reply) {
     const auto found = exchanges.find(exchange);
     if (found == exchanges.end()) return;
+    const Buffer body = MakeBuffer();
     evhttp_request* request = found->second;
     exchanges.erase(found);
     Connection* connection = ConnectionOf(request);
@@ -250,11 +297,10 @@ struct WebServer::State {
     }
     evhttp_add_header(headers, "Content-Type", reply.type.c_str());
     if (reply.gzip) evhttp_add_header(headers, "Content-Encoding", "gzip");
-    evbuffer* body = evbuffer_new();
     const bool has_body =
         evhttp_request_get_command(request) != EVHTTP_REQ_HEAD;
     if (has_body) {
-      evbuffer_add(body, reply.body.data(), reply.body.size());
+      Add(reply.body, body);
     } else {
       evhttp_add_header(headers, "Content-Length",
                         std::to_string(reply.body.size()).c_str());
@@ -262,34 +308,37 @@ struct WebServer::State {
     if (reply.stream && has_body) {
       streams[exchange] = request;
       evhttp_send_reply_start(request, reply.status, nullptr);
-      evhttp_send_reply_chunk(request, body);
+      evhttp_send_reply_chunk(request, body.get());
     } else {
       if (connection != nullptr) {
         connection->deadline = steady_clock::now() + kReplyTime;
       }
       evhttp_request_set_on_complete_cb(request, OnSent, this);
-      evhttp_send_reply(request, reply.status, nullptr, body);
+      evhttp_send_reply(request, reply.status, nullptr, body.get());
     }
-    evbuffer_free(body);
   }
 
-  static void OnSignal(evutil_socket_t, short, void* self) {
+  static void OnSignal(evutil_socket_t, short, void* self) noexcept {
     auto& state = *static_cast<State*>(self);
-    state.signal = state.signals->Read();
-    if (state.signal != 0) event_base_loopbreak(state.base);
+    state.Call([&] {
+      state.signal = state.signals->Read();
+      if (state.signal != 0) event_base_loopbreak(state.base);
+    });
   }
 
-  static void OnTimer(evutil_socket_t, short, void* self) {
+  static void OnTimer(evutil_socket_t, short, void* self) noexcept {
     auto& state = *static_cast<State*>(self);
-    state.Sweep();
-    if (state.poll) state.poll();
+    state.Call([&] {
+      state.Sweep();
+      if (state.poll) state.poll();
+    });
   }
 
-  static void OnReadable(evutil_socket_t, short, void* given) {
+  static void OnReadable(evutil_socket_t, short, void* given) noexcept {
     const std::unique_ptr<Watch> watch(static_cast<Watch*>(given));
     event_free(watch->readable);
     watch->state.watches.remove(watch.get());
-    watch->ready();
+    watch->state.Call(watch->ready);
   }
 
   struct Watch {
@@ -313,6 +362,7 @@ struct WebServer::State {
   SignalWatch* signals = nullptr;
   std::function<void()> poll;
   int signal = 0;
+  std::exception_ptr thrown;  // by a callback
 };
 
 WebServer::WebServer(UniqueFd listener, Handler handler)
@@ -338,7 +388,7 @@ WebServer::WebServer(UniqueFd listener, Handler handler)
   evhttp_set_max_body_size(state.http, kMaxBodyBytes);
   evhttp_set_timeout_tv(state.http, &kIdle);
   state.timer =
-      event_new(state.base, -1, EV_PERSIST, State::OnTimer, state_.get());
+      MakeEvent(state.base, -1, EV_PERSIST, State::OnTimer, state_.get());
   const timeval period{.tv_sec = 0, .tv_usec = kPollTime.count() * 1000};
   event_add(state.timer, &period);
 }
@@ -362,16 +412,17 @@ int WebServer::Run(SignalWatch& signals, const std::function<void()>& poll) {
   State& state = *state_;
   state.signals = &signals;
   state.poll = poll;
-  event* watch = event_new(state.base, signals.fd(), EV_READ | EV_PERSIST,
-                           State::OnSignal, &state);
-  event_add(watch, nullptr);
-  while (state.signal == 0) event_base_loop(state.base, EVLOOP_ONCE);
-  event_free(watch);
+  const std::unique_ptr<event, decltype(&event_free)> watch(
+      MakeEvent(state.base, signals.fd(), EV_READ | EV_PERSIST, State::OnSignal,
+                &state),
+      event_free);
+  event_add(watch.get(), nullptr);
+  while (state.signal == 0) state.Loop(EVLOOP_ONCE);
   state.poll = nullptr;
   return state.signal;
 }
 
-void WebServer::RunOnce() { event_base_loop(state_->base, EVLOOP_NONBLOCK); }
+void WebServer::RunOnce() { state_->Loop(EVLOOP_NONBLOCK); }
 
 void WebServer::Reply(std::uint64_t exchange, const WebReply& reply) {
   state_->Send(exchange, reply);
@@ -388,10 +439,9 @@ void WebServer::SendToStreams(std::string_view event) {
       State::ShutDown(*connection);
       continue;
     }
-    evbuffer* chunk = evbuffer_new();
-    evbuffer_add(chunk, event.data(), event.size());
-    evhttp_send_reply_chunk(request, chunk);
-    evbuffer_free(chunk);
+    const Buffer chunk = MakeBuffer();
+    Add(event, chunk);
+    evhttp_send_reply_chunk(request, chunk.get());
   }
 }
 
@@ -400,11 +450,17 @@ int WebServer::streams() const {
 }
 
 void WebServer::WhenReadable(int fd, std::function<void()> ready) {
-  auto* watch = new State::Watch{.state = *state_, .ready = std::move(ready)};
-  watch->readable =
-      event_new(state_->base, fd, EV_READ, State::OnReadable, watch);
-  state_->watches.push_back(watch);
-  event_add(watch->readable, nullptr);
+  auto watch = std::make_unique<State::Watch>(
+      State::Watch{.state = *state_, .ready = std::move(ready)});
+  state_->watches.push_back(watch.get());
+  try {
+    watch->readable =
+        MakeEvent(state_->base, fd, EV_READ, State::OnReadable, watch.get());
+  } catch (...) {
+    state_->watches.pop_back();
+    throw;
+  }
+  event_add(watch.release()->readable, nullptr);
 }
 
 std::string LibeventVersion() { return event_get_version(); }

@@ -38,7 +38,8 @@ class WebServer {
   WebServer& operator=(const WebServer&) = delete;
 
   /// Serves until a signal arrives and returns its number. Calls `poll` four
-  /// times a second.
+  /// times a second. Throws what the handler, `poll` or a function given to
+  /// WhenReadable throws.
   int Run(SignalWatch& signals, const std::function<void()>& poll);
   /// Serves what is ready now, without waiting, for tests.
   void RunOnce();

@@ -115,11 +115,12 @@ void SlotDirectory::Remove(const std::string& name) const {
 
 std::vector<std::string> SlotDirectory::List(const std::string& prefix) const {
   std::vector<std::string> names;
-  const UniqueFd directory(
+  UniqueFd directory(
       ::openat(directory_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  const std::unique_ptr<DIR, int (*)(DIR*)> stream(
-      ::fdopendir(::dup(directory.get())), ::closedir);
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(directory.get()),
+                                                   ::closedir);
   if (stream == nullptr) return names;
+  directory.release();  // closedir closes it
   while (const dirent* entry = ::readdir(stream.get())) {
     const std::string name = entry->d_name;
     if (name.starts_with(prefix)) names.push_back(name);
