@@ -228,7 +228,9 @@ void CheckpointWriter::Sync(int fd, const std::string& name) const {
 void CheckpointWriter::Fail(const std::string& name, int error) const {
   const std::string file = name.empty() ? "" : "/" + name;
   const bool is_full = error == ENOSPC || error == EDQUOT;
-  throw Error(is_full ? ErrorKind::kDiskFull : ErrorKind::kFailed,
+  throw Error(is_full                 ? ErrorKind::kDiskFull
+              : IsStorageFault(error) ? ErrorKind::kStore
+                                      : ErrorKind::kFailed,
               "checkpoint " + path_ + file + ": cannot be written: " +
                   std::generic_category().message(error) + Remedy(error));
 }
@@ -245,14 +247,22 @@ constexpr std::int64_t kMaxManifest = 1 << 20;
                                        "; the checkpoint is damaged");
 }
 
-// Throws for a file that cannot be read. A lack of permission or memory says
-// nothing about the bytes; other errors mean damage.
+// Throws for a file that cannot be read. A lack of permission or memory, and a
+// disk or server that does not answer, say nothing about the bytes; other
+// errors mean damage.
 [[noreturn]] void Unreadable(const std::string& path, const std::string& what,
                              int error) {
   const std::string text = what + std::generic_category().message(error);
   switch (error) {
     case EACCES:
+    case EIO:
+    case ENOTCONN:
     case EPERM:
+    case ESTALE:
+      throw Error(ErrorKind::kStore,
+                  "checkpoint " + path + ": " + text +
+                      "; fix that, or delete the checkpoint, and run `dtrain "
+                      "resume`");
     case EMFILE:
     case ENFILE:
     case ENOMEM:

@@ -89,6 +89,7 @@ void CommandTrial::OnLine(const ReportLine& line, Connection* connection) {
     if (!refusal_.empty()) return;
     std::visit([this](const auto& kind) { On(kind); }, report);
   } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kStore) throw;
     Ignore(line.text, error.what());
   }
 }
@@ -213,11 +214,11 @@ void CommandTrial::CompleteIfDone() {
   if (early && ended_early_.empty()) return;
   if (!units_.planned && !early && !is_test) return;
   WarnOfOvershoot();
-  if (disk_full_) {
+  if (unsaved_) {
     // Its training is not in a checkpoint, so the operation is not complete.
     stop_sent_ = true;
     SendOperation({{"type", "stop"}});
-    BeginEnding("there is no space for its checkpoint");
+    BeginEnding("its checkpoint was not saved");
     return;
   }
   Complete(early);
@@ -299,17 +300,19 @@ bool CommandTrial::TryCheckpoint(
     const ProgramPoint& point, const fs::path& source,
     const std::optional<ValidationReport>& validation) try {
   SaveCheckpoint(point, source, validation);
-  disk_full_.reset();
+  unsaved_.reset();
   return true;
 } catch (const Error& error) {
   const bool is_full = error.kind() == ErrorKind::kDiskFull;
-  const bool waits = is_full && disk_full_ && !channel_.stop_requested();
+  const bool is_lost = error.kind() == ErrorKind::kStore;
+  if (is_lost && unsaved_) throw;
+  const bool waits = is_full && unsaved_ && !channel_.stop_requested();
   Warn(std::string("checkpoint at ") + PositionText() +
        " was not saved: " + error.what() +
        (waits ? "; the program is suspended until there is space" : ""));
   channel_.Send(CheckpointFailed{
       .batches = point.batches, .message = error.what(), .waits = waits});
-  if (is_full) disk_full_ = error;
+  if (is_full || is_lost) unsaved_ = error;
   // Frees the space for the next checkpoint.
   if (is_full && !waits) RemoveFromScratch(source);
   return !waits;

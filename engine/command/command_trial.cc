@@ -18,9 +18,12 @@
 #include "engine/command/command_trial.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstdlib>
 #include <new>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -38,7 +41,10 @@
 #include "engine/checkpoint/checkpoint_files.h"
 #include "engine/command/program.h"
 #include "engine/context/working_tree.h"
+#include "engine/os/files.h"
 #include "engine/os/process.h"
+#include "engine/os/spawn.h"
+#include "engine/os/system_error.h"
 #include "engine/train/log_line.h"
 #include "engine/train/trial_channel.h"
 #include "engine/wire/refusal.h"
@@ -83,6 +89,7 @@ void MakeEmptyDirectory(const fs::path& path) {
   fs::create_directory(path, error);  // fails if its parent was moved away
   fs::permissions(path, fs::perms::owner_all, error);
   if (!error) return;
+  if (IsStorageFault(error.value())) CannotWrite(path, error.value());
   throw Error(ErrorKind::kFailed,
               path.string() + ": cannot be created: " + error.message());
 }
@@ -91,8 +98,9 @@ void WriteFile(const fs::path& path, const std::string& text) {
   const UniqueFd file(
       ::open(path.c_str(),
              O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (file && WriteAll(file.get(), text)) return;
-  throw Error(ErrorKind::kFailed, path.string() + ": cannot be written");
+  if (!file || !WriteFully(file.get(), std::as_bytes(std::span(text)))) {
+    CannotWrite(path, errno);
+  }
 }
 
 // Returns 0 if there is nothing.
@@ -475,8 +483,8 @@ CommandEnd CommandTrial::DecideEnd() {
     }
     return finish(end_report_->reason, end_report_->message);
   }
-  if (disk_full_ && (done_ || stop_sent_)) {
-    return finish(EndReason::kDiskFull, disk_full_->what());
+  if (unsaved_ && (done_ || stop_sent_)) {
+    return finish(EndReason::kDiskFull, unsaved_->what());
   }
   const bool ended_by_itself = exit.code == 0 && !terminated_;
   if (stop_sent_ && !units_.planned && validation_ && ended_by_itself &&
@@ -530,10 +538,11 @@ void CommandTrial::LogResumePoint() const {
 }
 
 std::string CommandTrial::DescribeExit(const ProgramExit& exit) {
-  if (exit.signal == 0) {
-    return "the program exited with code " + std::to_string(exit.code);
+  if (exit.signal != 0) {
+    return "the program was killed by signal " + std::to_string(exit.signal);
   }
-  return "the program was killed by signal " + std::to_string(exit.signal);
+  return "the program " +
+         FormatExit({.code = exit.code, .signal = exit.signal});
 }
 
 std::string CommandTrial::PositionText() const {
@@ -584,7 +593,11 @@ CommandEnd RunOn(TrialChannel& channel) try {
   EndReason reason = EndReason::kError;
   // kDamaged: the runner marks the checkpoint and resumes from an older one.
   if (error.kind() == ErrorKind::kDamaged) reason = EndReason::kDamaged;
-  if (error.kind() == ErrorKind::kDiskFull) reason = EndReason::kDiskFull;
+  // Directories that cannot be used are a fault of the machine, as a full disk.
+  if (error.kind() == ErrorKind::kDiskFull ||
+      error.kind() == ErrorKind::kStore) {
+    reason = EndReason::kDiskFull;
+  }
   return Failed(reason, error.what());
 } catch (const std::bad_alloc&) {
   return Failed(EndReason::kError,

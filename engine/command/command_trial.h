@@ -197,7 +197,8 @@ class CommandTrial {
   std::vector<std::string> unread_;  // hyperparameters, as it says
   // Those that it named before its first validation, which takes them along.
   std::optional<std::vector<std::string>> unread_so_far_;
-  std::optional<Error> disk_full_;
+  // Why the last checkpoint could not be written.
+  std::optional<Error> unsaved_;
   std::optional<EarlyStop> early_stop_;
   std::string ended_early_;  // why, or empty
 

@@ -15,4 +15,12 @@ namespace dtrain {
               "cannot " + what + ": " + std::generic_category().message(error));
 }
 
+/// True if `error`, an errno value, says that a directory cannot be used now:
+/// its disk or server fails, is read-only or gone, or the permission is.
+inline bool IsStorageFault(int error) {
+  return error == EACCES || error == EIO || error == ENOENT ||
+         error == ENOTCONN || error == EPERM || error == EROFS ||
+         error == ESTALE;
+}
+
 }  // namespace dtrain

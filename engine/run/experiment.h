@@ -232,6 +232,8 @@ class Experiment {
                        const TrialExited& event) const;
   bool StopIfDiskIsFull(const TrialState& trial, const std::string& why,
                         const std::vector<std::string>& last_lines);
+  bool StopIfUnwritable(const TrialState& trial, const std::string& why,
+                        bool has_run);
   void FallBack(TrialState& trial, const TrialProcess& process);
   bool LacksItsValidation(const TrialState& trial,
                           const TrialProcess& process) const;

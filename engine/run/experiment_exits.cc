@@ -26,6 +26,7 @@
 
 #include "engine/base/text.h"
 #include "engine/os/signals.h"
+#include "engine/os/spawn.h"
 #include "engine/run/experiment.h"
 #include "engine/run/runner.h"
 #include "searchers/search_plan.h"
@@ -40,11 +41,7 @@ std::string DescribeExit(const TrialExited& event) {
   const std::string who =
       event.rank < 0 ? "" : "rank " + std::to_string(event.rank) + ": ";
   if (event.out_of_memory) return who + "out of memory: killed by the kernel";
-  if (event.signal == 0) {
-    return who + "exited with code " + std::to_string(event.exit_code);
-  }
-  return who + "killed by signal " + std::to_string(event.signal) + " (" +
-         SignalName(event.signal) + ")";
+  return who + FormatExit({.code = event.exit_code, .signal = event.signal});
 }
 
 // Returns the line of a failed program on stderr that names the cause; empty if
@@ -237,6 +234,7 @@ void Experiment::HandleExit(TrialState& trial, TrialProcess& process,
 void Experiment::HandleNoStart(TrialState& trial, const TrialExited& event) {
   SetState(trial, State::kPending, event.not_started);
   if (stop_.stopping() || StopIfLost()) return;
+  if (StopIfUnwritable(trial, event.not_started, /*has_run=*/false)) return;
   if (++failed_starts_ > kMaxFailedStarts) {
     return StopBecauseOf(
         Error(ErrorKind::kResources,
@@ -308,7 +306,10 @@ void Experiment::HandleCrash(TrialState& trial, const TrialProcess& process,
   const bool has_message = process.FinishedBy(EndReason::kError);
   const std::string what =
       has_message ? process.finished()->message : DescribeExit(event);
-  if (StopIfDiskIsFull(trial, what, event.last_lines)) return Pause(trial);
+  if (StopIfDiskIsFull(trial, what, event.last_lines) ||
+      StopIfUnwritable(trial, what, /*has_run=*/true)) {
+    return Pause(trial);
+  }
   if (ForgiveGpuFault(trial, process, event)) {
     SetState(trial, State::kPending,
              event.gpu_fault->gpus + ": " + event.gpu_fault->reason);
@@ -461,6 +462,19 @@ bool Experiment::StopIfDiskIsFull(const TrialState& trial,
                           (*line == why ? "" : ": " + *line) +
                           "; free some space, then run `dtrain resume " +
                           std::to_string(setup_.id) + "`"));
+  return true;
+}
+
+// Stops the run if the trial's directories cannot be written now, which is not
+// a failure of the trial, whatever its own message says.
+bool Experiment::StopIfUnwritable(const TrialState& trial,
+                                  const std::string& why, bool has_run) {
+  const std::string problem = files_.WhyUnwritable(trial.row.id, has_run);
+  if (problem.empty()) return false;
+  StopBecauseOf(Error(ErrorKind::kStore, "trial " + ToString(trial.row.id) +
+                                             ": " + why + ": " + problem +
+                                             ", then run `dtrain resume " +
+                                             std::to_string(setup_.id) + "`"));
   return true;
 }
 

@@ -1,7 +1,11 @@
 #include "engine/run/experiment_files.h"
 
+#include <cerrno>
 #include <system_error>
 #include <utility>
+
+#include <fcntl.h>
+#include <unistd.h>
 
 #include "engine/base/error.h"
 #include "engine/base/uuid.h"
@@ -66,6 +70,34 @@ std::string ExperimentFiles::WhyLost(bool with_storage) const {
     why = WhyStorageFails(places_.storage_directory);
   }
   return why;
+}
+
+std::string ExperimentFiles::WhyUnwritable(TrialId trial, bool has_run) const {
+  if (places_.directory.empty()) return "";
+  const std::filesystem::path directory = store_.layout().Trial(trial);
+  std::vector<std::filesystem::path> candidates = {CheckpointsOf(trial)};
+  if (has_run) candidates.push_back(directory);
+  const auto access = [](const std::filesystem::path& path) {
+    return ::faccessat(AT_FDCWD, path.c_str(), W_OK | X_OK, AT_EACCESS) == 0
+               ? 0
+               : errno;
+  };
+  for (std::filesystem::path& path : candidates) {
+    int error = access(path);
+    // What is not there yet is made in the directory above.
+    while (error == ENOENT && path != directory && path != places_.directory &&
+           path.has_relative_path()) {
+      path = path.parent_path();
+      error = access(path);
+    }
+    if (error == 0) continue;
+    return path.string() + ": " +
+           (error == ENOENT ? "no longer exists; put it back"
+                            : "cannot be written to: " +
+                                  std::generic_category().message(error) +
+                                  "; check who may write there");
+  }
+  return "";
 }
 
 std::filesystem::path ExperimentFiles::CheckpointsOf(TrialId trial) const {

@@ -64,6 +64,9 @@ class ExperimentFiles {
   /// Explains that the store or, with `with_storage`, the checkpoint directory
   /// was moved or removed; empty if both are in place.
   std::string WhyLost(bool with_storage = true) const;
+  /// Explains that nothing can be written now for the trial; empty if something
+  /// can. `has_run`: it has a directory already.
+  std::string WhyUnwritable(TrialId trial, bool has_run) const;
   /// True if `WhyLost` may look at the checkpoint directory at any time.
   bool watches_storage() const { return places_.watches_storage; }
   /// Storage of new checkpoints, as in CheckpointRow.

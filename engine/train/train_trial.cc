@@ -42,7 +42,11 @@ Finished Failed(EndReason reason, const std::string& message) {
 }
 
 EndReason ReasonOf(const Error& error, const TrialSpec& spec) {
-  if (error.kind() == ErrorKind::kDiskFull) return EndReason::kDiskFull;
+  // Directories that cannot be used are a fault of the machine, as a full disk.
+  if (error.kind() == ErrorKind::kDiskFull ||
+      error.kind() == ErrorKind::kStore) {
+    return EndReason::kDiskFull;
+  }
   if (error.kind() == ErrorKind::kNotFound && spec.task != Task::kTrain) {
     return EndReason::kNotFound;
   }

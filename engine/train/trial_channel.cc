@@ -192,8 +192,15 @@ void TrialChannel::Send(TrialMessage message) {
   }
   const bool closed = closed_;
   lock.unlock();
-  // The listener thread notices a runner that has exited.
-  if (!closed) (void)WriteAll(socket_.get(), line);
+  if (!closed) Write(line);
+}
+
+// The listener thread notices a runner that has exited. Another error is not
+// one of the trial.
+void TrialChannel::Write(const std::string& line) try {
+  (void)WriteAll(socket_.get(), line);
+} catch (const Error& error) {
+  throw Error(ErrorKind::kStore, error.what());
 }
 
 void TrialChannel::AwaitRoom(std::unique_lock<std::mutex>& lock) {
@@ -205,7 +212,7 @@ void TrialChannel::AwaitRoom(std::unique_lock<std::mutex>& lock) {
     // The runner is only slow: send it a sign of life.
     const std::string progress = progress_;
     lock.unlock();
-    (void)WriteAll(socket_.get(), progress);
+    Write(progress);
     lock.lock();
   }
 }

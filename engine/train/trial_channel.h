@@ -120,6 +120,7 @@ class TrialChannel {
   void RequestStop();
   void HangUp();
   void AwaitRoom(std::unique_lock<std::mutex>& lock);
+  void Write(const std::string& line);
 
   const UniqueFd socket_;
   const ChannelLimits limits_;

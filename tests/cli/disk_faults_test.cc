@@ -283,9 +283,10 @@ TEST_F(IoErrorsTest, CheckpointThatCannotBeSyncedIsNotSaved) {
       CreateUnderStrace("fsync:error=EIO:when=7+", /*trials=*/true);
   if (result.code == 77)
     GTEST_SKIP() << "strace is not there, or may not trace";
-  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.code, 5);
   EXPECT_THAT(result.err, HasSubstr("cannot be written: Input/output error"));
-  EXPECT_EQ(State(), "ERROR");
+  EXPECT_EQ(State(), "PAUSED");
+  EXPECT_EQ(Trial().at("restarts"), 0);
   EXPECT_EQ(Run({"checkpoints", "1", "--json"}).Json().at("checkpoints"),
             json::array());
   ExpectSound();
