@@ -198,10 +198,8 @@ TEST_F(SlurmDryRunTest, AWrongExecutorOrAddressIsOneError) {
 class SlurmCliTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (const std::string why = SlurmCluster::Obstacle(); !why.empty()) {
-      GTEST_SKIP() << why;
-    }
-    cluster_.emplace();
+    const std::string why = StartSlurm(cluster_);
+    if (!why.empty()) GTEST_SKIP() << why;
   }
   CliResult Run(const std::vector<std::string>& words) const {
     return RunWith(cluster_->environment(), words);

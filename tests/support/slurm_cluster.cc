@@ -14,6 +14,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/base/text.h"
 #include "engine/os/process.h"
 #include "engine/os/socket.h"
 #include "tests/support/patience.h"
@@ -52,15 +53,27 @@ std::array<int, kClusterNodes + 1> FreePorts() {
   return ports;
 }
 
+// Returns the errors that a daemon has logged, at most five.
+std::string LastErrors(const fs::path& log) {
+  constexpr std::size_t kShown = 5;
+  std::ifstream in(log);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) {
+    const std::size_t at = line.find("rror: ");
+    if (at != line.npos) lines.push_back(line.substr(at + 6));
+  }
+  if (lines.size() > kShown) lines.erase(lines.begin(), lines.end() - kShown);
+  return Join(lines, "; ");
+}
+
 void End(pid_t pid) {
   if (pid <= 0) return;
   ::kill(pid, SIGKILL);
   AwaitExit(pid);
 }
 
-}  // namespace
-
-std::string SlurmCluster::Obstacle() {
+// Returns what this machine lacks for a cluster.
+std::string Missing() {
   for (const char* const name : {"munged", "slurmctld", "slurmd", "sbatch"}) {
     if (DaemonFile(name).empty()) {
       return std::string("needs ") + name +
@@ -68,6 +81,16 @@ std::string SlurmCluster::Obstacle() {
     }
   }
   return ::geteuid() == 0 ? "" : "needs root to start the daemons of Slurm";
+}
+
+}  // namespace
+
+std::string StartSlurm(std::optional<SlurmCluster>& cluster) try {
+  std::string missing = Missing();
+  if (missing.empty()) cluster.emplace();
+  return missing;
+} catch (const SlurmUnavailable& unavailable) {
+  return unavailable.what();
 }
 
 SlurmCluster::SlurmCluster() {
@@ -89,6 +112,9 @@ SlurmCluster::SlurmCluster() {
       WriteConfiguration();
       Start();
       return;
+    } catch (const SlurmUnavailable&) {
+      Stop();
+      throw;
     } catch (const std::runtime_error&) {
       Stop();
       if (i == kStartsTried) throw;
@@ -208,18 +234,20 @@ pid_t SlurmCluster::StartDaemon(const std::string& name,
 
 void SlurmCluster::Start() {
   const std::string root = directory().string();
-  others_.push_back(StartDaemon(
-      "munged",
-      {"munged", "--foreground", "--force",
-       "--socket=" + root + "/munge.socket",
-       "--key-file=" + root + "/munge.key", "--pid-file=" + root + "/munge.pid",
-       "--log-file=" + root + "/munge.log",
-       "--seed-file=" + root + "/munge.seed", "--num-threads=2"}));
+  const auto start = [&](const std::string& name,
+                         std::vector<std::string> words) {
+    others_.emplace_back(name, StartDaemon(name, std::move(words)));
+  };
+  start("munged", {"munged", "--foreground", "--force",
+                   "--socket=" + root + "/munge.socket",
+                   "--key-file=" + root + "/munge.key",
+                   "--pid-file=" + root + "/munge.pid",
+                   "--log-file=" + root + "/munge.log",
+                   "--seed-file=" + root + "/munge.seed", "--num-threads=2"});
   StartController();
   for (int node = 1; node <= kClusterNodes; ++node) {
-    others_.push_back(StartDaemon(
-        "slurmd" + std::to_string(node),
-        {"slurmd", "-D", "-f", configuration(), "-N", NodeName(node)}));
+    start("slurmd" + std::to_string(node),
+          {"slurmd", "-D", "-f", configuration(), "-N", NodeName(node)});
   }
   AwaitIdleNodes();
 }
@@ -238,8 +266,10 @@ void SlurmCluster::StopController() {
 }
 
 void SlurmCluster::Stop() {
-  for (auto pid = others_.rbegin(); pid != others_.rend(); ++pid) End(*pid);
-  others_.clear();
+  while (!others_.empty()) {
+    End(others_.back().second);
+    others_.pop_back();
+  }
   End(controller_);
   controller_ = -1;
 }
@@ -252,10 +282,22 @@ void SlurmCluster::AwaitIdleNodes() const {
                                    "--states=idle", "--format=%D"})
                                  .output;
     if (idle == std::to_string(kClusterNodes) + "\n") return;
+    RequireLiving("slurmctld", controller_);
+    for (const auto& [name, pid] : others_) RequireLiving(name, pid);
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   throw std::runtime_error("Slurm has not started; see " +
                            (directory() / "slurmctld.log").string());
+}
+
+// A daemon that has ended will not start by waiting for it. Another process may
+// have taken its port; what else keeps it from starting stays.
+void SlurmCluster::RequireLiving(const std::string& name, pid_t pid) const {
+  if (!HasEnded(pid, Duration::zero())) return;
+  const std::string why =
+      name + " has ended: " + LastErrors(directory() / (name + ".log"));
+  if (why.find("cgroup") != why.npos) throw SlurmUnavailable(why);
+  throw std::runtime_error(why);
 }
 
 CapturedRun SlurmCluster::Call(const std::vector<std::string>& words) const {

@@ -2,6 +2,8 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,17 +15,20 @@
 
 namespace dtrain {
 
+/// A daemon of Slurm cannot run on this machine; its own words say why.
+class SlurmUnavailable : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 /// A Slurm of its own on this machine: a controller and three nodes, named
 /// 127.0.0.1 to 127.0.0.3, with two CPUs and two GPUs each, which are fakes.
 /// The partition `urgent` preempts jobs of `scav`; the default is `main`.
 /// Everything is in a temporary directory, and all daemons end with the test.
 class SlurmCluster {
  public:
-  /// Returns why this machine cannot have one; empty if it can.
-  static std::string Obstacle();
-
-  /// Starts it and waits until its nodes are idle. Throws
-  /// std::runtime_error.
+  /// Starts it and waits until its nodes are idle. Throws SlurmUnavailable, or
+  /// another std::runtime_error.
   SlurmCluster();
   SlurmCluster(const SlurmCluster&) = delete;
   SlurmCluster& operator=(const SlurmCluster&) = delete;
@@ -61,12 +66,17 @@ class SlurmCluster {
   void Stop();
   void WriteConfiguration() const;
   void AwaitIdleNodes() const;
+  void RequireLiving(const std::string& name, pid_t pid) const;
   CapturedRun Call(const std::vector<std::string>& words) const;
   pid_t StartDaemon(const std::string& name, std::vector<std::string> words);
 
   TemporaryDirectory directory_;
   pid_t controller_ = -1;
-  std::vector<pid_t> others_;  // munged, then slurmd of each node
+  std::vector<std::pair<std::string, pid_t>> others_;  // munged, then slurmds
 };
+
+/// Starts `cluster`. Returns why this machine cannot have one, in the words of
+/// its daemons if they say it; empty if it can. Throws std::runtime_error.
+std::string StartSlurm(std::optional<SlurmCluster>& cluster);
 
 }  // namespace dtrain

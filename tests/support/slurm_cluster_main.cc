@@ -5,20 +5,21 @@
 
 #include <exception>
 #include <iostream>
+#include <optional>
 #include <string>
 
 #include "tests/support/slurm_cluster.h"
 
 int main() try {
-  if (const std::string why = dtrain::SlurmCluster::Obstacle(); !why.empty()) {
+  std::optional<dtrain::SlurmCluster> cluster;
+  if (const std::string why = dtrain::StartSlurm(cluster); !why.empty()) {
     std::cerr << why << std::endl;
     return 77;
   }
-  dtrain::SlurmCluster cluster;
-  std::cout << "SLURM_CONF=" << cluster.configuration() << std::endl;
+  std::cout << "SLURM_CONF=" << cluster->configuration() << std::endl;
   for (std::string line; std::getline(std::cin, line);) {
-    if (line == "stop") cluster.StopController();
-    if (line == "start") cluster.StartController();
+    if (line == "stop") cluster->StopController();
+    if (line == "start") cluster->StartController();
     std::cout << "done" << std::endl;
   }
   return 0;

@@ -26,10 +26,10 @@ class SlurmTest : public testing::Test {
  protected:
   static void TearDownTestSuite() { cluster_.reset(); }
   void SetUp() override {
-    if (const std::string why = SlurmCluster::Obstacle(); !why.empty()) {
-      GTEST_SKIP() << why;
+    if (!cluster_) {
+      const std::string why = StartSlurm(cluster_);
+      if (!why.empty()) GTEST_SKIP() << why;
     }
-    if (!cluster_) cluster_.emplace();
     slurm_.emplace(cluster_->environment(), Patient(std::chrono::seconds(60)));
   }
   void TearDown() override {
