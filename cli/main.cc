@@ -1,12 +1,15 @@
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <exception>
 #include <iostream>
 #include <new>
+#include <streambuf>
 #include <string_view>
 
 #include <fcntl.h>
@@ -132,6 +135,35 @@ void HandleSigbus() {
   sigaction(SIGBUS, &action, nullptr);
 }
 
+// Standard error, whose reader may have gone: a message that nobody reads must
+// not end the command, as SIGPIPE would.
+class StandardError final : public std::streambuf {
+ protected:
+  int_type overflow(int_type c) override {
+    const char byte = traits_type::to_char_type(c);
+    if (!traits_type::eq_int_type(c, traits_type::eof())) xsputn(&byte, 1);
+    return traits_type::not_eof(c);
+  }
+  std::streamsize xsputn(const char* text, std::streamsize size) override {
+    sigset_t pipe, before;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe, &before);
+    std::string_view left(text, static_cast<std::size_t>(size));
+    while (!left.empty()) {
+      const ssize_t count = write(STDERR_FILENO, left.data(), left.size());
+      if (count > 0) left.remove_prefix(static_cast<std::size_t>(count));
+      if (count < 0 && errno != EINTR) break;
+    }
+    if (!left.empty() && errno == EPIPE && sigismember(&before, SIGPIPE) == 0) {
+      constexpr timespec kNow{};
+      sigtimedwait(&pipe, nullptr, &kNow);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return size;
+  }
+};
+
 // std::cerr is tied to std::cout, so both keep their order on a terminal.
 void WriteToStderr(const std::string& text) { std::cerr << text; }
 
@@ -146,9 +178,12 @@ int Main(int argc, char** argv) {
   // ends of children must be known.
   std::signal(SIGPIPE, SIG_DFL);
   std::signal(SIGCHLD, SIG_DFL);
+  // A limit on file sizes must be a write error, not the end of the process.
+  std::signal(SIGXFSZ, SIG_IGN);
   HandleSigbus();
   std::set_terminate(Terminate);
   std::ios::sync_with_stdio(false);
+  std::cerr.rdbuf(new StandardError);  // used to the end of the process
   Invocation invocation{.globals =
                             GlobalOptions{.write_notice = WriteToStderr}};
   try {

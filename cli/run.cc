@@ -571,8 +571,6 @@ int RunHere(const StoreLayout& layout, const Recording& record,
             const GlobalOptions& globals, const Departure& departure) {
   // The reader of our output may exit; the experiment continues.
   std::signal(SIGPIPE, SIG_IGN);
-  // A file size limit must be a write error, not the end of the process.
-  std::signal(SIGXFSZ, SIG_IGN);
   Store store = OpenStoreForWriting(layout, globals);
   const std::int64_t id = record(store);
   request.experiment = id;
