@@ -33,6 +33,7 @@
 #include "engine/app/build_info.h"
 #include "engine/base/clock.h"
 #include "engine/base/text.h"
+#include "engine/os/installation.h"
 #include "engine/os/spawn.h"
 #include "engine/serve/web_server.h"
 #include "engine/store/store.h"
@@ -254,6 +255,13 @@ std::string Dotted(int major, int minor, int patch) {
 }
 
 }  // namespace
+
+std::string BuildVersion() {
+  const std::string id = BuildId();
+  constexpr std::size_t kShown = 12;
+  return id.empty() ? kVersion
+                    : std::string(kVersion) + ", build " + id.substr(0, kShown);
+}
 
 std::vector<std::pair<std::string, std::string>> LibraryVersions() {
   std::vector<std::pair<std::string, std::string>> versions = {

@@ -21,4 +21,8 @@ nlohmann::json Provenance(const std::vector<std::string>& argv,
 /// built with; for SQLite, of the library loaded at run time.
 std::vector<std::pair<std::string, std::string>> LibraryVersions();
 
+/// Version of dtrain and, if the linker has noted one, the ID of this build:
+/// "0.1.0, build 1a2b3c4d5e6f". Processes of one experiment must agree in it.
+std::string BuildVersion();
+
 }  // namespace dtrain

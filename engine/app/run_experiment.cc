@@ -69,7 +69,7 @@ std::string HashOf(const ExperimentConfig& config) {
 }
 
 NodeIdentity IdentityOf(const ExperimentConfig& config, const SlotPlan& slots) {
-  return {.version = LibraryVersions().front().second,
+  return {.version = BuildVersion(),
           .configuration = HashOf(config),
           .ranks = static_cast<int>(slots.slots_per_trial),
           .gpus = !slots.gpus.empty()};
@@ -189,7 +189,7 @@ std::unique_ptr<Nodes> AcceptWorkers(const Store& store, std::int64_t id,
   return std::make_unique<Nodes>(Nodes::Options{
       .env = DistributedEnv{.runner = HostPort{.host = listen->host,
                                                .port = listen->port}},
-      .identity = NodeIdentity{.version = LibraryVersions().front().second},
+      .identity = NodeIdentity{.version = BuildVersion()},
       .secret = WriteWorkerKey(store, id),
       .task = TaskOf(store, id, config, slots, library),
       .notice = [&reporter](const std::string& line) {

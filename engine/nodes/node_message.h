@@ -231,7 +231,8 @@ struct WorkerTask {
   std::string store;  // directory of the runner's store
   // Directory of the experiment's checkpoints outside the store, or empty.
   std::string storage;
-  // Files that a worker must see, with their content, by path.
+  // Files that a worker must see, by path, each with a line of it. The runner
+  // adds that line when the worker joins, so that no older copy has it.
   std::map<std::string, std::string> probes;
   // The user's own compiled model, and its SHA-256; or empty.
   std::string library;

@@ -3,10 +3,16 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <span>
 #include <utility>
+
+#include <fcntl.h>
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/base/uuid.h"
+#include "engine/os/files.h"
+#include "engine/os/unique_fd.h"
 #include "engine/ranks/rank_connections.h"
 
 namespace dtrain {
@@ -20,6 +26,17 @@ constexpr Duration kShutdownPatience = std::chrono::seconds(5);
 constexpr Duration kRejectionNotices = std::chrono::minutes(1);
 
 std::string NameOf(int rank) { return "RANK=" + std::to_string(rank); }
+
+// Adds a new line to a file that workers must see. The old `line` stays if that
+// fails.
+void AddProbeLine(const std::string& path, std::string& line) {
+  const UniqueFd file(
+      ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW));
+  std::string next = RandomUuid() + "\n";
+  if (file && WriteFully(file.get(), std::as_bytes(std::span(next)))) {
+    line = std::move(next);
+  }
+}
 
 }  // namespace
 
@@ -306,7 +323,9 @@ void Nodes::Admit(const WorkerHello& hello,
   const int id = LastNode();
   Connect(id);
   Send(id, NodeAccepted{});
-  Send(id, *options_.task);
+  WorkerTask task = *options_.task;
+  for (auto& [path, line] : task.probes) AddProbeLine(path, line);
+  Send(id, task);
 }
 
 void Nodes::RefuseWorker(int number, NodeChannel& channel,

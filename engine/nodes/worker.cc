@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr Duration kProbePause = std::chrono::milliseconds(300);
-constexpr std::size_t kMaxProbe = 1000;
+constexpr std::streamoff kMaxProbe = 100'000;
 
 std::unique_ptr<RunnerLink> Join(const WorkerOptions& options) {
   if (options.notice) {
@@ -51,12 +51,12 @@ std::unique_ptr<RunnerLink> Join(const WorkerOptions& options) {
        .notice = options.notice});
 }
 
-std::string ContentOf(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text(kMaxProbe, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  return text;
+// Returns the end of a file to which the runner adds a line for each worker.
+std::string EndOf(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) return "";
+  file.seekg(std::max<std::streamoff>(file.tellg() - kMaxProbe, 0));
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 bool IsSameDirectory(const fs::path& one, const fs::path& other) {
@@ -89,11 +89,11 @@ std::string WhyPathsDiffer(const WorkerOptions& options,
 // Returns which of the runner's files are not seen on this machine, or empty.
 std::string WhyNotSeen(const WorkerTask& task) {
   for (const auto& [path, content] : task.probes) {
-    if (ContentOf(path) != content) {
+    if (content.empty() || EndOf(path).find(content) == std::string::npos) {
       return EscapeForTerminal(path) +
-             ": is not on the worker's machine as on the runner's; keep the "
-             "store and checkpoint_storage on a file system that all machines "
-             "mount at the same path";
+             ": is not on the worker's machine as on the runner's, or is a "
+             "copy; keep the store and checkpoint_storage on a file system "
+             "that all machines mount at the same path";
     }
     const fs::path directory = fs::path(path).parent_path();
     if (::access(directory.c_str(), W_OK) != 0) {

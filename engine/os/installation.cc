@@ -1,11 +1,18 @@
 #include "engine/os/installation.h"
 
+#include <cstddef>
+#include <cstring>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <system_error>
 
+#include <link.h>
+
 #include "engine/base/error.h"
+#include "engine/base/hex.h"
 #include "engine/os/files.h"
 
 namespace dtrain {
@@ -33,6 +40,38 @@ fs::path OwnProgram() {
   if (!error) return program;
   throw Error(ErrorKind::kFailed, "cannot read /proc/self/exe: " +
                                       error.message() + "; mount /proc");
+}
+
+std::string BuildId() {
+  std::string id;
+  // Called for the program itself first.
+  const auto visit = [](dl_phdr_info* program, std::size_t, void* into) {
+    for (int i = 0; i < program->dlpi_phnum; ++i) {
+      const ElfW(Phdr)& header = program->dlpi_phdr[i];
+      if (header.p_type != PT_NOTE) continue;
+      const auto* at =
+          reinterpret_cast<const char*>(program->dlpi_addr + header.p_vaddr);
+      const char* const end = at + header.p_memsz;
+      const auto padded = [](std::size_t bytes) { return (bytes + 3) / 4 * 4; };
+      while (end - at > static_cast<std::ptrdiff_t>(sizeof(ElfW(Nhdr)))) {
+        ElfW(Nhdr) note;
+        std::memcpy(&note, at, sizeof note);
+        const char* const name = at + sizeof note;
+        const char* const content = name + padded(note.n_namesz);
+        if (note.n_type == NT_GNU_BUILD_ID &&
+            std::string_view(name, note.n_namesz) ==
+                std::string_view("GNU", 4)) {
+          *static_cast<std::string*>(into) =
+              ToHex(std::as_bytes(std::span(content, note.n_descsz)));
+          return 1;
+        }
+        at = content + padded(note.n_descsz);
+      }
+    }
+    return 1;  // not the libraries
+  };
+  ::dl_iterate_phdr(visit, &id);
+  return id;
 }
 
 fs::path InstallPrefix() { return InstallPrefix(OwnProgram()); }

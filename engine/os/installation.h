@@ -1,12 +1,17 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 namespace dtrain {
 
 /// Returns the file of the running program. Throws Error(kFailed) without
 /// /proc.
 std::filesystem::path OwnProgram();
+
+/// Returns the ID that the linker has given to this build of the running
+/// program, in hex digits; empty if it has none.
+std::string BuildId();
 
 /// Returns the prefix of this installation: the running program is
 /// PREFIX/bin/NAME or PREFIX/libexec/dtrain/NAME. Throws as OwnProgram.
