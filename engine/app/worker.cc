@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "engine/app/config_file.h"
@@ -22,6 +23,7 @@
 #include "engine/base/text.h"
 #include "engine/config/experiment_config.h"
 #include "engine/nodes/worker.h"
+#include "engine/os/file_lock.h"
 #include "engine/os/installation.h"
 #include "engine/os/process.h"
 #include "engine/os/socket.h"
@@ -106,7 +108,7 @@ DrainLimits LimitsOf(const WorkerRequest& request) {
   return limits;
 }
 
-// The key of the named experiment in the store, or DTRAIN_SECRET_FILE.
+// DTRAIN_SECRET_FILE, or else the key of the named experiment in the store.
 SecretFile SecretOf(const WorkerRequest& request, const StoreLayout& store) {
   if (request.experiment) {
     std::error_code ignored;
@@ -118,14 +120,16 @@ SecretFile SecretOf(const WorkerRequest& request, const StoreLayout& store) {
                       "; name the store of the runner (--store) and its "
                       "experiment");
     }
-    return SecretFile::At(store.WorkerKey(*request.experiment));
   }
-  if (VariableText(kSecretVariable).empty()) {
+  if (!VariableText(kSecretVariable).empty()) {
+    return SecretFile::Of(store, ProcessVariable);
+  }
+  if (!request.experiment) {
     throw Error(ErrorKind::kUsage,
                 "--experiment is missing: name the experiment that runs there, "
                 "or set DTRAIN_SECRET_FILE to the file of its key");
   }
-  return SecretFile::Of(store, ProcessVariable);
+  return SecretFile::At(store.WorkerKey(*request.experiment));
 }
 
 // Returns what `--slots` asks for if only GPUs will do; otherwise empty.
@@ -223,16 +227,64 @@ void LeaveStep() {
   }
 }
 
-// Removes the slots of a job that a runner has submitted to Slurm from this
-// machine. Nothing else uses them; see JobRequest.
-void RemoveSlotsOf(const std::string& job) {
-  const std::string name =
-      "dtrain-" + std::to_string(::geteuid()) + "-" + job + "-";
-  const std::filesystem::path directory = SlotDirectory::Path();
-  if (!directory.filename().string().starts_with(name)) return;
-  std::error_code ignored;
-  std::filesystem::remove_all(directory, ignored);
+// True if no process holds a lock on the directory or on a file in it.
+bool IsUnused(const std::filesystem::path& directory) {
+  FileLock lock(UniqueFd(::open(
+      directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)));
+  if (!lock || !lock.TryLock()) return false;
+  std::error_code error;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(directory, error)) {
+    FileLock file(UniqueFd(::open(
+        entry.path().c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)));
+    if (!file || !file.TryLock() || file.IsRecordLocked()) return false;
+  }
+  return !error;
 }
+
+// The slots on this machine of a job that a runner has submitted to Slurm, see
+// JobRequest: removed at the end, and those that killed jobs of the same store
+// have left at the beginning.
+class JobSlots {
+ public:
+  explicit JobSlots(const std::string& job)
+      : directory_(SlotDirectory::Path()) {
+    const std::string all = "dtrain-" + std::to_string(::geteuid()) + "-";
+    const std::string own = directory_.filename().string();
+    if (job.empty() || !own.starts_with(all + job + "-")) {
+      directory_.clear();
+      return;
+    }
+    const std::string store = own.substr((all + job).size());
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator(
+             directory_.parent_path(), ignored)) {
+      const std::string name = entry.path().filename().string();
+      if (name == own || !name.starts_with(all) || !name.ends_with(store)) {
+        continue;
+      }
+      if (IsUnused(entry.path())) {
+        std::filesystem::remove_all(entry.path(), ignored);
+      }
+    }
+    static_cast<void>(SlotDirectory::Open());
+    lock_ = FileLock(UniqueFd(
+        ::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)));
+    if (lock_) static_cast<void>(lock_.TryLock(FileLock::Mode::kShared));
+  }
+  ~JobSlots() { Remove(); }
+  JobSlots(const JobSlots&) = delete;
+  JobSlots& operator=(const JobSlots&) = delete;
+
+  void Remove() const {
+    std::error_code ignored;
+    if (!directory_.empty()) std::filesystem::remove_all(directory_, ignored);
+  }
+
+ private:
+  std::filesystem::path directory_;  // empty: they are not of a job
+  FileLock lock_;
+};
 
 }  // namespace
 
@@ -241,10 +293,11 @@ int RunWorker(const WorkerRequest& request, const GlobalOptions& globals) {
   const SlotChoice slots = ParseSlotChoice(request.slots);
   HostPort runner = ParseConnect(request.connect);
   const DrainLimits limits = LimitsOf(request);
+  const JobSlots job_slots(VariableText("SLURM_JOB_ID"));
   WorkerOptions options{
       .runner = std::move(runner),
       .secret = SecretOf(request, store),
-      .version = LibraryVersions().front().second,
+      .version = BuildVersion(),
       .name = NameOf(request),
       .job = request.job.empty() ? VariableText("SLURM_JOB_ID") : request.job,
       .roots = TrialRoots(store),
@@ -254,7 +307,7 @@ int RunWorker(const WorkerRequest& request, const GlobalOptions& globals) {
           [](bool command) {
             return command ? FindCommandHost() : FindTrialHost();
           },
-      .at_end = [] { RemoveSlotsOf(VariableText("SLURM_JOB_ID")); },
+      .at_end = [&] { job_slots.Remove(); },
       .notice = [&](const std::string& line) { Say(globals, line); }};
   if (!request.patience.empty()) {
     options.patience = ParseDuration(request.patience, "--connect-timeout");
