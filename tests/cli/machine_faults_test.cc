@@ -16,6 +16,7 @@
 namespace dtrain {
 namespace {
 
+using testing::AnyOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -177,6 +178,173 @@ INSTANTIATE_TEST_SUITE_P(
                     ChildUser{"Create", "create ok.yaml -q"},
                     ChildUser{"Fetch", "data fetch mnist --from /none"}),
     [](const auto& info) { return info.param.name; });
+
+// Standard error whose reader has gone.
+struct Unread {
+  const char* name;
+  const char* command;
+  int code;
+};
+
+void PrintTo(const Unread& unread, std::ostream* out) { *out << unread.name; }
+
+class UnreadMessagesTest : public FaultRun,
+                           public testing::WithParamInterface<Unread> {};
+
+TEST_P(UnreadMessagesTest, DoNotEndACommand) {
+  dtrain_.Write("warns.yaml", Yaml("sh ok.sh", 1, "environment: {image: x}\n"));
+  dtrain_.Write("ok.sh",
+                "echo '{\"type\":\"validation\",\"batches\":1,\"metrics\":{"
+                "\"loss\":1}}' >&3\n");
+  ASSERT_THAT(Run({"validate", "warns.yaml"}).err, HasSubstr("warning"));
+
+  const CliResult result = dtrain_.RunProgram(
+      {"python3", "-c",
+       "import os, subprocess, sys\n"
+       "r, w = os.pipe()\n"
+       "os.close(r)\n"
+       "print(subprocess.run(['sh', '-c', 'exec dtrain ' + sys.argv[1]],\n"
+       "      stderr=w, stdout=subprocess.DEVNULL).returncode)\n",
+       GetParam().command});
+
+  EXPECT_EQ(result.out, std::to_string(GetParam().code) + "\n") << result.err;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Commands, UnreadMessagesTest,
+    testing::Values(Unread{"CreateJson", "create warns.yaml --json", 0},
+                    Unread{"CreateDetached", "create warns.yaml -d", 0},
+                    Unread{"CreateJsonLines", "create warns.yaml --jsonl", 0},
+                    Unread{"Create", "create warns.yaml", 0},
+                    Unread{"Validate", "validate warns.yaml", 0},
+                    Unread{"Refusal", "describe 77", 3},
+                    Unread{"Usage", "create --nothing", 2}),
+    [](const auto& info) { return info.param.name; });
+
+// Workers that must not join.
+struct Stranger {
+  const char* name;
+  const char* prepare;  // bash; $PORT is the runner's
+  const char* worker;   // bash, in place of `dtrain worker`
+  const char* message;
+};
+
+void PrintTo(const Stranger& stranger, std::ostream* out) {
+  *out << stranger.name;
+}
+
+class StrangeWorkerTest : public FaultRun,
+                          public testing::WithParamInterface<Stranger> {};
+
+TEST_P(StrangeWorkerTest, IsRefused) {
+  SKIP_WHERE_MOUNTING_IS_FORBIDDEN(dtrain_);
+  dtrain_.Write("search.yaml",
+                "name: program\nentrypoint: 'true'\n"
+                "searcher: {name: single, metric: loss, max_length: 1}\n"
+                "resources: {slots: 'cpu:1', listen: '127.0.0.1:0', "
+                "local: false}\n");
+  const CliResult result = RunInOwnMounts(
+      dtrain_, std::string(R"sh(
+dtrain create search.yaml 2>err & runner=$!
+until grep -q -- --connect err || ! kill -0 $runner; do sleep 0.02; done
+at=$(sed -n 's/.*--connect \([^ ]*\) .*/\1/p' err | head -n 1)
+)sh") + GetParam().prepare +
+                   "\n" + GetParam().worker +
+                   R"sh( --connect $at --slots cpu:1 --connect-timeout 60s
+echo "worker $?"; kill -TERM $runner; wait $runner; cat err >&2
+)sh");
+  EXPECT_EQ(result.out, "worker 2\n") << result.err;
+  EXPECT_THAT(result.err, HasSubstr(GetParam().message));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, StrangeWorkerTest,
+    testing::Values(
+        Stranger{"WithACopyOfTheStore",
+                 "cp -a store copy; mount --bind copy store",
+                 "dtrain worker --experiment 1", "or is a copy"},
+        Stranger{"WithAnotherSecret",
+                 "(umask 077; head -c 64 /dev/urandom >secret)",
+                 "DTRAIN_SECRET_FILE=secret dtrain worker --experiment 1",
+                 "DTRAIN_SECRET_FILE=secret"},
+        Stranger{"OfAnotherBuild", R"sh(
+program=$(readlink -f "$(command -v dtrain)"); prefix=$(dirname "$(dirname $program)")
+mkdir -p other/bin; ln -s $prefix/libexec $prefix/lib other/
+python3 - $program other/bin/dtrain <<'END'
+import sys
+program = bytearray(open(sys.argv[1], "rb").read())
+at = program.index(b"\x03\0\0\0GNU\0") + 8
+program[at] ^= 1
+open(sys.argv[2], "wb").write(program)
+END
+chmod 755 other/bin/dtrain)sh",
+                 "other/bin/dtrain worker --experiment 1",
+                 "install the same version"}),
+    [](const auto& info) { return info.param.name; });
+
+// A program of three reports.
+constexpr const char* kReports =
+    "for i in 1 2 3; do echo "
+    "\"{\\\"type\\\":\\\"validation\\\",\\\"batches\\\":"
+    "$i,\\\"metrics\\\":{\\\"loss\\\":1}}\" >&3; done\n";
+
+// The n-th message of each process on a socket cannot be sent.
+class ChannelErrorTest : public FaultRun,
+                         public testing::WithParamInterface<int> {};
+
+TEST_P(ChannelErrorTest, IsNoFailureOfATrial) {
+  dtrain_.Write("fault.yaml", Yaml("sh reports.sh", 3));
+  dtrain_.Write("reports.sh", kReports);
+  const CliResult result = Shell(
+      "strace -o /dev/null true || exit 77; exec strace -f -qq -o /dev/null -e "
+      "trace=sendto -e inject=sendto:error=EIO:when=" +
+      std::to_string(GetParam()) + " dtrain create fault.yaml -q");
+  if (result.code == 77) {
+    GTEST_SKIP() << "strace is not there, or may not trace";
+  }
+
+  EXPECT_THAT(result.code, AnyOf(0, 5)) << result.err;
+  EXPECT_THAT(State(), AnyOf("COMPLETED", "PAUSED"));
+  ExpectResumes();
+}
+
+INSTANTIATE_TEST_SUITE_P(Messages, ChannelErrorTest, testing::Range(1, 5));
+
+class OutOfMemoryTest : public FaultRun,
+                        public testing::WithParamInterface<int> {};
+
+// A host of trials that may have little address space.
+TEST_P(OutOfMemoryTest, IsNamed) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer itself needs more address space";
+#endif
+  dtrain_.Write("fault.yaml", Yaml("sh reports.sh", 3, "max_restarts: 0\n"));
+  dtrain_.Write("reports.sh", kReports);
+  const CliResult result =
+      Shell("ulimit -v " + std::to_string(GetParam()) +
+            "; dtrain create fault.yaml -q; dtrain logs 1");
+  EXPECT_THAT(result.err + result.out, Not(HasSubstr("terminate called")));
+  EXPECT_THAT(result.err + result.out, Not(HasSubstr("signal 6")));
+}
+
+INSTANTIATE_TEST_SUITE_P(Limits, OutOfMemoryTest,
+                         testing::Values(20'000, 30'000, 45'000, 60'000));
+
+// A worker in a job of Slurm that was killed leaves its slots on its node.
+class JobSlotsTest : public FaultRun {};
+
+TEST_F(JobSlotsTest, OfKilledJobsAreRemovedByTheNextWorker) {
+  const CliResult result = Shell(R"sh(
+own() { echo "$PWD/tmp/dtrain-$(id -u)-$1"; }
+mkdir -p -m 700 "$(own 5-aaaa)" "$(own 6-aaaa)" "$(own 7-aaaa)" "$(own 8-bbbb)"
+touch "$(own 5-aaaa)/gpu-0" "$(own 6-aaaa)/gpu-0" "$(own 7-aaaa)/gpu-0"
+exec 8<"$(own 6-aaaa)" 9<>"$(own 7-aaaa)/gpu-0"; flock -s 8; flock 9
+(umask 077; head -c 64 /dev/urandom >secret)
+DTRAIN_SECRET_FILE=secret SLURM_JOB_ID=9 DTRAIN_RUNTIME_DIR=$(own 9-aaaa) \
+  dtrain worker --connect 127.0.0.1:1 --connect-timeout 10ms; echo $?
+ls tmp | sed 's/.*-\([0-9]*-[a-z]*\)$/\1/')sh");
+  EXPECT_EQ(result.out, "1\n6-aaaa\n7-aaaa\n8-bbbb\n") << result.err;
+}
 
 }  // namespace
 }  // namespace dtrain

@@ -144,6 +144,17 @@ INSTANTIATE_TEST_SUITE_P(
                   2, "chmod 600"}),
     [](const auto& info) { return info.param.name; });
 
+// The copy of the old database, and the new one, are longer than the limit.
+TEST_F(UnwritableStoreTest, ALimitOnFileSizesIsAnErrorOfAMigration) {
+  const CliResult result = Shell(
+      "mkdir -m 700 old; sqlite3 old/dtrain.db <" DTRAIN_GOLDEN_DIR
+      "/store_version1.sql >/dev/null; export DTRAIN_STORE=$PWD/old; sum() { "
+      "dtrain list --csv | sha256sum; }; before=$(sum); (ulimit -f 8; dtrain "
+      "note 1 x); echo $?; [ \"$before\" = \"$(sum)\" ] && dtrain note 1 x; "
+      "echo $?");
+  EXPECT_EQ(result.out, "5\n0\n") << result.err;
+}
+
 TEST_F(UnwritableStoreTest, IgnoresGarbageInPlaceOfTheLog) {
   std::ofstream(layout_.Database().string() + "-wal") << std::string(9000, 'x');
   EXPECT_EQ(dtrain_.Run({"list", "--json"}).Json().at("experiments").size(), 3);
