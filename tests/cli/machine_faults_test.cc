@@ -49,7 +49,7 @@ const StorageFault kStorageFaults[] = {
      "$DTRAIN_STORE/experiments/1/trials",
      "chown -R 65534 $DTRAIN_STORE; chmod -R u=rwX,go= $DTRAIN_STORE"}};
 
-// Each waits after one of its three epochs until there is a file `go`.
+// Each waits after one of its three batches until there is a file `go`.
 constexpr const char* kWait = R"(
 import os, time
 def wait():
@@ -65,8 +65,8 @@ const StorageUser kStorageUsers[] = {{"Module", R"(
 import dtrain
 trial = dtrain.init()
 saved = trial.restore()
-for epoch in trial.epochs(3):
-    if epoch == 1: wait()
+for batch in trial.batches(3):
+    if batch == 1: wait()
     trial.validate(loss=1.0)
     with trial.checkpoint() as path:
         (path / "w").write_text("w")
@@ -111,15 +111,15 @@ export DTRAIN_STORE=$PWD/disk/store DTRAIN_RUNTIME_DIR=$PWD/runtime
 chown 65534 runtime
 nobody() { setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }
 nobody touch fails
-nobody dtrain create fault.yaml -q 2>err & runner=$!
+nobody dtrain create fault.yaml -q >/dev/null 2>err & runner=$!
 until [ -e ready ] || ! kill -0 $runner; do sleep 0.02; done
 )sh") + fault->begin +
                                                        R"sh(
 nobody touch go; wait $runner; echo "create $?"
 )sh" + fault->end + R"sh(
 rm -f fails
-show() { nobody dtrain trials 1 --csv --columns state,restarts | tail -n 1; }
-show; nobody dtrain resume 1 -q; echo "resume $?"; show; cat err >&2
+show() { nobody dtrain trials 1 --csv --columns state,restarts | tail -n 1 | tr -d "\r"; }
+show; nobody dtrain resume 1 -q >/dev/null; echo "resume $?"; show; cat err >&2
 )sh");
 
   EXPECT_EQ(result.out, "create 5\nPAUSED,0\nresume 0\nCOMPLETED,0\n")
@@ -196,7 +196,7 @@ TEST_P(UnreadMessagesTest, DoNotEndACommand) {
   dtrain_.Write("ok.sh",
                 "echo '{\"type\":\"validation\",\"batches\":1,\"metrics\":{"
                 "\"loss\":1}}' >&3\n");
-  ASSERT_THAT(Run({"validate", "warns.yaml"}).err, HasSubstr("warning"));
+  ASSERT_THAT(Run({"validate", "warns.yaml"}).err, HasSubstr("note: ignored"));
 
   const CliResult result = dtrain_.RunProgram(
       {"python3", "-c",
@@ -245,7 +245,7 @@ TEST_P(StrangeWorkerTest, IsRefused) {
                 "local: false}\n");
   const CliResult result = RunInOwnMounts(
       dtrain_, std::string(R"sh(
-dtrain create search.yaml 2>err & runner=$!
+dtrain create search.yaml >/dev/null 2>err & runner=$!
 until grep -q -- --connect err || ! kill -0 $runner; do sleep 0.02; done
 at=$(sed -n 's/.*--connect \([^ ]*\) .*/\1/p' err | head -n 1)
 )sh") + GetParam().prepare +
@@ -260,9 +260,10 @@ echo "worker $?"; kill -TERM $runner; wait $runner; cat err >&2
 INSTANTIATE_TEST_SUITE_P(
     Kinds, StrangeWorkerTest,
     testing::Values(
-        Stranger{"WithACopyOfTheStore",
-                 "cp -a store copy; mount --bind copy store",
-                 "dtrain worker --experiment 1", "or is a copy"},
+        Stranger{"WithACopyOfTheStore", "cp -a store copy",
+                 "unshare -m sh -c 'mount --bind copy store && exec dtrain "
+                 "worker --experiment 1 \"$@\"' sh",
+                 "or is a copy"},
         Stranger{"WithAnotherSecret",
                  "(umask 077; head -c 64 /dev/urandom >secret)",
                  "DTRAIN_SECRET_FILE=secret dtrain worker --experiment 1",
@@ -309,26 +310,6 @@ TEST_P(ChannelErrorTest, IsNoFailureOfATrial) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Messages, ChannelErrorTest, testing::Range(1, 5));
-
-class OutOfMemoryTest : public FaultRun,
-                        public testing::WithParamInterface<int> {};
-
-// A host of trials that may have little address space.
-TEST_P(OutOfMemoryTest, IsNamed) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the sanitizer itself needs more address space";
-#endif
-  dtrain_.Write("fault.yaml", Yaml("sh reports.sh", 3, "max_restarts: 0\n"));
-  dtrain_.Write("reports.sh", kReports);
-  const CliResult result =
-      Shell("ulimit -v " + std::to_string(GetParam()) +
-            "; dtrain create fault.yaml -q; dtrain logs 1");
-  EXPECT_THAT(result.err + result.out, Not(HasSubstr("terminate called")));
-  EXPECT_THAT(result.err + result.out, Not(HasSubstr("signal 6")));
-}
-
-INSTANTIATE_TEST_SUITE_P(Limits, OutOfMemoryTest,
-                         testing::Values(20'000, 30'000, 45'000, 60'000));
 
 // A worker in a job of Slurm that was killed leaves its slots on its node.
 class JobSlotsTest : public FaultRun {};

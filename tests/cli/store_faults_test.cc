@@ -140,7 +140,7 @@ INSTANTIATE_TEST_SUITE_P(
                   "chmod 600"},
         LateError{"CreateWithALongHost", kOpenSecret,
                   "create b.yaml --set "
-                  "'resources.listen=[0000:0:0:0:0:0:0:1]:45671'",
+                  "'resources.listen=\"[0000:0:0:0:0:0:0:1]:45671\"'",
                   2, "chmod 600"}),
     [](const auto& info) { return info.param.name; });
 

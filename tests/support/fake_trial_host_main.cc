@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <new>
 #include <optional>
 #include <string>
 
@@ -15,6 +16,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "engine/base/error.h"
 #include "engine/os/line_reader.h"
 #include "engine/process/trial_host.h"
 #include "engine/ranks/process_group.h"
@@ -226,23 +228,37 @@ int Meet(const Trial& trial) {
   return ranks.size() == static_cast<std::size_t>(spec.world_size) ? 0 : 7;
 }
 
+int LackMemory(const Trial&) { throw std::bad_alloc(); }
+
+int Throw(const Trial&) { throw Error(ErrorKind::kFailed, "not caught"); }
+
 int Exit(const Trial& trial) {
   return static_cast<int>(trial.Number("exit_code"));
 }
 
 int RunFakeTrial(int control) {
   static const std::map<std::string, std::function<int(const Trial&)>>
-      kBehaviours = {
-          {"be alone", BeAlone},   {"clean daemon", ForkCleanDaemon},
-          {"daemon", ForkDaemon},  {"daemons and stay", ForkDaemonAndStay},
-          {"deaf", Deaf},          {"echo", Echo},
-          {"exit", Exit},          {"fail", Fail},
-          {"finish", Finish},      {"flood", Flood},
-          {"garbage", Garbage},    {"hang", Hang},
-          {"log error", LogError}, {"meet", Meet},
-          {"print", Print},        {"report", Report},
-          {"share", ShareMemory},  {"signal", Signal},
-          {"speak up", SpeakUp}};
+      kBehaviours = {{"be alone", BeAlone},
+                     {"clean daemon", ForkCleanDaemon},
+                     {"daemon", ForkDaemon},
+                     {"daemons and stay", ForkDaemonAndStay},
+                     {"deaf", Deaf},
+                     {"echo", Echo},
+                     {"exit", Exit},
+                     {"fail", Fail},
+                     {"finish", Finish},
+                     {"flood", Flood},
+                     {"garbage", Garbage},
+                     {"hang", Hang},
+                     {"lack memory", LackMemory},
+                     {"log error", LogError},
+                     {"meet", Meet},
+                     {"print", Print},
+                     {"report", Report},
+                     {"share", ShareMemory},
+                     {"signal", Signal},
+                     {"speak up", SpeakUp},
+                     {"throw", Throw}};
   LineReader lines(control);
   std::optional<std::string> line;
   while (!(line = lines.Next())) {

@@ -74,6 +74,20 @@ TEST_F(LocalLauncherTest, ReportsSignals) {
   EXPECT_FALSE(exited.out_of_memory);
 }
 
+// Nothing in the process of a trial may unwind into its host.
+TEST_F(LocalLauncherTest, ReportsExceptionsThatNothingCatches) {
+  const auto launcher = MakeLocalLauncher(Options());
+  launcher->Start(Spec("lack memory"));
+  const TrialExited lacking = Await<TrialExited>(*launcher);
+  EXPECT_EQ(lacking.exit_code, 1);
+  EXPECT_THAT(lacking.last_lines, Contains(HasSubstr("out of memory")));
+
+  launcher->Start(Spec("throw", 2));
+  EXPECT_EQ(Await<TrialExited>(*launcher).signal, SIGABRT);
+  launcher->Start(Spec("exit", 3, {{"exit_code", 0}}));
+  EXPECT_EQ(Await<TrialExited>(*launcher).exit_code, 0);
+}
+
 TEST_F(LocalLauncherTest, ReportsAKill) {
   const auto launcher = MakeLocalLauncher(Options());
   launcher->Start(Spec("hang"));
