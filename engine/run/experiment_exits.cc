@@ -561,6 +561,7 @@ std::string Experiment::TrainedAgain(const TrialState& trial) const {
 void Experiment::RecordLoss(const TrialState& trial,
                             const TrialProcess& process,
                             const TrialExited& event) {
+  if (!process.running()) return;  // it was waiting for a slot
   const CheckpointRow* latest = keeper_.Latest(trial.row.id);
   const std::int64_t saved = latest == nullptr ? 0 : latest->batches;
   const std::string of = " of trial " + ToString(trial.row.id);
