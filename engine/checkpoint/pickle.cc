@@ -145,7 +145,8 @@ bool IsPlainClass(std::string_view module, std::string_view name) {
   if (std::ranges::find(kUnsafeModules, package) != kUnsafeModules.end()) {
     return false;
   }
-  const std::string_view last = name.substr(name.rfind('.') + 1);
+  std::string_view last = name.substr(name.rfind('.') + 1);
+  while (last.starts_with('_')) last.remove_prefix(1);
   return !last.empty() && last[0] >= 'A' && last[0] <= 'Z';
 }
 
