@@ -122,7 +122,7 @@ bool IsHeld(const std::filesystem::path& lock) {
 
 void ThrowStoreError(const StoreLayout& layout,
                      const SQLite::Exception& error) {
-  int code = error.getErrorCode();
+  int code = error.getErrorCode() & 0xff;  // without its extension
   std::string what = error.what();
   // SQLite names no reason if it cannot create its own files.
   if ((code == SQLITE_IOERR || code == SQLITE_CANTOPEN) &&
