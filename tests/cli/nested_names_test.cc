@@ -21,7 +21,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-// Four trials: mixed=none with adam and sgd, then mixed={type: cosine, …}.
+// Four trials: sgd and adam with mixed={type: cosine, …}, then with none.
 constexpr char kYaml[] =
     "name: nested\n"
     "entrypoint: sh train.sh {opt.name} {fixed.size} {opt}\n"
@@ -66,13 +66,13 @@ TEST_F(NestedNamesTest, EachCommandKnowsBothNames) {
               AllOf(HasSubstr("words: adam 7 {\"betas\":{\"a\":0.9}"),
                     HasSubstr("words: sgd 7 {\"momentum\":0.5")));
   for (const auto& [filter, trials] : std::vector<NamedValue>{
-           {"hp.opt.name==adam", "1.1\r\n1.3\r\n"},
-           {"opt.name==sgd", "1.2\r\n1.4\r\n"},
-           {"hp.opt.betas.a>0.5", "1.1\r\n1.3\r\n"},
-           {"hp.opt.momentum<1", "1.2\r\n1.4\r\n"},
-           {"hp.mixed.steps==3", "1.3\r\n1.4\r\n"},
-           {"hp.mixed==none", "1.1\r\n1.2\r\n"},
-           {"hp.opt~sgd", "1.2\r\n1.4\r\n"},
+           {"hp.opt.name==adam", "1.2\r\n1.4\r\n"},
+           {"opt.name==sgd", "1.1\r\n1.3\r\n"},
+           {"hp.opt.betas.a>0.5", "1.2\r\n1.4\r\n"},
+           {"hp.opt.momentum<1", "1.1\r\n1.3\r\n"},
+           {"hp.mixed.steps==3", "1.1\r\n1.2\r\n"},
+           {"hp.mixed==none", "1.3\r\n1.4\r\n"},
+           {"hp.opt~sgd", "1.1\r\n1.3\r\n"},
            {"hp.fixed.size==7", "1.1\r\n1.2\r\n1.3\r\n1.4\r\n"}}) {
     EXPECT_EQ(Out("trials 1 --csv --columns id --filter " + filter),
               "id\r\n" + trials)
@@ -80,7 +80,7 @@ TEST_F(NestedNamesTest, EachCommandKnowsBothNames) {
   }
   EXPECT_EQ(Out("trials 1 --csv --columns hp.opt.lr,id --sort hp.opt.lr,id "
                 "--limit 3"),
-            "hp.opt.lr,id\r\n0.1,1.1\r\n0.1,1.3\r\n,1.2\r\n");
+            "hp.opt.lr,id\r\n0.1,1.2\r\n0.1,1.4\r\n,1.1\r\n");
   Out("wait 1 --require hp.opt.name==adam");
   const std::string table = Out("trials 1 --csv");
   for (const char* name :
@@ -90,8 +90,8 @@ TEST_F(NestedNamesTest, EachCommandKnowsBothNames) {
   }
   EXPECT_THAT(Out("compare 1.1 1.4 --csv"),
               AllOf(HasSubstr("hyperparameters,opt,"),
-                    HasSubstr("hyperparameters,opt.name,adam,sgd"),
-                    HasSubstr("hyperparameters,mixed.steps,")));
+                    HasSubstr("hyperparameters,opt.name,1.1,sgd,"),
+                    HasSubstr("hyperparameters,mixed.steps,1.1,3,")));
   EXPECT_THAT(Out("compare 1 --group hp.opt.name --csv"), HasSubstr("adam,2"));
   EXPECT_THAT(Out("compare 1 --group hp.opt --csv"), HasSubstr("momentum"));
   for (const char* options :
@@ -132,7 +132,7 @@ TEST_F(NestedNamesTest, AMetricOfTheNameComesFirst) {
                yaml.find("{opt}\n") + 5 - yaml.find("sh train.sh"),
                "sh metric.sh");
   ASSERT_EQ(Create(yaml).code, 0);
-  EXPECT_EQ(Out("trials 1.1 --csv --columns opt.lr,hp.opt.lr --limit 1"),
+  EXPECT_EQ(Out("trials 1 --csv --columns opt.lr,hp.opt.lr --filter id==1.2"),
             "opt.lr,hp.opt.lr\r\n5,0.1\r\n");
 }
 
