@@ -104,6 +104,53 @@ TEST_F(MetricFaultsTest, AshaRanksNanLast) {
   EXPECT_EQ(promoted, 0);
 }
 
+struct Valueless {
+  const char* name;
+  const char* fault;
+  const char* searcher;
+  const char* rules;
+  int code;
+};
+
+void PrintTo(const Valueless& valueless, std::ostream* out) {
+  *out << valueless.name;
+}
+
+class ValuelessSearchTest : public FaultRun,
+                            public testing::WithParamInterface<Valueless> {};
+
+TEST_P(ValuelessSearchTest, EndsByTheRulesOfItsExperiment) {
+  const Valueless& valueless = GetParam();
+  const CliResult result = Create(
+      Yaml(std::string("x: {type: int, minval: 1, maxval: 2}, ") +
+               valueless.fault,
+           "{" + std::string(valueless.searcher) +
+               ", metric: loss, max_length: 4, max_concurrent_trials: 1}"),
+      {"--set", std::string("rules=") + valueless.rules});
+  EXPECT_EQ(result.code, valueless.code) << result.err;
+  EXPECT_EQ(
+      result.err.find("no trial has a finite 'loss'") != std::string::npos,
+      valueless.code == 1)
+      << result.err;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Searches, ValuelessSearchTest,
+    testing::Values(
+        Valueless{"Random", "nan_at: 4", "name: random, max_trials: 2", "2", 1},
+        Valueless{"Grid", "inf_at: 4", "name: grid", "2", 1},
+        Valueless{"Asha", "nan_at: 1",
+                  "name: asha, max_trials: 4, num_rungs: 2, divisor: 2", "2",
+                  1},
+        Valueless{"Stopping", "nan_at: 1",
+                  "name: asha, max_trials: 4, num_rungs: 2, stop_once: true",
+                  "2", 1},
+        Valueless{"OneFinite", "nan_at: {type: categorical, vals: [-1, 4]}",
+                  "name: grid", "2", 0},
+        Valueless{"Recorded", "nan_at: 4", "name: random, max_trials: 2", "1",
+                  0}),
+    [](const auto& info) { return info.param.name; });
+
 TEST_F(MetricFaultsTest, MisspeltMetricFailsAtTheFirstValidation) {
   // Slow enough to be stopped before the second one.
   const CliResult result =
