@@ -230,10 +230,12 @@ bool TrialFields::HasHparam(const std::string& name) {
 }
 
 void TrialFields::FailUnknown(const std::string& name) {
-  std::vector<std::string> columns;
-  for (const TrialColumn& column : kColumns) columns.emplace_back(column.name);
+  const std::string batches(UnitName(Unit::kBatches));
   const std::string counted(UnitName(CountedUnit(store_, experiment_.row.id)));
-  if (FindColumn(counted) == nullptr) columns.push_back(counted);
+  std::vector<std::string> columns;
+  for (const TrialColumn& column : kColumns) {
+    columns.emplace_back(column.name == batches ? counted : column.name);
+  }
   std::vector<std::string> hparams;
   (void)HasHparam("");
   for (const HparamName& hparam : *hparams_) {
@@ -241,6 +243,7 @@ void TrialFields::FailUnknown(const std::string& name) {
   }
   (void)HasMetric("");
   std::vector<std::string> all = columns;
+  all.push_back(batches);
   all.insert(all.end(), hparams.begin(), hparams.end());
   all.insert(all.end(), metrics_->begin(), metrics_->end());
   const std::string guess = DidYouMean(name, all);

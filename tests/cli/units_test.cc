@@ -193,8 +193,6 @@ TEST_F(UnitsTest, RowsHaveALengthInItsUnit) {
     check(dtrain_.Run({"describe", id + ".1", "--json"}).Json());
     check(dtrain_.Run({"metrics", id, "--json"}).Json()["metrics"].back());
     check(dtrain_.Run({"best", id, "--json"}).Json()["best"][0]);
-    check(dtrain_.Run({"best", id, "--pareto", "acc:max,acc:min", "--json"})
-              .Json()["pareto"][0]);
     const std::string tail = "," + std::to_string(length) + "," + unit + "\r\n";
     for (const char* command : {"trials", "best", "metrics"}) {
       const std::string out = dtrain_.Run({command, id, "--csv"}).out;
