@@ -287,7 +287,7 @@ TEST(ImportSweepTest, WarnsOfExponentsThatLookLikeValues) {
       warnings("log_uniform, min: 0.0001, max: 0.1"),
       ElementsAre("sweep.yaml:5:52: parameters.x: warning: min and max of "
                   "log_uniform are exponents of e, so the values are from "
-                  "1.0001 to 1.1052; for values from 0.0001 to 0.1 use "
+                  "1.0001 to 1.105; for values from 0.0001 to 0.1 use "
                   "log_uniform_values"));
   EXPECT_THAT(warnings("log_uniform, min: 16, max: 32"),
               ElementsAre(HasSubstr("from 16 to 32 use log_uniform_values")));
@@ -532,7 +532,7 @@ INSTANTIATE_TEST_SUITE_P(
         RefusedSweep{"LargeMultiples",
                      "method: random\nparameters: {x: {distribution: "
                      "q_log_uniform, min: 16, max: 256, q: 8}}",
-                     "has values up to 1.5114e+111, which is too large for an "
+                     "has values up to 1.511e+111, which is too large for an "
                      "integer; min and max are exponents of e: for the values "
                      "themselves, use q_log_uniform_values"},
         RefusedSweep{"LargeUniformMultiples",
