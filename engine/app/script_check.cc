@@ -716,6 +716,7 @@ std::vector<std::string> FindLeftOutPaths(const ExperimentConfig& config,
         for (const nlohmann::json& inner : value) add(inner);
       };
   add(config.hyperparameters);
+  add(config.data);
   paths.erase(script);
   std::vector<std::string> found;
   for (const std::string& path : paths) {
