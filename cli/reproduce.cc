@@ -96,12 +96,16 @@ void SayPythonDifferences(const json& before, const json& now,
            TextOf(Member(python, "executable")) + ")";
   };
   SayDifference("Python", text(before), text(now), globals);
-  SayDifference("the CUDA of torch", Member(before, "cuda"),
-                Member(now, "cuda"), globals);
+  const auto cuda = [](const json& python) {
+    const json version = Member(python, "cuda");
+    return version.is_null() ? json("none") : version;
+  };
+  SayDifference("the CUDA of torch", cuda(before), cuda(now), globals);
   constexpr std::size_t kShown = 8;
   json versions = Member(before, "packages");
   std::vector<std::string> changes;
-  for (const auto& [name, version] : Member(now, "packages").items()) {
+  const json packages = Member(now, "packages");
+  for (const auto& [name, version] : packages.items()) {
     const json old = Member(versions, name);
     if (old != version) {
       changes.push_back(name + " " + (old.is_null() ? "none" : TextOf(old)) +
