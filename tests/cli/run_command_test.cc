@@ -74,6 +74,38 @@ TEST_F(RunCommandTest, SearchesLikeCreateWithThePrintedYaml) {
   EXPECT_EQ(without_seed(first), without_seed(second));
 }
 
+// The direction of a metric is an option here.
+TEST_F(RunCommandTest, NamesTheOptionOfTheDirection) {
+  const auto warning = [&](std::vector<std::string> options) {
+    options.insert(options.begin(), {"run", "--hp", "lr=1", "--print-yaml"});
+    options.insert(options.end(), {"--", "./loss.sh"});
+    const CliResult result = dtrain_.Run(options);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return result.err;
+  };
+  EXPECT_THAT(warning({"--metric", "val_acc"}),
+              HasSubstr("searcher.smaller_is_better: warning: "
+                        "smaller_is_better is true, but 'val_acc' is usually "
+                        "maximized; add --maximize"));
+  EXPECT_THAT(warning({"--metric", "rmse", "--maximize"}),
+              HasSubstr("usually minimized; leave out --maximize"));
+  EXPECT_EQ(warning({"--metric", "val_acc", "--maximize"}), "");
+  EXPECT_EQ(warning({"--metric", "rmse"}), "");
+}
+
+// Values that a YAML file would not have either.
+TEST_F(RunCommandTest, RefusesValuesThatWouldBecomeOthers) {
+  for (const std::string value :
+       {"18446744073709551615", "1e400", "[1,1e400]", ".inf", "choice(.nan,1)",
+        "1,2,3", "[1:4]", "uniform[0:1]", "0.1:1", "choice([2**i for i in x])",
+        "f)"}) {
+    const CliResult result = Run({"--hp", "lr=" + value, "--max-trials", "2"});
+    EXPECT_EQ(result.code, 2) << value;
+    EXPECT_THAT(result.err, HasSubstr("--hp 'lr=" + value + "': ")) << value;
+  }
+  EXPECT_FALSE(std::filesystem::exists(dtrain_.store()));
+}
+
 TEST_F(RunCommandTest, PassesTheWordsAfterDashesAsTheyAre) {
   const CliResult result = Run({"--hp", "lr=1"}, {"./loss.sh", "[a,b]", "--"});
   ASSERT_EQ(result.code, 0) << result.err;
