@@ -307,9 +307,9 @@ TEST_F(SlotPoolTest, NamesLongerWaiters) {
 
   const std::vector<SlotWait> waits = SlotWaits();
   ASSERT_EQ(waits.size(), 2u);
-  EXPECT_EQ(waits[0].ToString(), "waiting for 2 of 2 slots, held by 1.1");
+  EXPECT_EQ(waits[0].ToString(), "waiting for 2 of 2 cores, held by 1.1");
   EXPECT_EQ(waits[1].ToString(),
-            "waiting for 1 of 2 slots, held by 1.1 of /s, after 2.1 of /s, "
+            "waiting for 1 of 2 cores, held by 1.1 of /s, after 2.1 of /s, "
             "which waits longer");
 }
 
