@@ -237,7 +237,8 @@ void SayHowItRan(const TrialRow& row, const GlobalOptions& globals) {
   } else if (row.runs > 1) {
     Say(globals, name + " was paused and resumed " +
                      std::to_string(row.runs - 1) +
-                     " times; this run trains without a pause");
+                     " times; this run pauses only at the lengths that the "
+                     "search gave it");
   }
 }
 
@@ -258,10 +259,9 @@ std::optional<RunConclusion> ConcludeRun(const Store& store,
     const auto row = store.Trial(source);
     if (!comparison.AreEqual(tolerance) && row && row->runs > 1) {
       Say(globals,
-          "note: trial " + ToString(source) + " was paused and resumed, and " +
-              ToString(made) +
-              " was not; a program that does not save its random state with "
-              "its checkpoint gives other results then");
+          "note: trial " + ToString(source) +
+              " was paused and resumed; a program that does not save its "
+              "random state with its checkpoint gives other results then");
     }
     return Conclude(comparison, tolerance);
   }

@@ -192,6 +192,38 @@ TEST_F(PythonRecordTest, ReproduceAndDiffCompareIt) {
                     HasSubstr("-python.cuda: 12.6")));
 }
 
+// The process's number stands for what a resumed program does otherwise.
+TEST_F(PythonRecordTest, SaysThatADifferingTrialWasResumed) {
+  dtrain_.Write("train.sh",
+                "for i in $(seq $DTRAIN_UNTIL); do\n"
+                "  printf '{\"type\":\"validation\",\"epochs\":%d,\"metrics\":"
+                "{\"loss\":%d}}\\n' $i $$ >&3\n"
+                "done\n");
+  dtrain_.Write("x.yaml",
+                "entrypoint: [sh, train.sh]\n"
+                "hyperparameters: {x: {type: double, minval: 0, maxval: 1}}\n"
+                "searcher: {name: async_halving, metric: loss, max_length: "
+                "{epochs: 4}, max_trials: 2, num_rungs: 2, divisor: 2, "
+                "max_concurrent_trials: 1}\n"
+                "max_restarts: 0\nresources: {slots: \"cpu:1\"}\n");
+  ASSERT_EQ(dtrain_.Run({"create", "x.yaml"}).code, 0);
+  const json trials =
+      dtrain_.Run({"trials", "1", "--filter", "runs > 1", "--json"})
+          .Json()["trials"];
+  ASSERT_EQ(trials.size(), 1);
+  const auto trial = trials[0]["trial"].get<std::string>();
+  const CliResult again = dtrain_.Run({"reproduce", trial});
+  EXPECT_EQ(again.code, 4);
+  EXPECT_THAT(
+      again.err,
+      AllOf(HasSubstr("trial " + trial +
+                      " was paused and resumed 1 "
+                      "times; this run pauses only at the lengths"),
+            HasSubstr("note: trial " + trial +
+                      " was paused and resumed;"
+                      " a program that does not save its random state")));
+}
+
 #ifdef DTRAIN_HAS_TRIALS
 
 // Two trials at once, so that each has fewer threads than a trial alone.
