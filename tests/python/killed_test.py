@@ -157,10 +157,10 @@ class Run:
         (self.home / "experiment.json").write_text(json.dumps({
             "name": "killed", "entrypoint": "python3 train.py",
             "searcher": {"name": "single", "metric": "loss", "max_length": {unit: 3}},
-            "resources": {"slots": "cpu:1"},
-            "environment": {"environment_variables": [f"TURN={self.turn}"]}}))
+            "resources": {"slots": "cpu:1"}}))
         self.environment = {**os.environ, "DTRAIN_STORE": str(self.store),
-                            "DTRAIN_RUNTIME_DIR": str(self.home / "runtime")}
+                            "DTRAIN_RUNTIME_DIR": str(self.home / "runtime"),
+                            "TURN": str(self.turn)}
         (self.home / "runtime").mkdir()
         self.output = open(self.home / "output", "wb")
 
