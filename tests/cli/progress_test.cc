@@ -146,10 +146,10 @@ TEST_F(ProgressTest, ShowsWhyATrialWaitsForSlots) {
   EXPECT_THAT(second.out, HasSubstr("PENDING (waiting)"));
   EXPECT_THAT(second.out,
               testing::ContainsRegex(
-                  "waiting for [0-9]+ of [0-9]+ slots?, held by 1.1"));
+                  "waiting for [0-9]+ of [0-9]+ (slot|core)s?, held by 1.1"));
   EXPECT_THAT(second.err,
               testing::ContainsRegex(
-                  "waiting for [0-9]+ of [0-9]+ slots?, held by 1.1"));
+                  "waiting for [0-9]+ of [0-9]+ (slot|core)s?, held by 1.1"));
   const json rows = dtrain_.Run({"list", "--json"}).Json()["experiments"];
   EXPECT_EQ(rows[0]["waiting"], nullptr);
   const json row =
