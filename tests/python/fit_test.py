@@ -186,7 +186,8 @@ class KerasTest(module_test.ExperimentTest):
 
     def test_the_metric_of_the_searcher_is_one_of_the_validation(self):
         self.METRIC = "accuracy"
-        self.run_one(script(), "epochs", 6, code=1)
+        self.create(script(), {"name": "random", "max_trials": 1, "max_length": {"epochs": 6}},
+                    code=1)
         self.assertIn("lacks 'accuracy', the metric of the searcher; it has val_accuracy; did you "
                       "mean 'val_accuracy'?", self.run_dtrain("logs", "1"))
 

@@ -172,8 +172,10 @@ class RoundsTests:
 
     def test_another_metric_is_named(self):
         self.METRIC = "auc"
+        self.create(self.script(), {"name": "random", "max_trials": 1,
+                                    "max_length": {"epochs": 9}}, code=1)
         self.assertIn("lacks 'auc', the metric of the searcher; it has valid-auc; did you mean "
-                      "'valid-auc'?", self.refusal(self.script()))
+                      "'valid-auc'?", self.run_dtrain("logs", "1"))
 
 
 class XgboostTest(RoundsTests, module_test.ExperimentTest):

@@ -79,8 +79,9 @@ class BoostingTests:
     METRIC = "valid-auc"
     HPARAMS = {"lr": 0.1}
 
-    def one(self, script, length, code=0, hparams=None, **keys):
-        self.create(script, {"name": "single", "max_length": length},
+    def one(self, script, length, code=0, hparams=None, search="single", **keys):
+        self.create(script, {"name": search, "max_length": length,
+                             **({} if search == "single" else {"max_trials": 1})},
                     hparams=hparams or self.HPARAMS, code=code, **keys)
         [trial] = self.rows("trials", "1")
         return trial
@@ -147,9 +148,9 @@ class BoostingTests:
 
     def test_a_metric_without_its_data_set_is_refused(self):
         self.METRIC = "validauc"
+        self.one(self.script(), {"epochs": 9}, code=1, search="random")
         self.assertIn("lacks 'validauc', the metric of the searcher; it has valid-auc, valid-"
-                      f"{self.LOSS}; did you mean 'valid-auc'?",
-                      self.refusal(self.script(), {"epochs": 9}))
+                      f"{self.LOSS}; did you mean 'valid-auc'?", self.run_dtrain("logs", "1"))
 
     def test_records_are_refused(self):
         self.create(self.script(), {"name": "single", "max_length": {"records": 9}},

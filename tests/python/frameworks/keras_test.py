@@ -134,10 +134,10 @@ dtrain._trial.Trial._send_held = send_held
         self.assertEqual(trial["latest"]["batches"], 2)
 
     def test_mistakes_are_named(self):
-        self.create_one(script(), {"epochs": 6}, metric="accuracy", code=1)
-        self.assertIn("searcher.metric 'accuracy' was not reported; reported: val_accuracy, "
-                      "val_loss; set searcher.metric to one of these; did you mean "
-                      "'val_accuracy'?", self.reason())
+        self.create_one(script(), {"epochs": 6}, metric="accuracy", code=1, name="random",
+                        max_trials=1)
+        self.assertIn("lacks 'accuracy', the metric of the searcher; it has val_accuracy, "
+                      "val_loss; did you mean 'val_accuracy'?", self.reason())
 
     def test_a_fit_without_validation_is_refused(self):
         self.create_one(script(options=""), {"epochs": 1}, code=1)

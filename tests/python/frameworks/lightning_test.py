@@ -135,12 +135,13 @@ class LightningTest(framework.FrameworkTest):
         self.check_initial_weights(script(), "loss")
 
     def test_mistakes_end_the_trial_with_their_reason(self):
+        search = {"name": "random", "max_trials": 1}
         for number, (change, searcher, message) in enumerate((
-                (('self.log("accuracy"', 'self.log("acuracy"'), {},
-                 "searcher.metric 'accuracy' was not reported; reported: acuracy, loss; "
-                 "set searcher.metric to one of these; did you mean 'acuracy'?"),
+                (('self.log("accuracy"', 'self.log("acuracy"'), search,
+                 "lacks 'accuracy', the metric of the searcher; it has acuracy, loss; "
+                 "did you mean 'acuracy'?"),
                 (("def validation_step(self, batch, index):",
-                  "def validation_step(self, batch, index):\n        return"), {},
+                  "def validation_step(self, batch, index):\n        return"), search,
                  "lacks 'accuracy', the metric of the searcher; it has no metric"),
                 (("def validation_step", "def other_step"), {},
                  "this training has no validation"),

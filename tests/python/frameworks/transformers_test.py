@@ -133,10 +133,9 @@ class TransformersTest(framework.FrameworkTest):
 
     def test_mistakes_end_the_trial_with_their_reason(self):
         for number, (options, searcher, message) in enumerate((
-                (EPOCHS, {"metric": "accuracy"},
-                 "searcher.metric 'accuracy' was not reported; reported: eval_accuracy, "
-                 "eval_loss; set searcher.metric to one of these; did you mean "
-                 "'eval_accuracy'?"),
+                (EPOCHS, {"metric": "accuracy", "name": "random", "max_trials": 1},
+                 "lacks 'accuracy', the metric of the searcher; it has eval_accuracy, eval_loss; "
+                 "did you mean 'eval_accuracy'?"),
                 (EPOCHS, {"max_length": {"records": 99}}, "the search counts records"),
                 (EPOCHS, {"max_length": {"epochs": 5}},
                  "asks for 5 epochs, but the Trainer ends at num_train_epochs=4; set it to"),
