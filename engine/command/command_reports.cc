@@ -188,7 +188,8 @@ void CommandTrial::On(const ProgramValidation& report) {
 
 void CommandTrial::Record(ValidationReport message,
                           const ProgramValidation& report) {
-  message.unread = std::exchange(unread_so_far_, {});
+  // An initial validation precedes what training reads.
+  if (message.batches > 0) message.unread = std::exchange(unread_so_far_, {});
   channel_.Send(std::move(message));
   validation_ = report;
   CompleteIfDone();

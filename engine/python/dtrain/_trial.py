@@ -289,8 +289,9 @@ class Trial:
         lacks_metric = bool(self.metric) and self.metric not in values and self._requires_metric
         if lacks_metric:
             self._report_lack(values)
-        self._send_unread_so_far()
         where = self._where("validation", *(counts.get(unit) for unit in _reports.UNITS))
+        if any(where.values()):  # an initial validation precedes what training reads
+            self._send_unread_so_far()
         self._validated = where[self._unit] if self._unit in where else self._validated
         self._send_means()
         self._send_held()
