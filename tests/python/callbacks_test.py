@@ -230,6 +230,7 @@ class CallbackTest(module_test.ExperimentTest):
     def check_promotion(self, script, metric, length):
         self.create(script, {"name": "async_halving", "metric": metric, "max_trials": 4,
                              "num_rungs": 2, "divisor": 2, "max_length": length},
+                    "--allow-unread",
                     hparams={"hold": 0, "lr": {"type": "double", "minval": 0, "maxval": 1}})
         self.assertEqual(len(self.trained()), len(set(self.trained())))  # none twice
         trials = self.rows("trials", "1")
@@ -253,7 +254,7 @@ class CallbackTest(module_test.ExperimentTest):
         self.assertEqual({trial["batches"] for trial in trials}, {8, 16})
 
     def test_lightning_needs_the_metric_of_the_search(self):
-        self.create(LIGHTNING_SCRIPT, {"name": "single", "metric": "acuracy",
+        self.create(LIGHTNING_SCRIPT, {"name": "random", "metric": "acuracy", "max_trials": 1,
                                        "max_length": {"epochs": 2}}, hparams={"hold": 0}, code=1)
         self.assertIn("it has accuracy, loss; did you mean 'accuracy'?",
                       self.run_dtrain("logs", "1"))

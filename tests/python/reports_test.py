@@ -143,7 +143,7 @@ class UnreadTest(module_test.ExperimentTest):
 
     def test_a_search_without_effect_is_named(self):
         script = "import dtrain\ndtrain.init().validate(accuracy=1)\n"
-        text = self.create(script, self.SEARCH, hparams=self.HPARAMS)
+        text = self.create(script, self.SEARCH, "--allow-unread", hparams=self.HPARAMS)
         self.assertIn("hyperparameters not read by any trial: lr\n", text)
         self.assertEqual((text + self.errors).count("has not read the hyperparameter lr; correct "
                                                     "its name in the configuration, or read it in "
