@@ -35,6 +35,7 @@ TrialSpec Sample() {
           .library = "/cache/model_def.so",
           .command = {"./train.sh", "--fast"},
           .placeholders = true,
+          .rules = 1,
           .metrics = MetricSource{.file = "a.csv",
                                   .tensorboard = "runs",
                                   .names = {{"acc", "acc=(.)"}},
@@ -255,7 +256,9 @@ TrainerSettings Everything() {
                                           .patience = 3,
                                           .min_delta = 1e-3},
           .searcher_metric = "val_loss",
+          .requires_metric = false,
           .smaller_is_better = false,
+          .time_metric = "steps",
           .profile = true};
 }
 
@@ -285,7 +288,9 @@ nlohmann::json EverythingAsJson() {
             {"patience", 3},
             {"min_delta", 1e-3}}},
           {"searcher_metric", "val_loss"},
+          {"requires_metric", false},
           {"smaller_is_better", false},
+          {"time_metric", "steps"},
           {"profile", true}};
 }
 
