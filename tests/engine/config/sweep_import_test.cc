@@ -285,7 +285,7 @@ TEST(ImportSweepTest, WarnsOfExponentsThatLookLikeValues) {
   };
   EXPECT_THAT(
       warnings("log_uniform, min: 0.0001, max: 0.1"),
-      ElementsAre("sweep.yaml:5:52: parameters.x: warning: min and max of "
+      ElementsAre("sweep.yaml:5:50: parameters.x: warning: min and max of "
                   "log_uniform are exponents of e, so the values are from "
                   "1.0001 to 1.105; for values from 0.0001 to 0.1 use "
                   "log_uniform_values"));
