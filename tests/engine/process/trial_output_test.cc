@@ -78,10 +78,10 @@ TEST_F(LastErrorLineTest, IsNotOfStdoutOrOfAnotherRank) {
 }
 
 TEST_F(LastErrorLineTest, HasNoEscapesOrControlCharacters) {
-  EXPECT_EQ(Of({"\x1b[1;31mError\x1b[0m:\x1b]0;title\a bad\tname\x01\xff"}),
-            "Error: bad name\xEF\xBF\xBD");
   EXPECT_EQ(Of({"\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\ at \x1b["}),
             "link at");
+  EXPECT_EQ(Of({"\x1b[1;31mError\x1b[0m:\x1b]0;title\a bad\tname\x01\xff"}),
+            "Error: bad name\xEF\xBF\xBD");
 }
 
 TEST_F(LastErrorLineTest, IsTheLastPartOfAnOverwrittenLine) {
