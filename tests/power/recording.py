@@ -154,7 +154,17 @@ _LATER = (
 
 SCENARIOS = (
     Scenario("program", _search(program="program_trial.py"), (_CREATE, *_LATER)),
-    Scenario("script", _search(program="script_trial.py"), (_CREATE,)),
+    Scenario("script", _search(
+        program="script_trial.py",
+        searcher={
+            "name": "async_halving",
+            "metric": "loss",
+            "max_trials": 3,
+            "num_rungs": 2,
+            "divisor": 2,
+            "max_length": 6,
+        },
+    ), (_CREATE,)),
     Scenario("builtin", _search(program=""), (_CREATE,), needs_torch=True),
     Scenario("continued", _search(
         program="program_trial.py",
