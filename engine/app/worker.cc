@@ -215,18 +215,6 @@ std::string NameOf(const WorkerRequest& request) {
   return ProcessVariable("SLURMD_NODENAME").value_or(HostName());
 }
 
-// Removes what srun says about this task: a trial is not one of several, and
-// programs would take it for that.
-void LeaveStep() {
-  for (const char* const name :
-       {"SLURM_LOCALID", "SLURM_NODEID", "SLURM_NPROCS", "SLURM_NTASKS",
-        "SLURM_NTASKS_PER_NODE", "SLURM_PROCID", "SLURM_STEP_ID",
-        "SLURM_STEP_NODELIST", "SLURM_STEP_NUM_NODES", "SLURM_STEP_NUM_TASKS",
-        "SLURM_STEP_TASKS_PER_NODE", "SLURM_STEPID"}) {
-    ::unsetenv(name);
-  }
-}
-
 // True if no process holds a lock on the directory or on a file in it.
 bool IsUnused(const std::filesystem::path& directory) {
   FileLock lock(UniqueFd(::open(
@@ -312,7 +300,6 @@ int RunWorker(const WorkerRequest& request, const GlobalOptions& globals) {
   if (!request.patience.empty()) {
     options.patience = ParseDuration(request.patience, "--connect-timeout");
   }
-  LeaveStep();
   return Work(std::move(options));
 }
 

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <random>
+#include <string_view>
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -80,7 +81,50 @@ std::string OutputText(int output) {
   return text.empty() ? "" : ": " + EscapeForTerminal(WithoutLevels(text));
 }
 
-// Returns the environment of a host, each entry as NAME=value.
+// True for a variable by which a launcher tells a process its number among
+// others. A trial is not one of the processes that its runner or worker was
+// started with.
+bool IsRankVariable(std::string_view name) {
+  constexpr std::array<std::string_view, 27> kNames = {
+      "GROUP_RANK",
+      "GROUP_WORLD_SIZE",
+      "LOCAL_RANK",
+      "LOCAL_WORLD_SIZE",
+      "MPI_LOCALNRANKS",
+      "MPI_LOCALRANKID",
+      "NODE_RANK",
+      "OMPI_UNIVERSE_SIZE",
+      "RANK",
+      "ROLE_NAME",
+      "ROLE_RANK",
+      "ROLE_WORLD_SIZE",
+      "SLURM_LOCALID",
+      "SLURM_NODEID",
+      "SLURM_NPROCS",
+      "SLURM_NTASKS",
+      "SLURM_NTASKS_PER_NODE",
+      "SLURM_PROCID",
+      "SLURM_STEPID",
+      "SLURM_STEP_ID",
+      "SLURM_STEP_NODELIST",
+      "SLURM_STEP_NUM_NODES",
+      "SLURM_STEP_NUM_TASKS",
+      "SLURM_STEP_TASKS_PER_NODE",
+      "TORCHELASTIC_RESTART_COUNT",
+      "TORCHELASTIC_RUN_ID",
+      "WORLD_SIZE"};
+  // Settings of these libraries, OMPI_MCA_… and PMIX_MCA_…, are the user's.
+  constexpr std::array<std::string_view, 4> kPrefixes = {
+      "MV2_COMM_WORLD_", "OMPI_COMM_WORLD_", "PMIX_", "PMI_"};
+  return std::ranges::find(kNames, name) != kNames.end() ||
+         (!name.starts_with("PMIX_MCA_") &&
+          std::ranges::any_of(kPrefixes, [&](std::string_view prefix) {
+            return name.starts_with(prefix);
+          }));
+}
+
+// Returns the environment of a host, each entry as NAME=value: that of this
+// process without its rank, and what the experiment sets.
 std::vector<std::string> HostEnvironment(const HostOptions& options,
                                          const std::string& token) {
   auto changes = options.environment;
@@ -94,7 +138,15 @@ std::vector<std::string> HostEnvironment(const HostOptions& options,
       ::getenv("GOMP_SPINCOUNT") == nullptr) {
     changes.emplace_back("GOMP_SPINCOUNT", "1000");
   }
-  return EnvironmentWith(changes);
+  std::vector<std::string> environment = EnvironmentWith(changes);
+  std::erase_if(environment, [&](const std::string& entry) {
+    const std::string name = entry.substr(0, entry.find('='));
+    return IsRankVariable(name) &&
+           std::ranges::none_of(changes, [&](const auto& change) {
+             return change.first == name;
+           });
+  });
+  return environment;
 }
 
 }  // namespace
