@@ -265,30 +265,73 @@ std::optional<PythonScript> FindPythonScript(const Words& words,
 // Runs under every Python, 2 too, and imports nothing that PYTHONPATH or a file
 // beside the script could replace. Imports count where they are neither
 // conditional nor in a `try` statement. Whether `determined` can be imported is
-// looked up in the paths of a trial.
+// looked up in the paths of a trial. A name of Determined that dtrain does not
+// have, also in dtrain's place, is named as Determined's.
 constexpr char kCompile[] = R"(import sys
 out = getattr(sys.stdout, "buffer", sys.stdout)
 def say(*words):
     out.write(("\t".join(str(w) for w in words) + "\n").encode("utf-8"))
+def kind(node):
+    return type(node).__name__
+def dotted(node, aliases):
+    if kind(node) == "Name":
+        return aliases.get(node.id, "")
+    if kind(node) != "Attribute":
+        return ""
+    owner = dotted(node.value, aliases)
+    return owner and owner + "." + node.attr
+def below(node):
+    found = []
+    for field in node._fields:
+        value = getattr(node, field, None)
+        for one in value if isinstance(value, list) else [value]:
+            if hasattr(one, "_fields"):
+                found.append(one)
+    return found
+def lacks(name):
+    first, second, third = (name.split(".") + ["", ""])[:3]
+    if first == "determined":
+        return second not in ("", "*", "core", "get_cluster_info", "LOG_FORMAT")
+    return first == "dtrain" and (second in ("pytorch", "experimental") or second == "keras" and third in
+        ("init", "callbacks", "DeterminedCallback", "TFKerasTrial", "TFKerasContext", "TFKerasTrialContext"))
 say("version", *sys.version_info[:3])
 with open(sys.argv[-1], "rb") as file:
     text = file.read()
 try:
     tree = compile(text, sys.argv[-1], "exec", 1024, True)
     compile(text, sys.argv[-1], "exec", 0, True)
+    aliases, imports, lacking = {}, [], []
     for node in tree.body:
-        names = [n.name for n in node.names] if type(node).__name__ == "Import" else [getattr(node, "module", None) or ""]
-        if "dtrain" in [name.split(".")[0] for name in names]:
-            say("imports")
-        for name in names:
-            if name.split(".")[0] == "determined" and not getattr(node, "level", 0):
-                sys.path = [path for path in sys.path if path]
-                import importlib.util, os, site
-                site.main()
-                sys.path[:0] = [os.path.dirname(sys.argv[-1])] + sys.argv[1].split(os.pathsep)
-                found = importlib.util.find_spec("determined") is not None
-                say("determined", node.lineno, name, "found" if found else "")
-                sys.exit()
+        if kind(node) == "Import":
+            for name in node.names:
+                imports.append((node.lineno, name.name))
+                root = name.name.split(".")[0]
+                aliases[name.asname or root] = name.name if name.asname else root
+        elif kind(node) == "ImportFrom" and not getattr(node, "level", 0):
+            for name in node.names:
+                imports.append((node.lineno, node.module + "." + name.name))
+                aliases[name.asname or name.name] = imports[-1][1]
+    if "dtrain" in [name.split(".")[0] for line, name in imports]:
+        say("imports")
+    lacking = [(line, name, "imports") for line, name in imports if lacks(name)]
+    nodes = [] if lacking else [tree]
+    for node in nodes:
+        nodes.extend(below(node))
+        if lacks(dotted(node, aliases)):
+            lacking = [(node.lineno, dotted(node, aliases), "uses")]
+            break
+    for line, name, how in lacking[:1]:
+        first, second = name.split(".")[:2]
+        say("lacks", line, "determined." + second, first if how == "imports" else "")
+    for line, name in imports:
+        if name.split(".")[0] == "determined":
+            sys.path = [path for path in sys.path if path]
+            import importlib.util, os, site
+            site.main()
+            sys.path[:0] = [os.path.dirname(sys.argv[-1])] + sys.argv[1].split(os.pathsep)
+            found = importlib.util.find_spec("determined") is not None
+            say("determined", line, "found" if found else "")
+            break
 except SyntaxError as error:
     say("error", error.lineno or 0, error.offset or 0, error.msg)
 )";
@@ -300,8 +343,10 @@ struct Compiled {
   bool imports_dtrain = false;
   std::string error;       // [LINE:[COLUMN:] ]MESSAGE
   std::string determined;  // LINE: of its import, or empty
-  std::string module;      // `determined` or a module in it
   bool finds_determined = false;
+  std::string lacks;   // LINE: of a name that dtrain has no counterpart of
+  std::string lacked;  // that name, such as determined.pytorch
+  bool cannot_start = false;  // it is imported from dtrain
 };
 
 int PartOfVersion(const std::string& text) {
@@ -320,10 +365,13 @@ Compiled ParseCompiled(const std::string& text) {
                                 PartOfVersion(fields[2])) < std::pair(3, 8);
     } else if (fields.front() == "imports") {
       result.imports_dtrain = true;
-    } else if (fields.front() == "determined" && fields.size() == 4) {
+    } else if (fields.front() == "determined" && fields.size() == 3) {
       result.determined = std::to_string(PartOfVersion(fields[1])) + ": ";
-      result.module = EscapeForTerminal(ToValidUtf8(fields[2]));
-      result.finds_determined = !fields[3].empty();
+      result.finds_determined = !fields[2].empty();
+    } else if (fields.front() == "lacks" && fields.size() == 4) {
+      result.lacks = std::to_string(PartOfVersion(fields[1])) + ": ";
+      result.lacked = EscapeForTerminal(ToValidUtf8(fields[2]));
+      result.cannot_start = fields[3] == "dtrain";
     } else if (fields.front() == "error" && fields.size() >= 4) {
       if (PartOfVersion(fields[1]) > 0) result.error = fields[1] + ":";
       if (PartOfVersion(fields[2]) > 0) result.error += fields[2] + ":";
@@ -467,6 +515,16 @@ nlohmann::json ParsePython(const std::string& text) {
   return ended && record.contains("version") ? record : nlohmann::json();
 }
 
+// Says that dtrain lacks a name of Determined.
+std::string LackText(const PythonScript& script, const Compiled& compiled) {
+  return script.name + ":" + compiled.lacks + compiled.lacked +
+         " has no counterpart in dtrain; " +
+         (compiled.lacked == "determined.keras"
+              ? "use DtrainCallback of dtrain.keras"
+              : "use Determined's Core API, or dtrain's own module") +
+         " (docs/python.md)";
+}
+
 std::optional<std::string> PythonProblem(const PythonScript& script,
                                          const Compiled& compiled) {
   const std::string python =
@@ -476,6 +534,7 @@ std::optional<std::string> PythonProblem(const PythonScript& script,
            "); correct the script" +
            (compiled.is_old ? ", or name a newer Python for it" : "");
   }
+  if (compiled.cannot_start) return LackText(script, compiled);
   if (!compiled.is_old || !compiled.imports_dtrain) return std::nullopt;
   return script.name + ": imports dtrain, which needs Python 3.8 (" + python +
          "); name a newer Python for it";
@@ -499,22 +558,18 @@ std::optional<std::string> FileProblem(const Words& words,
   return MissingScript(ScriptOf(words), context, false);
 }
 
-// Returns what to do about `import determined`. The interpreter may find it on
-// another machine, so this is no error.
+// Returns what to do about `import determined`, and about its names that dtrain
+// lacks. The interpreter may find it on another machine, so this is no error.
 std::optional<std::string> DeterminedWarning(const PythonScript& script,
                                              const Compiled& compiled) {
+  if (!compiled.lacks.empty()) return LackText(script, compiled);
   if (compiled.determined.empty()) return std::nullopt;
-  const bool is_core =
-      compiled.module == "determined" || compiled.module == "determined.core";
-  return script.name + ":" + compiled.determined + "imports " +
-         compiled.module +
+  return script.name + ":" + compiled.determined + "imports determined" +
          (compiled.finds_determined
               ? ", which does not report to dtrain"
               : ", which " + script.interpreter.string() + " does not find") +
-         (is_core ? "; write 'dtrain' in its place: it has Determined's Core "
-                    "API (docs/python.md)"
-                  : "; dtrain has only Determined's Core API: use that or its "
-                    "own module (docs/python.md)");
+         "; write 'dtrain' in its place: it has Determined's Core API "
+         "(docs/python.md)";
 }
 
 }  // namespace

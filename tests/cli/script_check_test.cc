@@ -276,11 +276,45 @@ TEST_F(ScriptCheckTest, WarnsAboutDetermined) {
               HasSubstr("imports determined, which does not report to dtrain"));
 }
 
-TEST_F(ScriptCheckTest, WarnsAboutApisOfDeterminedThatDtrainLacks) {
-  dtrain_.Write("a.py", "from determined.pytorch import PyTorchTrial\n");
-  EXPECT_THAT(Check("python3 a.py").err,
-              AllOf(HasSubstr("a.py:1: imports determined.pytorch"),
-                    HasSubstr("dtrain has only Determined's Core API")));
+TEST_F(ScriptCheckTest, NamesWhatDeterminedHasAndDtrainLacks) {
+  const std::string core =
+      "; use Determined's Core API, or dtrain's own module";
+  const std::string lacks = " has no counterpart in dtrain";
+  struct Case {
+    std::string script;
+    std::string place;
+  };
+  for (const Case& one : std::vector<Case>{
+           {"from determined.pytorch import PyTorchTrial\n",
+            "1: determined.pytorch" + lacks + core},
+           {"from determined import pytorch\n",
+            "1: determined.pytorch" + lacks + core},
+           {"from determined import core, experimental as e\n",
+            "1: determined.experimental" + lacks + core},
+           {"import determined as det\ndef f():\n  det.keras.init()\n",
+            "3: determined.keras" + lacks + "; use DtrainCallback"},
+           {"import dtrain as det\ndef f():\n  return det.pytorch.init()\n",
+            "3: determined.pytorch" + lacks + core},
+           {"from dtrain import keras\n\nkeras.TFKerasTrial\n",
+            "3: determined.keras" + lacks + "; use DtrainCallback"}}) {
+    dtrain_.Write("a.py", one.script);
+    const CliResult result = Check("python3 a.py");
+    EXPECT_EQ(result.code, 0);
+    EXPECT_THAT(result.err, HasSubstr("warning: a.py:" + one.place));
+  }
+  // These are certain to fail.
+  for (const std::string script :
+       {"from dtrain import pytorch", "import dtrain.experimental",
+        "from dtrain.keras import TFKerasTrial"}) {
+    dtrain_.Write("a.py", script + "\n");
+    ExpectRefused("python3 a.py", "a.py:1: determined.");
+  }
+  dtrain_.Write("a.py",
+                "import dtrain as det\nfrom dtrain import core, keras\n"
+                "from dtrain.keras import DtrainCallback\n"
+                "det.core.init(); det.get_cluster_info(); keras.WEIGHTS\n"
+                "class pytorch: pass\npytorch.init = 1\n");
+  ExpectAccepted("python3 a.py");
   dtrain_.Write("b.py",
                 "try:\n  import determined\nexcept ImportError:\n  pass\n"
                 "from . import determined\n");

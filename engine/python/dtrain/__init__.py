@@ -21,6 +21,8 @@ if sys.version_info < (3, 8):
         "newer interpreter in the entrypoint" % (sys.version_info[0], sys.version_info[1],
                                                  sys.executable))
 
+from typing import TYPE_CHECKING
+
 from dtrain import core
 from dtrain._hparams import HParams
 from dtrain._results import Best, Experiment, Rows, best, experiment
@@ -29,3 +31,16 @@ from dtrain.core import LOG_FORMAT, get_cluster_info
 
 __all__ = ["Best", "Experiment", "HParams", "LOG_FORMAT", "Rows", "Trial", "best", "core",
            "experiment", "get_cluster_info", "init"]
+
+if not TYPE_CHECKING:  # for which any name would exist
+
+    def __getattr__(name):
+        """Names what Determined has and dtrain lacks."""
+        if name in ("experimental", "pytorch"):
+            # `from dtrain import` would replace an AttributeError by its own message.
+            raise ImportError("determined.%s has no counterpart in dtrain; use Determined's Core API, "
+                              "or dtrain's own module (docs/python.md)" % name)
+        if name == "keras":
+            raise AttributeError("determined.keras has no counterpart in dtrain; use DtrainCallback: "
+                                 "from dtrain.keras import DtrainCallback (docs/python.md)")
+        raise AttributeError("module 'dtrain' has no attribute '%s'" % name)

@@ -10,7 +10,7 @@ docs/python.md describes it.
 import json
 import sys
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional
 
 import keras
 
@@ -204,3 +204,14 @@ def _set_random_states(model: Any, states: Dict[str, Any]) -> None:
         if torch is not None and name in states:
             states[name] = torch.tensor(states[name], dtype=torch.uint8)
     _random.restore(states)
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Names what determined.keras has and this module lacks."""
+        if name in ("DeterminedCallback", "TFKerasContext", "TFKerasTrial", "TFKerasTrialContext",
+                    "callbacks", "init"):
+            raise ImportError(f"determined.keras.{name} has no counterpart in dtrain; use "
+                              "DtrainCallback of dtrain.keras (docs/python.md)")
+        raise AttributeError(f"module 'dtrain.keras' has no attribute '{name}'")
