@@ -351,6 +351,56 @@ std::vector<nlohmann::json> GridValues(const nlohmann::json& hparam) {
   return values;
 }
 
+namespace {
+
+constexpr std::size_t kMaxAlternatives = 1000;
+
+// Returns the alternatives of one hyperparameter, a map with `type`; none if it
+// is a range or has too many.
+std::vector<nlohmann::json> AlternativesOf(const nlohmann::json& hparam,
+                                           bool is_grid) {
+  const std::string type = hparam.at("type");
+  if (type == "const") return {};
+  if (type == "categorical") {
+    if (hparam.at("vals").size() > kMaxAlternatives) return {};
+    return GridValues(hparam);
+  }
+  const nlohmann::json count = hparam.value("count", nlohmann::json());
+  const bool is_counted = is_grid && !count.is_null();
+  double size = 0;
+  if (is_counted) {
+    size = count.get<double>();
+  } else if (type == "int") {
+    size = hparam.at("maxval").get<double>() -
+           hparam.at("minval").get<double>() + 1;
+  }
+  const bool is_choice = is_grid || size == 2;
+  if (!is_choice || size > kMaxAlternatives) return {};
+  if (is_counted || type == "int") return GridValues(hparam);
+  return {};
+}
+
+void AddAlternatives(const nlohmann::json& space, bool is_grid,
+                     const std::string& prefix, nlohmann::json& found) {
+  for (const auto& [name, value] : space.items()) {
+    const std::string path = prefix + name;
+    if (HasType(value)) {
+      auto values = AlternativesOf(value, is_grid);
+      if (values.size() > 1) found[path] = std::move(values);
+    } else if (value.is_object()) {
+      AddAlternatives(value, is_grid, path + '.', found);
+    }
+  }
+}
+
+}  // namespace
+
+nlohmann::json Alternatives(const nlohmann::json& space, bool is_grid) {
+  nlohmann::json found = nlohmann::json::object();
+  if (space.is_object()) AddAlternatives(space, is_grid, "", found);
+  return found;
+}
+
 HparamGrid::HparamGrid(nlohmann::json space) : space_(std::move(space)) {
   CollectAxes(space_, axes_);
   for (const auto& axis : axes_) {

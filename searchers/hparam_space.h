@@ -123,4 +123,10 @@ class HparamGrid {
 /// `count` is 1; all values of a categorical, and of an int without a count.
 std::vector<nlohmann::json> GridValues(const nlohmann::json& hparam);
 
+/// Returns the values that each searched hyperparameter chooses from, by its
+/// path joined with dots: those of a categorical, of an int with two values
+/// and, in a grid, of each axis. Those with more than 1,000 values are left
+/// out. REQUIRES: `space` was checked.
+nlohmann::json Alternatives(const nlohmann::json& space, bool is_grid);
+
 }  // namespace dtrain

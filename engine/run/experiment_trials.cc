@@ -11,6 +11,7 @@
 
 #include "engine/base/text.h"
 #include "engine/run/experiment.h"
+#include "searchers/hparam_space.h"
 
 namespace dtrain {
 namespace {
@@ -364,6 +365,8 @@ TrialSpec Experiment::SpecOf(const TrialState& trial) const {
     spec.metrics = config.metrics;
     spec.max_length = Length{config.searcher.max_length, config.length_unit};
     spec.stops_trials = config.searcher.stop_once;
+    spec.alternatives =
+        Alternatives(config.hyperparameters, config.searcher.name == "grid");
   }
   spec.hparams = trial.row.hparams;
   spec.data = config.data;

@@ -218,6 +218,9 @@ struct TrialSpec {
   // does not exist; empty: `context` is a directory of the user's.
   std::string master;
   nlohmann::json hparams = nlohmann::json::object();
+  // For a program: the values that its searched hyperparameters choose from,
+  // see Alternatives().
+  nlohmann::json alternatives = nlohmann::json::object();
   nlohmann::json data = nlohmann::json::object();
   std::uint32_t seed = 0;
   // A trial of several ranks has that many processes, each with its own rank.
@@ -270,6 +273,7 @@ struct TrialSpec {
     field("context", m.context);
     field("master", m.master);
     field("hparams", m.hparams);
+    field("alternatives", m.alternatives);
     field("data", m.data);
     field("seed", m.seed);
     field("rank", m.rank);

@@ -245,6 +245,166 @@ class ParseArgsTest(unittest.TestCase):
                       self.refusal({"lr": 0.5}, "--lr", "0.1"))
 
 
+class Action(argparse.Action):
+    """Splits "a=1" as scripts do."""
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        setattr(namespace, self.dest, dict(one.split("=") for one in values.split(",")))
+
+
+class ArgumentsTest(unittest.TestCase):
+    """Each hyperparameter has the effect of its option on the command line."""
+
+    def parse(self, options, hparams, **more):
+        parser = argparse.ArgumentParser(prog="train.py")
+        for names, keys in options:
+            parser.add_argument(*names.split(), **keys)
+        trial = Trial(description(hyperparameters=hparams, **more))
+        return trial.parse_args(parser, [])
+
+    def refusal(self, *arguments, **more):
+        errors = io.StringIO()
+        with contextlib.redirect_stderr(errors), self.assertRaises(SystemExit):
+            self.parse(*arguments, **more)
+        return errors.getvalue().splitlines()[-1].partition("error: ")[2]
+
+    def test_values_are_those_of_the_command_line(self):
+        no_crop = [("--no-crop", {"dest": "crop", "action": "store_false"})]
+        methods = [(f"--{name}", {"dest": "method", "action": "store_const", "const": name})
+                   for name in ("sgd", "adam")]
+        text = [("--teacher", {"type": str})]
+        for options, hparams, rules_1, rules_2 in (
+                (no_crop, {"no_crop": True}, {"crop": True}, {"crop": False}),
+                (no_crop, {"no_crop": False}, {"crop": False}, {"crop": True}),
+                (no_crop, {"crop": True}, {"crop": True}, {"crop": True}),
+                ([("--amp", {"action": "store_true"})], {"amp": False}, {"amp": False}, {"amp": False}),
+                (methods, {"sgd": True}, {"method": True}, {"method": "sgd"}),
+                (methods, {"sgd": False}, {"method": False}, {"method": None}),
+                (methods, {"method": "adam"}, None, {"method": "adam"}),
+                ([("-v --verbose", {"action": "count", "default": 1})], {"verbose": 2}, None,
+                 {"verbose": 3}),
+                ([("--aug", {"action": "append", "type": str})], {"aug": ["flip", "crop"]},
+                 {"aug": '["flip", "crop"]'}, {"aug": ["flip", "crop"]}),
+                ([("--aug", {"action": "append", "type": str})], {"aug": "flip"}, {"aug": "flip"},
+                 {"aug": ["flip"]}),
+                ([("--opt", {"action": Action})], {"opt": "a=1,b=2"}, {"opt": "a=1,b=2"},
+                 {"opt": {"a": "1", "b": "2"}}),
+                (text, {"teacher": None}, {"teacher": "null"}, {"teacher": None}),
+                ([("--width", {"type": int, "default": 3})], {"width": None}, None, {"width": None}),
+                ([("--opt", {"choices": ["sgd"]})], {"opt": None}, None, {"opt": None}),
+                ([("--sizes", {"type": int, "nargs": "*"})], {"sizes": None}, None, {"sizes": None}),
+                ([("data", {"type": str})], {"data": None}, {"data": "null"}, {"data": None}),
+                # A default that is a text would be converted again by argparse.
+                ([("--init", {"type": lambda name: name + ".pt"})], {"init": "a"},
+                 None, {"init": "a.pt"}),
+                ([("init", {"type": lambda name: name + ".pt"})], {"init": "a"},
+                 None, {"init": "a.pt"})):
+            with self.subTest(options=options, hparams=hparams):
+                self.assertEqual(vars(self.parse(options, hparams)),
+                                 vars(self.parse(options, hparams, rules=2)))
+                self.assertEqual(vars(self.parse(options, hparams)), rules_2)
+                if rules_1 is not None:
+                    self.assertEqual(vars(self.parse(options, hparams, rules=1)), rules_1)
+
+    @unittest.skipIf(sys.version_info < (3, 9), "argparse has no BooleanOptionalAction")
+    def test_both_options_of_a_boolean_action(self):
+        for hparams, bias in (({"no_bias": True}, False), ({"no_bias": False}, True),
+                              ({"bias": True}, True), ({"bias": False}, False)):
+            options = [("--bias", {"action": argparse.BooleanOptionalAction, "default": None})]
+            self.assertIs(self.parse(options, hparams).bias, bias)
+
+    def test_values_that_an_argument_does_not_tell_apart_are_refused(self):
+        is_true = lambda text: text == "True"  # noqa: E731
+        for kind, value, alternatives, both in (
+                (is_true, True, [True, False], "False for both true and false"),
+                (is_true, True, [], "False for both true and false"),
+                (bool, 0, [0, 1], "True for both 0 and 1"),
+                (bool, "true", ["true", "false"], 'True for both "true" and "false"'),
+                (lambda text: round(float(text)), 0.0, [0.0, 0.25, 1.0], "0 for both 0.0 and 0.25"),
+                (int, 8, [8, "8", 9], '8 for both 8 and "8"'),
+                (str.lower, "Adam", ["SGD", "Adam", "adam"], '\'adam\' for both "Adam" and "adam"')):
+            with self.subTest(both=both):
+                self.assertEqual(
+                    self.refusal([("--x", {"type": kind})], {"x": value},
+                                 alternatives={"x": alternatives}),
+                    f"hyperparameter 'x': its argument is {both}, so their trials would train alike; "
+                    "correct the type of the argument, or remove one of the values")
+        self.assertIn("for both 1 and true", self.refusal(
+            [("--opt-x", {"type": lambda text: text in ("1", "true")})], {"opt": {"x": 1}},
+            alternatives={"opt": [{"x": 1}, {"x": True, "y": 2}, {"x": 1}]}))
+
+    def test_values_that_an_argument_tells_apart_are_accepted(self):
+        kinds = [(float, [1, 0.1]), (None, [1, True, "1"]), (bool, [True, False]),
+                 (str, [None, "null"]), (json.loads, [[1], [1, 2]]), (int, [1, "many"])]
+        for kind, values in kinds:
+            with self.subTest(values=values):
+                self.parse([("--x", {"type": kind})], {"x": values[0]}, alternatives={"x": values})
+
+    def test_a_converter_that_opens_files_is_called_only_for_the_value_of_the_trial(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            paths = [str(pathlib.Path(scratch, name)) for name in "abc"]
+
+            def touch(path):
+                pathlib.Path(path).touch()
+
+            def make(path):
+                try:
+                    os.mkdir(path)
+                except BaseException:
+                    pass
+
+            for kind in (argparse.FileType("w"), touch, make, open):
+                with self.subTest(kind=kind):
+                    pathlib.Path(paths[1]).touch()
+                    result = self.parse([("--x", {"type": kind})], {"x": paths[1]},
+                                        alternatives={"x": paths}).x
+                    if result is not None:
+                        result.close()
+                    self.assertEqual(os.listdir(scratch), ["b"])
+
+    def test_other_errors_are_told(self):
+        for kind, value, text in ((eval, True, "NameError: name 'true' is not defined"),
+                                  ({"a": 1}.__getitem__, "b", "KeyError: 'b'"),
+                                  (int, "b", "invalid literal for int() with base 10: 'b'")):
+            self.assertEqual(self.refusal([("--x", {"type": kind})], {"x": value}),
+                             f"hyperparameter 'x' is {value!r}, which its argument refuses: {text}")
+        self.assertIn("'x' is 'a', which its argument refuses: dictionary update sequence",
+                      self.refusal([("--x", {"action": Action})], {"x": "a"}))
+
+    def test_mistakes_exit(self):
+        methods = [(f"--{name}", {"dest": "method", "action": "store_const", "const": name})
+                   for name in ("sgd", "adam")]
+        for options, hparams, text in (
+                ([("--model-lr", {"type": float})], {"model": {"lr": 1}, "model_lr": 2},
+                 "hyperparameters 'model.lr' and 'model_lr' belong to one argument, 'model_lr'; "
+                 "remove one of them"),
+                (methods, {"sgd": True, "adam": False},
+                 "hyperparameters 'sgd' and 'adam' belong to one argument, 'method'; remove one of "
+                 "them"),
+                (methods, {"method": True}, "'method' is True, but its flags give 'sgd', 'adam'"),
+                ([("--amp", {"action": "store_true"})], {"amp": None}, "its argument is a flag"),
+                ([("--sizes", {"type": int, "nargs": "*"})], {"sizes": [1, None]},
+                 "null is no value on a command line"),
+                ([("--version", {"action": "version", "version": "1"})], {"version": 2},
+                 "hyperparameter 'version' has no argument")):
+            with self.subTest(hparams=hparams):
+                self.assertIn(text, self.refusal(options, hparams))
+
+
+class NamesOfDeterminedTest(unittest.TestCase):
+    def test_what_has_no_counterpart_is_named(self):
+        for line in ("from dtrain import pytorch", "from dtrain import core, experimental",
+                     "import dtrain as det; det.pytorch.init()",
+                     "import dtrain as det; det.experimental.core_v2",
+                     "import dtrain as det; det.keras.DeterminedCallback()"):
+            with self.subTest(line), self.assertRaises((ImportError, AttributeError)) as found:
+                exec(line, {})
+            self.assertRegex(str(found.exception),
+                             r"^determined\.\w+ has no counterpart in dtrain; use D")
+        with self.assertRaisesRegex(AttributeError, "module 'dtrain' has no attribute 'inti'"):
+            exec("import dtrain; dtrain.inti()", {})
+
+
 class SourceTest(unittest.TestCase):
     def test_parses_as_python_3_8_and_the_first_file_as_older_ones(self):
         files = sorted((MODULE / "dtrain").glob("*.py"))
@@ -444,6 +604,72 @@ class TrialTest(ExperimentTest):
         [trial] = self.rows("trials", "1")
         self.assertEqual(trial["reason"], "no data in /x")
         self.assertEqual(trial["runs"], 1)
+
+    def test_a_trial_is_no_process_of_the_launcher_of_dtrain(self):
+        script = """\
+import os, subprocess, sys
+import dtrain
+if len(sys.argv) < 2:
+    print("left:", *sorted(name for name in os.environ if name in os.environ["NAMES"].split(",")))
+    trial = dtrain.init()
+    print("rank", trial.rank, "of", trial.world_size)
+    trial.validate(accuracy=1)
+"""
+        launchers = ({"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "8"},
+                     {"SLURM_PROCID": "0", "SLURM_NTASKS": "8"},
+                     {"SLURM_PROCID": "1", "SLURM_NTASKS": "8", "SLURM_LOCALID": "1"},
+                     {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"},
+                     {"PMI_RANK": "1", "PMI_SIZE": "2"}, {"PMIX_RANK": "1", "PMIX_SIZE": "2"})
+        for number, variables in enumerate(launchers, start=1):
+            with self.subTest(variables):
+                kept = {"LOCAL_DATA": "/data", "OMPI_MCA_btl": "self", "SLURM_JOB_ID": "7"}
+                before = dict(self.environment)
+                self.environment.update({**variables, **kept, "NAMES": ",".join([*variables, *kept])})
+                self.create(script, {"name": "single", "max_length": {"epochs": 1}})
+                self.environment = before
+                logs = self.run_dtrain("logs", str(number))
+                self.assertIn("left: LOCAL_DATA OMPI_MCA_btl SLURM_JOB_ID\n", logs)
+                self.assertIn("rank 0 of 1\n", logs)
+
+    def test_ranks_are_those_of_environment_variables_and_launchers_in_the_trial(self):
+        self.environment.update(SLURM_PROCID="1", SLURM_NTASKS="8")
+        script = """\
+import os, subprocess, sys
+import dtrain
+if "LAUNCHED" not in os.environ:
+    sys.exit(subprocess.run([sys.executable, *sys.argv],
+                            env={**os.environ, **LAUNCHER, "LAUNCHED": "1"}).returncode)
+trial = dtrain.init()
+print("rank", trial.rank, "of", trial.world_size)
+trial.validate(accuracy=1)
+"""
+        searcher = {"name": "single", "max_length": {"epochs": 1}}
+        self.create(script.replace("LAUNCHER", '{"RANK": "0", "WORLD_SIZE": "4"}'), searcher)
+        self.assertIn("rank 0 of 4\n", self.run_dtrain("logs", "1"))
+        self.create(script.replace("LAUNCHER", "{}"), searcher, environment={
+            "environment_variables": ["SLURM_PROCID=0", "SLURM_NTASKS=3"]})
+        self.assertIn("rank 0 of 3\n", self.run_dtrain("logs", "2"))
+
+    def test_alternatives_that_are_one_to_an_argument_are_refused_before_training(self):
+        script = """\
+import argparse, dtrain
+parser = argparse.ArgumentParser()
+parser.add_argument("--opt-x", type=lambda text: text == "True")
+trial = dtrain.init()
+args = trial.parse_args(parser)
+for epoch in trial.epochs():
+    trial.validate(accuracy=float(args.opt_x))
+"""
+        for number, (searcher, space) in enumerate((
+                ({"name": "grid"}, {"type": "categorical", "vals": [1, 2]}),
+                ({"name": "grid"}, {"type": "int", "minval": 1, "maxval": 2}),
+                ({"name": "random", "max_trials": 2}, {"type": "int", "minval": 1, "maxval": 2})), 1):
+            with self.subTest(searcher=searcher, space=space):
+                self.create(script, {**searcher, "max_length": {"epochs": 1}},
+                            hparams={"opt": {"x": space}}, code=1)
+                self.assertIn("hyperparameter 'opt.x': its argument is False for both 1 and 2",
+                              self.run_dtrain("logs", str(number)))
+                self.assertEqual(self.rows("metrics", str(number)), [])
 
     def test_a_second_program_of_rank_0_is_refused(self):
         script = ("import os, subprocess, sys, dtrain\n"

@@ -259,5 +259,21 @@ TEST(HparamGridTest, NestedAxesComeInByteOrderDepthFirst) {
   EXPECT_EQ(grid.At(2), json::parse(R"({"a": {"k": 5, "z": "y"}, "b": 1})"));
 }
 
+TEST(AlternativesTest, AreTheChoicesAndTheAxesOfAGrid) {
+  const json space = json::parse(R"({
+    "a": {"type": "categorical", "vals": [true, null]}, "k": 5,
+    "one": {"type": "categorical", "vals": [1]},
+    "flag": {"type": "int", "minval": 0, "maxval": 1},
+    "model": {"layers": {"type": "int", "minval": 1, "maxval": 3},
+              "lr": {"type": "double", "minval": 0, "maxval": 1, "count": 2}},
+    "seed": {"type": "int", "minval": 0, "maxval": 9223372036854775807}})");
+
+  json expected = json::parse(R"({"a": [true, null], "flag": [0, 1]})");
+  EXPECT_EQ(Alternatives(space, /*is_grid=*/false), expected);
+  expected["model.layers"] = {1, 2, 3};
+  expected["model.lr"] = {0.0, 1.0};
+  EXPECT_EQ(Alternatives(space, /*is_grid=*/true), expected);
+}
+
 }  // namespace
 }  // namespace dtrain

@@ -1,9 +1,12 @@
 """Hyperparameters of a trial, and how they join the arguments of a command line."""
 
 import argparse
+import contextlib
 import difflib
+import io
 import json
 import sys
+import threading
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Set, Tuple
 
 
@@ -79,23 +82,38 @@ class HParams(Mapping[str, Any]):
 
 
 def parse_args(hparams: HParams, parser: argparse.ArgumentParser, args: Optional[List[str]],
-               ignore: Iterable[str]) -> argparse.Namespace:
-    """Parses a command line with the hyperparameters as defaults: `Trial.parse_args()`."""
-    chosen = {}
-    for name, value in flatten(hparams.to_dict()).items():
-        if name in ignore:
-            continue
-        action = _action_of(parser, name)
-        converted = _convert(parser, action, name, value)
-        chosen[action] = (name, converted)
-        action.required = False
-        if not action.option_strings:
-            action.nargs = action.nargs or "?"
-        parser.set_defaults(**{action.dest: converted})
+               ignore: Iterable[str], alternatives: Optional[Mapping[str, List[Any]]] = None,
+               rules: int = 2) -> argparse.Namespace:
+    """Parses a command line with the hyperparameters as defaults: `Trial.parse_args()`.
+
+    `alternatives`: the values that searched hyperparameters choose from. `rules`: those of the
+    experiment (docs/migrating.md)."""
+    choices = _leaves(alternatives or {})
+    chosen: Dict[str, Tuple[str, Any]] = {}  # by `dest`
+    try:
+        for name, value in flatten(hparams.to_dict()).items():
+            if name in ignore:
+                continue
+            argument = _Argument(parser, name, rules)
+            action = argument.action
+            if rules >= 2 and action.dest in chosen:
+                raise _Refusal(f"hyperparameters '{chosen[action.dest][0]}' and '{name}' belong to "
+                               f"one argument, '{action.dest}'; remove one of them")
+            converted = argument.convert(value)
+            if rules >= 2:
+                _require_distinct(argument, value, choices.get(name, []))
+                argument.convert_once(converted)
+            chosen[action.dest] = (name, converted)
+            action.required = False
+            if not action.option_strings:
+                action.nargs = action.nargs or "?"
+            parser.set_defaults(**{action.dest: converted})
+    except _Refusal as refusal:
+        parser.error(str(refusal))
     parsed = parser.parse_args(args)
-    for action, (name, value) in chosen.items():
-        given = getattr(parsed, action.dest)
-        if given != value and given != _text(value):
+    for dest, (name, value) in chosen.items():
+        given = getattr(parsed, dest, value)  # a flag may leave no attribute
+        if given != value and (value is None and rules >= 2 or given != _text(value)):
             parser.error(f"hyperparameter '{name}' is {value!r}, but the command line has "
                          f"{given!r}; remove it from the entrypoint, or write "
                          f"{{{name}}} there")
@@ -133,55 +151,232 @@ def _normal(name: str) -> str:
     return name.lstrip("-").replace("-", "_").replace(".", "_")
 
 
-# Returns the argument of a hyperparameter; exits if there is none.
-def _action_of(parser: argparse.ArgumentParser, name: str) -> argparse.Action:
-    names: Dict[str, argparse.Action] = {}
-    for action in parser._actions:
-        for one in (action.dest, *action.option_strings):
-            names.setdefault(_normal(one), action)
-    if _normal(name) not in names or names[_normal(name)].dest == "help":
-        parser.error(f"hyperparameter '{name}' has no argument{similar(_normal(name), names)}; "
-                     f"add --{name}, or call parse_args(parser, ignore=['{name}'])")
-    return names[_normal(name)]
+class _Refusal(Exception):
+    """Why a hyperparameter cannot be an argument."""
 
 
-# Returns the value that the argument would have, given on the command line.
-def _convert(parser: argparse.ArgumentParser, action: argparse.Action, name: str,
-             value: Any) -> Any:
-    if action.nargs not in (None, 0, "?"):
-        return _convert_list(parser, action, name, value)
-    if action.nargs == 0:  # a flag
+class _Argument:
+    """The argument of a hyperparameter, and the value that it would have if the hyperparameter
+    stood on the command line. Raises _Refusal if there is none."""
+
+    def __init__(self, parser: argparse.ArgumentParser, name: str, rules: int) -> None:
+        self._parser = parser
+        self._name = name
+        self._rules = rules
+        names: Dict[str, Tuple[argparse.Action, str]] = {}
+        actions = [action for action in parser._actions if not isinstance(
+            action, (argparse._HelpAction, argparse._VersionAction))]
+        for action in actions:
+            for option in action.option_strings:
+                names.setdefault(_normal(option), (action, option))
+        for action in actions:
+            names.setdefault(_normal(action.dest), (action, ""))
+        if _normal(name) not in names:
+            raise _Refusal(f"hyperparameter '{name}' has no argument"
+                           f"{similar(_normal(name), names)}; add --{name}, or call "
+                           f"parse_args(parser, ignore=['{name}'])")
+        self.action, self._option = names[_normal(name)]  # the option of its name, if any
+
+    def convert(self, value: Any) -> Any:
+        """Returns the argument's value."""
+        action = self.action
+        if action.nargs == 0:
+            return self._convert_flag(value)
+        if self._rules >= 2:
+            if value is None:
+                return None
+            if isinstance(value, list) and None in value and action.type is not None:
+                raise self._refusal(value, "but null is no value on a command line; remove it")
+            if self._acts:
+                return self._act(value)
+        return self._convert_values(value)
+
+    def convert_once(self, converted: Any) -> None:
+        """Lets the parser take `converted` as it is: it would convert a default that is a text."""
+        convert = self.action.type
+        if not isinstance(converted, str) or not callable(convert):
+            return
+
+        def convert_other(text: Any) -> Any:
+            return text if text is converted else convert(text)
+
+        convert_other.__name__ = getattr(convert, "__name__", repr(convert))
+        self.action.type = convert_other
+
+    def _refusal(self, value: Any, why: str) -> _Refusal:
+        return _Refusal(f"hyperparameter '{self._name}' is {value!r}, {why}")
+
+    # As on the command line: --no-x makes its `dest` false.
+    def _convert_flag(self, value: Any) -> Any:
+        action = self.action
+        if self._rules >= 2:
+            if value is None and action.default is None:
+                return None
+            if isinstance(action, argparse._CountAction) and type(value) is int and value >= 0:
+                return value + (action.default or 0 if self._option else 0)
+            if not self._option and isinstance(action, argparse._StoreConstAction) and not (
+                    isinstance(action.const, bool)):
+                return self._convert_const(value)
         if not isinstance(value, bool):
-            parser.error(f"hyperparameter '{name}' is {value!r}, but its argument is a flag; use "
-                         "true or false")
+            raise self._refusal(value, "but its argument is a flag; use true or false")
+        if self._rules < 2 or not self._option:
+            return value  # the name is that of the result
+        result = self._result_of([])
+        if value:
+            return result
+        return not result if isinstance(result, bool) else action.default
+
+    # Flags such as --adam and --sgd share a `dest`, which the hyperparameter names.
+    def _convert_const(self, value: Any) -> Any:
+        action = self.action
+        consts = [one.const for one in self._parser._actions
+                  if one.dest == action.dest and isinstance(one, argparse._StoreConstAction)]
+        if value != action.default and value not in consts:
+            raise self._refusal(value, f"but its flags give {', '.join(map(repr, consts))}")
         return value
-    return _convert_one(parser, action, name, value)
 
+    # True for an action that does not just store its values: "append", or a class of the script.
+    @property
+    def _acts(self) -> bool:
+        return self._rules >= 2 and type(self.action) not in (argparse._StoreAction,
+                                                              argparse._SubParsersAction)
 
-# As on the command line, one value is a list too.
-def _convert_list(parser: argparse.ArgumentParser, action: argparse.Action, name: str,
-                  value: Any) -> List[Any]:
-    values = value if isinstance(value, list) else [value]
-    takes = f"{action.nargs} values" if isinstance(action.nargs, int) else "at least one value"
-    if len(values) != action.nargs if isinstance(action.nargs, int) else (
-            action.nargs == "+" and not values):
-        parser.error(f"hyperparameter '{name}' is {value!r}, but its argument takes {takes}")
-    return [_convert_one(parser, action, name, one) for one in values]
-
-
-def _convert_one(parser: argparse.ArgumentParser, action: argparse.Action, name: str,
-                 value: Any) -> Any:
-    converted = value
-    if action.type is not None and not (action.type is bool and isinstance(value, bool)):
+    def _act(self, value: Any) -> Any:
+        repeats = isinstance(self.action, argparse._AppendAction) and not isinstance(
+            self.action, argparse._ExtendAction)
+        values = value if repeats and isinstance(value, list) else [value]
+        converted = [self._convert_values(one) for one in values]
         try:
-            converted = action.type(_text(value))  # type: ignore[operator]
-        except (TypeError, ValueError, argparse.ArgumentTypeError) as error:
-            parser.error(f"hyperparameter '{name}' is {value!r}, which its argument refuses: "
-                         f"{error}")
-    if action.choices is not None and converted not in action.choices:
-        choices = ", ".join(map(repr, action.choices))
-        parser.error(f"hyperparameter '{name}' is {value!r}; its argument allows {choices}")
-    return converted
+            return self._result_of(*converted)
+        except Exception as error:
+            raise self._refusal(value, f"which its argument refuses: {_error_text(error)}") from None
+
+    # Returns what the action makes of values, one call for each.
+    def _result_of(self, *values: Any) -> Any:
+        action = self.action
+        given = argparse.Namespace()
+        if action.default is not argparse.SUPPRESS:
+            setattr(given, action.dest, action.default)
+        for one in values:
+            action(self._parser, given, one, self._option or None)
+        return getattr(given, action.dest, None)
+
+    def _convert_values(self, value: Any) -> Any:
+        if self.action.nargs in (None, "?"):
+            return self._convert_one(value)
+        return self._convert_list(value)
+
+    # As on the command line, one value is a list too.
+    def _convert_list(self, value: Any) -> List[Any]:
+        nargs = self.action.nargs
+        values = value if isinstance(value, list) else [value]
+        takes = f"{nargs} values" if isinstance(nargs, int) else "at least one value"
+        if len(values) != nargs if isinstance(nargs, int) else nargs == "+" and not values:
+            raise self._refusal(value, f"but its argument takes {takes}")
+        return [self._convert_one(one) for one in values]
+
+    def _convert_one(self, value: Any) -> Any:
+        action = self.action
+        converted = _text(value) if action.type is None and self._acts else value
+        if action.type is not None and not (action.type is bool and isinstance(value, bool)):
+            try:
+                converted = action.type(_text(value))  # type: ignore[operator]
+            except Exception as error:
+                raise self._refusal(
+                    value, f"which its argument refuses: {_error_text(error)}") from None
+        if action.choices is not None and converted not in action.choices:
+            choices = ", ".join(map(repr, action.choices))
+            raise _Refusal(f"hyperparameter '{self._name}' is {value!r}; its argument allows "
+                           f"{choices}")
+        return converted
+
+
+def _error_text(error: Exception) -> str:
+    speaks = isinstance(error, (TypeError, ValueError, argparse.ArgumentTypeError,
+                                argparse.ArgumentError))
+    return str(error) if speaks else f"{type(error).__name__}: {error}"
+
+
+# Returns the alternatives by the names of single values: an alternative may be a map.
+def _leaves(alternatives: Mapping[str, List[Any]]) -> Dict[str, List[Any]]:
+    found: Dict[str, List[Any]] = {}
+    for path, values in alternatives.items():
+        for value in values:
+            for name, leaf in flatten({path: value}).items():
+                known = found.setdefault(name, [])
+                if not any(_is_same(leaf, one) for one in known):
+                    known.append(leaf)
+    return found
+
+
+# Raises _Refusal if two of the values that a hyperparameter may have are one to its argument:
+# the search would compare trials that train alike. A Boolean may always be true or false.
+def _require_distinct(argument: _Argument, value: Any, values: List[Any]) -> None:
+    if isinstance(value, bool) and argument.action.nargs != 0:
+        values = [*values, *(one for one in (True, False) if one not in values)]
+    results: List[Tuple[Any, Any]] = []
+    for one in values:
+        try:
+            result = _Untouched.call(argument, one)
+        except _Touch:
+            return
+        except (Exception, SystemExit):
+            continue  # told by the trial that has it
+        for other, earlier in results:
+            if _is_same(result, earlier):
+                raise _Refusal(
+                    f"hyperparameter '{argument._name}': its argument is {result!r} for both "
+                    f"{json.dumps(other)} and {json.dumps(one)}, so their trials would train alike;"
+                    " correct the type of the argument, or remove one of the values")
+        results.append((one, result))
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    try:
+        return type(a) is type(b) and bool(a == b)
+    except Exception:  # arrays
+        return False
+
+
+class _Touch(BaseException):
+    """A converter would open a file, or do something else that another process can see."""
+
+
+class _Untouched:
+    """Calls converters for values that the trial does not have."""
+
+    _thread: Optional[int] = None  # that calls one
+    _touched = False
+    _watches = False
+
+    @classmethod
+    def call(cls, argument: _Argument, value: Any) -> Any:
+        """Returns the converted value without any output. Raises _Touch."""
+        if argument.action.type in (None, bool, float, int, str):
+            return argument.convert(value)
+        if not cls._watches:
+            sys.addaudithook(cls._watch)
+            cls._watches = True
+        cls._touched = False
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            cls._thread = threading.get_ident()
+            try:
+                result = argument.convert(value)
+            finally:
+                cls._thread = None
+                if cls._touched:
+                    raise _Touch
+        return result
+
+    # https://docs.python.org/3/library/audit_events.html
+    @classmethod
+    def _watch(cls, event: str, _: Tuple[Any, ...]) -> None:
+        if cls._thread is None or cls._thread != threading.get_ident():
+            return
+        if event.split(".")[0] in ("ctypes", "glob", "import", "open", "os", "pathlib", "shutil",
+                                   "socket", "sqlite3", "subprocess", "tempfile", "urllib"):
+            cls._touched = True
+            raise _Touch
 
 
 # True if the text, an argument, stands for the value.

@@ -75,6 +75,8 @@ class Trial:
         self._restored: Optional[str] = saved.get("path") or facts.get("warm_start")
         self._saved: Dict[str, float] = {unit: saved[unit] for unit in _reports.UNITS if unit in saved}
 
+        self._alternatives: Dict[str, List[Any]] = facts.get("alternatives") or {}
+        self._rules: int = facts.get("rules", 2)
         self._pid = os.getpid()
         self._lock = threading.RLock()  # of all below
         self._looping = False
@@ -110,13 +112,16 @@ class Trial:
 
         A hyperparameter belongs to the argument of its name; dots and dashes of a name
         are underscores there (`model.layers` is `--model-layers` or `--model_layers`).
-        Its value is converted and checked as if it stood on the command line.
+        Its value is converted and checked as if it stood on the command line: `no_crop: true`
+        is --no-crop, and null is None.
 
         Exits with 2, as the parser does, if a hyperparameter has no argument and is not in
-        `ignore`, if its value is not valid there, or if the command line gives the argument
-        another value than the search chose.
+        `ignore`, if its value is not valid there, if the argument has one value for two
+        that the search chooses from, if two hyperparameters belong to one argument, or if
+        the command line gives it another value than the search chose.
         """
-        return _hparams.parse_args(self.hparams, parser, args, ignore)
+        return _hparams.parse_args(self.hparams, parser, args, ignore, self._alternatives,
+                                   self._rules)
 
     # ---- The length.
 

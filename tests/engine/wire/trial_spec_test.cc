@@ -46,6 +46,7 @@ TrialSpec Sample() {
           .context = "/home/me",
           .master = "/store/experiments/3/context",
           .hparams = {{"lr", 0.1}, {"layers", {1, 2}}},
+          .alternatives = {{"lr", {0.1, 0.2}}},
           .data = {{"path", "/data"}},
           .seed = 4'000'000'000u,
           .rank = 1,
@@ -102,6 +103,7 @@ TEST(TrialSpecTest, EverythingRoundTrips) {
   EXPECT_EQ(read.context, "/home/me");
   EXPECT_EQ(read.master, "/store/experiments/3/context");
   EXPECT_EQ(read.hparams["lr"], 0.1);
+  EXPECT_EQ(read.alternatives["lr"][1], 0.2);
   EXPECT_EQ(read.data["path"], "/data");
   EXPECT_EQ(read.rank, 1);
   EXPECT_EQ(read.world_size, 2);
