@@ -37,6 +37,7 @@ class Loop:
         """Number of steps at the last checkpoint."""
         self._save = save
         self._iterator: Optional[Iterator[int]] = None
+        self._last: Tuple[Mapping[str, Any], Optional[Mapping[str, Any]]] = {}, None  # to be saved
         self._reported = 0.0
 
     @property
@@ -66,9 +67,9 @@ class Loop:
             return True
         # dtrain may have ended after the checkpoint at the length, before its validation.
         validation = self.state().get("validation")
-        if validation and self.trial.length is not None and not self.trial.should_stop:
+        if validation and not self.trial.should_stop:
             self.trial.validate(validation)
-            return self._take_first(length)
+            return self.trial.length is not None and self._take_first(length)
         return False
 
     def end_step(self, training: Mapping[str, Any], validation: Mapping[str, Any], *,
@@ -89,6 +90,7 @@ class Loop:
             raise ValueError(f"no validation after {self.count} {self.unit}, the length that the "
                              f"search asks for{only_training(training)}")
         self.done = self.count
+        self._last = validation, state
         due = trial.should_checkpoint if keeps_best else trial.should_stop or trial.at_end
         if due or saves:
             self.save(validation, state)
@@ -109,8 +111,12 @@ class Loop:
 
     def advance(self) -> bool:
         """Begins the next step; False if training must end. At a length it waits for the
-        search's decision."""
-        if self._iterator is None or next(self._iterator, None) is None:
+        search's decision. Saves what a stop since `end_step` would lose."""
+        if self._iterator is None:
+            return False
+        if next(self._iterator, None) is None:
+            if self.saved < self.done == self.count and self.trial.should_stop:
+                self.save(*self._last)
             return False
         self.count += 1
         return True
@@ -179,7 +185,7 @@ class Rounds(Loop):
     def finish(self) -> None:
         """Saves the model of a training that ended by itself, and ends the trial if that was
         before the length."""
-        if self.saved < self.done and not self.trial.should_stop:
+        if self.saved < self.done:
             self.save({}, count=self.done)
         if self.is_short:
             self.trial.finish(f"early stopping after {self.done} of {self.trial.length} {self.unit}")

@@ -52,6 +52,7 @@ class DtrainCallback:
         """Path of the model to continue, for the argument of this name; None without a
         checkpoint."""
         saved = self._rounds.trial.restore(MODEL)
+        _Rounds.earlier = self._rounds.restored_count
         return None if saved is None else str(saved)
 
     def __call__(self, env: Any) -> None:
@@ -62,6 +63,8 @@ class DtrainCallback:
         rounds = self._rounds
         if env.iteration == env.begin_iteration:
             self._begin(env)
+            if self._ends:  # the round that has run is one too many
+                env.model.rollback_one_iter()
         if not self._ends:
             rounds.end_round(
                 ((result[0], result[1], result[2]) for result in env.evaluation_result_list or []),
@@ -82,7 +85,7 @@ class DtrainCallback:
                              "init_model=callback.init_model")
         number = env.end_iteration - env.begin_iteration
         self._model = env.model
-        self._ends = not rounds.begin(rounds.restored_count + number)
+        self._ends = not rounds.begin(number)
         length = rounds.trial.length
         if length is not None and length - rounds.done > number:
             raise ValueError(f"num_boost_round (or n_estimators) is {number}, but the search asks "
@@ -97,3 +100,23 @@ class DtrainCallback:
 
     def _save(self, path: Path) -> None:
         self._model.save_model(str(path / MODEL), num_iteration=-1)
+
+
+class _Rounds:
+    """Numbers of the rounds that `reset_parameter` gets: from 0 in each run of a trial, so those
+    of earlier runs are added. Other callbacks get `iteration`, which counts all runs."""
+
+    earlier = 0
+    _reset = lightgbm.callback._ResetParameterCallback.__call__
+
+    @staticmethod
+    def reset(callback: Any, env: Any) -> None:
+        """Calls it as in a trial that ran through."""
+        if 0 < _Rounds.earlier <= env.begin_iteration:
+            env = lightgbm.callback.CallbackEnv(
+                env.model, env.params, env.iteration, env.begin_iteration - _Rounds.earlier,
+                env.end_iteration - _Rounds.earlier, env.evaluation_result_list)
+        _Rounds._reset(callback, env)
+
+
+setattr(lightgbm.callback._ResetParameterCallback, "__call__", _Rounds.reset)

@@ -112,6 +112,43 @@ class BoostingTests:
     def test_a_paused_trial_continues_as_if_it_ran_through(self):
         self.check_pauses(self.script(), {"epochs": 12}, (5, 10), hparams=self.HPARAMS)
 
+    def test_schedules_by_round_continue(self):
+        for name in self.SCHEDULES:
+            with self.subTest(name):
+                self.reset()
+                self.check_pauses(self.scheduled(name), {"epochs": 12}, (5, 10),
+                                  hparams=self.HPARAMS)
+
+    def test_promoted_trials_continue_their_schedule(self):
+        self.check_promotion(self.scheduled(self.SCHEDULES[0], "trial.length - LEFT"),
+                             {"epochs": 8}, LRS)
+
+    def test_without_a_length_all_runs_have_the_rounds_of_the_script(self):
+        script = self.scheduled(self.SCHEDULES[0], "12") + (
+            "print('rounds:', model.num_trees() if hasattr(model, 'num_trees') else "
+            "model.num_boosted_rounds())\n")
+        self.check_pauses(script, None, (5, 10), hparams=self.HPARAMS)
+        for experiment in ("1", "2", "3"):
+            self.assertIn("rounds: 12\n", self.run_dtrain("logs", experiment))
+
+    def test_sampling_is_not_equal_after_a_pause(self):
+        script = self.script().replace('"max_depth": 3', '"max_depth": 3, "subsample": 0.5').replace(
+            '"num_leaves": 7', '"num_leaves": 7, "bagging_fraction": 0.5, "bagging_freq": 1')
+        searcher = {"name": "single", "max_length": {"epochs": 12}}
+        self.create(script, searcher, hparams=self.HPARAMS)
+        self.pause_at(5, "2", lambda: self.create(script, searcher, "-d", hparams=self.HPARAMS))
+        self.assertNotEqual(self.reports("1"), self.reports("2"))
+
+    def test_a_stop_between_two_rounds_saves_the_last_one(self):
+        script = self.script().replace("from hold import hold", """from hold import hold
+import dtrain._loop
+def advance(loop, take=dtrain._loop.Loop.advance):
+    hold(loop.done)
+    return take(loop)
+dtrain._loop.Loop.advance = advance""").replace("hold(model.num_boosted_rounds())", "pass").replace(
+            "hold(env.iteration)", "pass")
+        self.check_pauses(script, {"epochs": 12}, (5,), hparams=self.HPARAMS)
+
     def test_promoted_trials_continue(self):
         self.check_promotion(self.script(), {"epochs": 8}, LRS)
 
@@ -183,6 +220,22 @@ class XgboostTest(BoostingTests, framework.FrameworkTest):
     def script(self, rounds="20"):
         return XGBOOST.replace("ROUNDS", rounds.replace("LEFT", "int(trial.restored_count('epochs'))"))
 
+    # A callback before and after that of dtrain, and one that asks the model before it is loaded.
+    SCHEDULES = ("callback, Rates, Hold()", "Rates, callback, Hold()",
+                 "Depth(), callback, Hold()",
+                 "xgboost.callback.EarlyStopping(rounds=99), callback, Rates, Hold()")
+
+    def scheduled(self, callbacks, rounds="12"):
+        rates = "xgboost.callback.LearningRateScheduler(lambda n: trial.hparams.lr * 0.8 ** n)"
+        return self.script(rounds).replace("[callback, Hold()]", f"[{callbacks}]").replace(
+            "Rates", rates).replace("class Hold(", """class Depth(xgboost.callback.TrainingCallback):
+    def after_iteration(self, model, epoch, evals_log):
+        model.set_param("max_depth", 2 + epoch % 3)
+        return False
+
+
+class Hold(""")
+
     def early_stopping(self):
         return self.script("500").replace("verbose_eval=False", "early_stopping_rounds=3")
 
@@ -214,6 +267,12 @@ class LightgbmTest(BoostingTests, framework.FrameworkTest):
 
     def script(self, rounds="20"):
         return LIGHTGBM.replace("ROUNDS", rounds.replace("LEFT", "int(trial.restored_count('epochs'))"))
+
+    SCHEDULES = ("lambda n: 0.1 * 0.8 ** n", "[0.1 * 0.8 ** n for n in range(12)]")
+
+    def scheduled(self, rates, rounds="12"):
+        return self.script(rounds).replace(
+            "held]", f"held, lightgbm.reset_parameter(learning_rate={rates})]")
 
     def early_stopping(self):
         return self.script("500").replace("held]", "lightgbm.early_stopping(3)]")

@@ -6,6 +6,7 @@ depend on the trial's seed: tests compare trials of different experiments.
 """
 
 import pathlib
+import shutil
 import sys
 import unittest
 
@@ -61,10 +62,16 @@ class FrameworkTest(module_test.ExperimentTest):
         self.run_dtrain("resume", experiment, code=code)
         return before
 
+    def reset(self):
+        """Removes the store, so that experiments are numbered from 1 again."""
+        shutil.rmtree(self.home / "store", ignore_errors=True)
+        for mark in self.home.glob("held-*"):
+            mark.unlink()
+
     def check_pauses(self, script, length, steps, **create):
         """Compares a trial that ran through with one that is paused at each of `steps` and
-        resumed: all values must be equal, bit for bit."""
-        searcher = {"name": "single", "max_length": length}
+        resumed: all values must be equal, bit for bit. `length`: None without max_length."""
+        searcher = {"name": "single", **({"max_length": length} if length else {})}
         self.create(script, searcher, **create)
         straight = self.reports("1")
         for number, step in enumerate(steps, start=2):
