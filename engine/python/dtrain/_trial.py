@@ -485,6 +485,11 @@ class Trial:
             if os.getpid() == self._pid and number == self._loops:
                 self._end_loop()
 
+    def count_on(self) -> None:
+        """Counts one more iteration without beginning it, for a framework that cannot end where
+        a stop was seen."""
+        self._count += 1
+
     def _end_loop(self) -> None:
         self._looping = False
         if self._agreement and self.rank == 0:

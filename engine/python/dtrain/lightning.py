@@ -16,7 +16,8 @@ unit of the search, the callback asks whether another one begins. At the end of 
 waits for the decision of the search. A checkpoint is Lightning's file, with the states of the
 generators of random numbers. Lightning does not record the position in the data, so a
 training that continues within an epoch draws the batches of that epoch again, in the same
-order, and skips those that it has trained.
+order, and skips those that it has trained. Gradients that batches have accumulated are not in
+it either, so a pause waits for the next step of an optimizer.
 """
 
 import sys
@@ -39,6 +40,7 @@ else:
 
 _FILE = "trainer.ckpt"
 _ALIVE_SECONDS = 30
+_STEP_SECONDS = 15.0  # of the 30 that a program has after a stop
 _VALIDATE_NOW = {"check_val_every_n_epoch": None, "val_check_batch": 1,
                  "_val_check_time_interval": None}
 
@@ -71,6 +73,8 @@ class DtrainCallback(Checkpoint):  # type: ignore[misc,unused-ignore]
         self._training: Dict[str, Any] = {}  # metrics not reported yet
         self._validation: Optional[Dict[str, Any]] = None
         self._saved_at = 0  # batches
+        self._steps = 0  # of the optimizers, before this batch
+        self._stopped = 0.0  # when a stop was seen, or 0
         self._alive = time.monotonic()
         self._settings: Dict[str, Any] = {}  # of the Trainer, while others are in force
         self._state: Dict[str, Any] = {}  # while a checkpoint is saved or loaded
@@ -123,6 +127,7 @@ class DtrainCallback(Checkpoint):  # type: ignore[misc,unused-ignore]
                 "the Trainer val_dataloaders and the module a validation_step")
         if self._state:
             self._restore_position(trainer)
+        self._steps = trainer.global_step
         self._begin(trainer)
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
@@ -137,12 +142,16 @@ class DtrainCallback(Checkpoint):  # type: ignore[misc,unused-ignore]
             return
         self._batches += 1
         self._done += 1
+        stepped, self._steps = trainer.global_step > self._steps, trainer.global_step
         self._report_batch(trainer)
         counts_batches = self._counts_batches()
         if self._trial.at_end and (counts_batches or trainer.is_last_batch):
             self._validate_now(trainer)
         elif trainer.is_last_batch:
             pass  # see on_train_epoch_end()
+        elif not stepped and not self._cannot_wait(trainer):
+            if counts_batches:
+                self._trial.count_on()
         elif counts_batches:
             self._step(trainer)
         elif self._trial.should_stop:
@@ -228,6 +237,17 @@ class DtrainCallback(Checkpoint):  # type: ignore[misc,unused-ignore]
             self._save(trainer)
         if not ends_itself:
             self._next(trainer)
+
+    # True if training must stop although this batch has only added to the gradients.
+    def _cannot_wait(self, trainer: Any) -> bool:
+        if not self._trial.should_stop:
+            return False
+        self._stopped = self._stopped or time.monotonic()
+        if trainer.strategy.broadcast(time.monotonic() - self._stopped < _STEP_SECONDS):
+            return False
+        _warn(trainer, f"no step of an optimizer within {_STEP_SECONDS:g} s of the stop; the "
+              "gradients that were accumulated since the last one are lost")
+        return True
 
     def _next(self, trainer: Any) -> None:
         if next(self._loop, None) is None:  # type: ignore[arg-type]
@@ -317,6 +337,10 @@ class DtrainCallback(Checkpoint):  # type: ignore[misc,unused-ignore]
         self._epoch_random = begin if self._done else now
         _random.restore(self._epoch_random)
         loop = trainer.fit_loop
+        if any(getattr(loader, "persistent_workers", False)
+               for loader in loop._combined_loader.flattened):
+            _warn(trainer, "the random numbers of the DataLoader's persistent workers are not "
+                  "restored; with persistent_workers=False they are")
         if _keep_their_position(loop._combined_loader.flattened):
             return _random.restore(now)
         # Lightning made the iterator before, and makes none at the beginning of this epoch.
@@ -327,6 +351,11 @@ class DtrainCallback(Checkpoint):  # type: ignore[misc,unused-ignore]
             next(loop._data_fetcher.iterator if loop._data_fetcher.length else loop._data_fetcher)
         if self._done:
             _random.restore(now)
+
+
+def _warn(trainer: Any, text: str) -> None:
+    if trainer.global_rank == 0:
+        print(f"dtrain: warning: {text}", file=sys.stderr)
 
 
 # Metrics of the loop that runs. Each access to callback_metrics computes those again, and

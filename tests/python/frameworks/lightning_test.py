@@ -56,6 +56,18 @@ trainer.fit(Model(trial.hparams.lr),
 """
 # Lightning does not save the mean over an epoch with the position in it.
 STEPS = (", on_epoch=True", "")
+MANUAL = (("        self.lr = lr", "        self.lr = lr\n        self.automatic_optimization = False"),
+          ("        return loss", """        self.manual_backward(loss / 5)
+        if (index + 1) % 5 == 0 or self.trainer.is_last_batch:
+            self.optimizers().step()
+            self.optimizers().zero_grad()"""))
+NOISE = (("TensorDataset\n", """TensorDataset
+
+class Noisy(TensorDataset):
+    def __getitem__(self, index):
+        point, label = super().__getitem__(index)
+        return point + 0.1 * torch.randn(4), label
+"""), ("data = TensorDataset(", "data = Noisy("))
 LR = {"lr": {"type": "log", "minval": -3, "maxval": -1}}
 
 
@@ -88,6 +100,42 @@ class LightningTest(framework.FrameworkTest):
         self.check_pauses(script(changes=[STEPS]), {"batches": 31}, (5, 24), hparams={"lr": 0.05})
         self.assertEqual([report[2] for report in self.reports("1") if report[1] == "accuracy"],
                          [12, 24, 31])
+
+    def test_a_pause_within_an_accumulation_waits_for_the_step(self):
+        # The steps of the optimizer are after batches 5, 10 and 12 of an epoch.
+        automatic = script(options="devices=1, accumulate_grad_batches=5", changes=[STEPS])
+        for text, length in ((automatic, {"epochs": 2}), (automatic, {"batches": 20}),
+                             (script(changes=[STEPS, *MANUAL]), {"epochs": 2})):
+            with self.subTest(length=length, manual=text != automatic):
+                self.reset()
+                self.check_pauses(text, length, (3, 17), hparams={"lr": 0.05})
+                for experiment in ("2", "3"):
+                    saved = [row["batches"] for row in self.rows("checkpoints", experiment)]
+                    self.assertTrue({5, 20, 22, 24}.issuperset(saved), saved)
+
+    def test_random_numbers_of_workers(self):
+        equal = script(changes=[STEPS, *NOISE, ("shuffle=True", "shuffle=True, num_workers=2")])
+        self.check_pauses(equal, {"epochs": 2}, (7,), hparams={"lr": 0.05})
+        self.assertNotIn("persistent", self.run_dtrain("logs", "2"))
+        self.reset()
+        text = equal.replace("num_workers=2", "num_workers=2, persistent_workers=True")
+        self.check_differs(text, {"epochs": 2}, 15)
+        self.assertIn("warning: the random numbers of the DataLoader's persistent workers are not "
+                      "restored", self.run_dtrain("logs", "2"))
+
+    def test_weights_that_are_averaged_differ_after_a_pause(self):
+        averaging = ("callbacks=[callback]", "callbacks=[callback, pl.callbacks."
+                     "StochasticWeightAveraging(swa_lrs=0.02, swa_epoch_start=1)]")
+        options = "devices=1, max_epochs=4"
+        self.check_differs(script(options=options, changes=[STEPS, averaging]), {"epochs": 4}, 31)
+
+    # A documented exception: should it become equal, the document must say so.
+    def check_differs(self, text, length, step):
+        searcher = {"name": "single", "max_length": length}
+        self.create(text, searcher, hparams={"lr": 0.05})
+        self.pause_at(step, "2", lambda: self.create(text, searcher, "-d", hparams={"lr": 0.05}))
+        self.assertEqual(self.reports("1").keys(), self.reports("2").keys())
+        self.assertNotEqual(self.reports("1"), self.reports("2"))
 
     def test_checkpoints_follow_the_policy(self):
         self.create(script(), {"name": "single", "max_length": {"epochs": 3}},
