@@ -20,10 +20,13 @@ class cuda:
     is_available = staticmethod(lambda: False)
 """
 
-# Its "model" is the number of batches trained.
+# Its "model" is the number of batches trained. The optimizer steps after every ACCUMULATE of
+# them, and at the end of an epoch.
 LIGHTNING = """\
-import pickle, random, types
+import os, pickle, random, types
 from lightning.pytorch.callbacks import Checkpoint
+
+ACCUMULATE = int(os.environ.get("ACCUMULATE", "1"))
 
 class Fetcher:
     length = 4
@@ -49,7 +52,7 @@ class Trainer:
                 _should_check_val_fx=lambda fetcher: self.batch % self.val_check_batch == 0),
             _combined_loader=types.SimpleNamespace(flattened=[object()]), _data_fetcher=Fetcher())
         self.fit_loop._data_fetcher.combined_loader = self.fit_loop._combined_loader
-        self.current_epoch = self.batch = self.global_step = 0
+        self.current_epoch = self.batch = self.global_step = self.trained = 0
         self.metrics, self.fresh = {}, set()
 
     @property
@@ -61,7 +64,7 @@ class Trainer:
         done = self.is_last_batch
         with open(path, "wb") as file:
             pickle.dump([self.current_epoch + done, 0 if done else self.batch, self.global_step,
-                         self.callback.state_dict()], file)
+                         self.trained, self.callback.state_dict()], file)
 
     def call(self, hook, *more):
         getattr(self.callback, hook)(self, None, *more)
@@ -77,7 +80,7 @@ class Trainer:
         fetcher = iter(self.fit_loop._data_fetcher)
         if ckpt_path:
             with open(ckpt_path, "rb") as file:
-                self.current_epoch, self.batch, self.global_step, state = pickle.load(file)
+                self.current_epoch, self.batch, self.global_step, self.trained, state = pickle.load(file)
             self.callback.load_state_dict(state)
             self.fit_loop.is_resuming = True
         self.call("on_train_start")
@@ -89,14 +92,15 @@ class Trainer:
             self.fit_loop.is_resuming = False
             while self.batch < 4 and not self.should_stop:
                 self.batch += 1
-                self.global_step += 1
+                self.trained += 1
                 self.is_last_batch = self.batch == 4
-                self.step(self.global_step)
-                self.log(noise=random.random() + next(fetcher), x=float(self.global_step))
+                self.global_step += self.is_last_batch or self.batch % ACCUMULATE == 0
+                self.step(self.trained)
+                self.log(noise=random.random() + next(fetcher), x=float(self.trained))
                 self.call("on_train_batch_end", None, None, self.batch - 1)
                 every = self.val_check_batch
                 if self.limit_val_batches and self.batch % every == 0:
-                    self.log(accuracy=float(self.global_step), loss=random.random())
+                    self.log(accuracy=float(self.trained), loss=random.random())
                     self.call("on_validation_end")
             self.fresh = set()
             self.call("on_train_epoch_end")
@@ -113,8 +117,11 @@ callback = DtrainCallback()
 Trainer(callback, step).fit(callback.ckpt_path)
 """
 
+# STREAM: a data set of four batches without a length, which is begun again until max_steps.
 TRANSFORMERS = """\
-import json, os, types
+import json, os, sys, types
+
+STREAM = "STREAM" in os.environ
 
 class TrainerCallback:
     pass
@@ -125,6 +132,8 @@ class Trainer:
         self.args = types.SimpleNamespace(output_dir="out", save_strategy="no")
         self.state = types.SimpleNamespace(global_step=0, epoch=0, num_train_epochs=epochs,
                                            max_steps=4 * epochs)
+        if STREAM:
+            self.state.num_train_epochs, self.state.max_steps = sys.maxsize, 10
         self.control = types.SimpleNamespace(should_training_stop=False)
 
     def call(self, event, **more):
@@ -155,7 +164,7 @@ class Trainer:
         for epoch in range(state.global_step // 4, state.num_train_epochs):
             for batch in range(state.global_step % 4, 4):
                 state.global_step += 1
-                state.epoch = state.global_step / 4
+                state.epoch = epoch + (batch + 1) / (state.max_steps if STREAM else 4)
                 control.should_log = True
                 control.should_training_stop = state.global_step >= state.max_steps
                 self.step(state.global_step)
@@ -211,11 +220,11 @@ class CallbackTest(module_test.ExperimentTest):
         return {(row["kind"], row["name"], row["batches"], row["epoch"]): row["value"]
                 for row in self.rows("metrics", experiment)}
 
-    def check_pauses(self, script, metric, length, steps):
+    def check_pauses(self, script, metric, length, steps, first=1):
         searcher = {"name": "single", "metric": metric, "max_length": length}
         self.create(script, searcher, hparams={"hold": 0})
-        straight = self.reports("1")
-        for number, step in enumerate(steps, start=2):
+        straight = self.reports(str(first))
+        for number, step in enumerate(steps, start=first + 1):
             with self.subTest(step=step):
                 self.epochs_file.unlink()
                 self.create(script, searcher, "-d", hparams={"hold": step})
@@ -249,6 +258,21 @@ class CallbackTest(module_test.ExperimentTest):
         reports = self.check_pauses(LIGHTNING_SCRIPT, "accuracy", {"batches": 6}, (1, 4))
         self.assertEqual([report[2] for report in reports if report[1] == "accuracy"], [4, 6])
 
+    def test_a_pause_of_lightning_falls_on_a_step_of_the_optimizer(self):
+        self.environment["ACCUMULATE"] = "3"
+        for number, (length, hold, saved) in enumerate((
+                ({"epochs": 3}, 1, 3), ({"batches": 12}, 1, 3), ({"epochs": 3}, 5, 7),
+                ({"batches": 12}, 3, 3), ({"batches": 6}, 5, 6)), start=1):
+            with self.subTest(length=length, hold=hold):
+                self.create(LIGHTNING_SCRIPT, {"name": "single", "metric": "accuracy",
+                                               "max_length": length}, "-d", hparams={"hold": hold})
+                self.wait_for(lambda: f"{number}.1 {hold}" in self.trained())
+                self.run_dtrain("pause", str(number))
+                self.assertEqual([row["batches"] for row in self.rows("checkpoints", str(number))],
+                                 [saved])
+        self.epochs_file.unlink()
+        self.check_pauses(LIGHTNING_SCRIPT, "accuracy", {"batches": 10}, (1, 6), first=6)
+
     def test_lightning_is_promoted(self):
         trials = self.check_promotion(LIGHTNING_SCRIPT, "accuracy", {"epochs": 4})
         self.assertEqual({trial["batches"] for trial in trials}, {8, 16})
@@ -266,6 +290,21 @@ class CallbackTest(module_test.ExperimentTest):
 
     def test_transformers_counts_steps(self):
         self.check_pauses(TRANSFORMERS_SCRIPT, "eval_accuracy", {"batches": 7}, (2, 4))
+
+    def test_transformers_counts_the_steps_of_a_stream_once(self):
+        self.environment["STREAM"] = "1"
+        for number, searcher in enumerate(({"max_length": {"batches": 10}}, {}), start=1):
+            with self.subTest(searcher=searcher):
+                self.create(TRANSFORMERS_SCRIPT, {"name": "single", "metric": "eval_accuracy",
+                                                  **searcher}, hparams={"hold": 0})
+                [trial] = self.rows("trials", str(number))
+                self.assertEqual((trial["state"], trial["latest"]["batches"]), ("COMPLETED", 10))
+                self.assertEqual(trial["latest"]["checkpoint"], trial["checkpoint"])
+        self.check_pauses(TRANSFORMERS_SCRIPT, "eval_accuracy", {"batches": 10}, (4, 7), first=3)
+        self.create(TRANSFORMERS_SCRIPT, {"name": "single", "metric": "eval_accuracy",
+                                          "max_length": {"epochs": 2}}, hparams={"hold": 0}, code=1)
+        self.assertIn("this data set has no length, so the Trainer counts steps; use max_length: "
+                      "{batches: ...}", self.run_dtrain("logs", "6"))
 
     def test_transformers_is_promoted(self):
         trials = self.check_promotion(TRANSFORMERS_SCRIPT, "eval_accuracy", {"batches": 6})

@@ -20,6 +20,7 @@ random numbers and position in the data.
 
 import os
 import shutil
+import sys
 import time
 from typing import Any, Dict, Iterator, Optional
 
@@ -57,6 +58,8 @@ class DtrainCallback(TrainerCallback):  # type: ignore[misc,unused-ignore]
         self._evaluated: Dict[str, Any] = {}  # metrics not reported yet
         self._evaluated_at: Dict[str, float] = {}
         self._alive = time.monotonic()
+        self._counts_steps = False  # the loop of the trial, rather than epochs
+        self._counted_step = 0
 
     @property
     def checkpoint(self) -> Optional[str]:
@@ -83,10 +86,20 @@ class DtrainCallback(TrainerCallback):  # type: ignore[misc,unused-ignore]
         self._ended = False
         if trial.restore() and not self.checkpoint:
             _load_weights(model, os.path.join(str(trial.restore()), "model.safetensors"))
-        if trial.unit == "batches":
-            self._loop = trial.batches()
+        is_stream = state.num_train_epochs >= sys.maxsize
+        if is_stream and trial.unit == "epochs":
+            raise RuntimeError("the search counts epochs (searcher.max_length), but this data set "
+                               "has no length, so the Trainer counts steps; use max_length: "
+                               "{batches: ...}")
+        self._counts_steps = trial.unit == "batches" or is_stream
+        self._counted_step = state.global_step
+        if self._counts_steps:
+            self._loop = trial.batches(state.max_steps)
         else:
             self._loop = trial.epochs(max(1, int(state.num_train_epochs)))
+        if self.checkpoint and getattr(args, "dataloader_persistent_workers", False):
+            print("dtrain: warning: the random numbers of the DataLoader's persistent workers are "
+                  "not restored", file=sys.stderr)
         if next(self._loop, None) is None:
             self._loop = None
             raise SystemExit(0)  # the Trainer would begin an epoch
@@ -100,19 +113,22 @@ class DtrainCallback(TrainerCallback):  # type: ignore[misc,unused-ignore]
         self._stay_alive(state)
         if _is_epoch_end(state):
             return  # see on_epoch_end()
-        if self._trial.unit == "batches":
+        if self._counts_steps:
+            self._counted_step = state.global_step
             self._step(control)
         elif self._trial.should_stop:
             self._ask(control, waits=False)
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Counts an epoch, or the last step of one."""
+        """Counts an epoch, or the last step of one unless `on_step_end` has: the Trainer does not
+        know the end of a data set without a length before."""
         if self._loop is None:
             return
         self._report_evaluation()
         if self._ended:
             control.should_evaluate = control.should_save = control.should_log = False
-        else:
+        elif not self._counts_steps or self._counted_step < state.global_step:
+            self._counted_step = state.global_step
             self._step(control)
 
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None,
@@ -190,7 +206,7 @@ class DtrainCallback(TrainerCallback):  # type: ignore[misc,unused-ignore]
 
     def _check_length(self, state: Any) -> None:
         trial, length = self._trial, self._trial.length
-        most = state.max_steps if trial.unit == "batches" else state.num_train_epochs
+        most = state.max_steps if self._counts_steps else state.num_train_epochs
         if trial.unit and length and length > most:
             name = "max_steps" if trial.unit == "batches" else "num_train_epochs"
             raise RuntimeError(f"the search asks for {length} {trial.unit}, but the Trainer ends "

@@ -43,6 +43,19 @@ trainer = Trainer(Model(), arguments, train_dataset=data[:192], eval_dataset=dat
                   compute_metrics=accuracy, callbacks=[Hold(), callback])
 trainer.train(resume_from_checkpoint=callback.checkpoint)
 """
+STREAM = (("callback = Dtrain", """class Stream(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        return iter(data[:192])
+
+callback = Dtrain"""), ("train_dataset=data[:192]", "train_dataset=Stream()"))
+NOISE = (("callback = Dtrain", """class Noisy(torch.utils.data.Dataset):
+    def __len__(self):
+        return 192
+
+    def __getitem__(self, index):
+        return {**data[index], "x": data[index]["x"] + 0.1 * torch.randn(4)}
+
+callback = Dtrain"""), ("train_dataset=data[:192]", "train_dataset=Noisy()"))
 LR = {"lr": {"type": "log", "minval": -3, "maxval": -1}}
 EPOCHS = "num_train_epochs=4, eval_strategy='epoch'"
 
@@ -77,6 +90,46 @@ class TransformersTest(framework.FrameworkTest):
     def test_pauses_of_a_search_in_batches(self):
         self.check_pauses(script("max_steps=31"), {"batches": 31}, (5, 24), hparams={"lr": 0.05})
         self.assertEqual(self.evaluations(), [31])
+
+    def test_a_stream_counts_each_step_once(self):
+        # It has 12 batches, and is begun again; within its first pass, a pause changes nothing.
+        for number, (options, length) in enumerate((
+                ("max_steps=31", {"max_length": {"batches": 31}}), ("max_steps=31", {}),
+                ("max_steps=24", {"max_length": {"batches": 24}}),
+                ("max_steps=31, eval_strategy='epoch'", {"max_length": {"batches": 31}})), 1):
+            with self.subTest(options=options, length=length):
+                self.create(script(options, STREAM), {"name": "single", **length},
+                            hparams={"lr": 0.05})
+                [trial] = self.rows("trials", str(number))
+                steps = int(options.split(",")[0][10:])
+                self.assertEqual((trial["state"], trial["latest"]["batches"]), ("COMPLETED", steps))
+                self.assertIsNotNone(trial["checkpoint"])
+        self.reset()
+        self.check_pauses(script("max_steps=31", STREAM), {"batches": 31}, (7,), hparams={"lr": 0.05})
+
+    def test_a_stream_that_has_begun_again_begins_once_more_after_a_pause(self):
+        self.check_differs(script("max_steps=31", STREAM), 17)
+
+    def test_random_numbers_of_the_data_set_are_not_equal_after_a_pause_within_an_epoch(self):
+        self.check_differs(script("max_steps=31", NOISE), 17)
+
+    # A documented exception: should it become equal, the document must say so.
+    def check_differs(self, text, step):
+        searcher = {"name": "single", "max_length": {"batches": 31}}
+        self.create(text, searcher, hparams={"lr": 0.05})
+        self.pause_at(step, "2", lambda: self.create(text, searcher, "-d", hparams={"lr": 0.05}))
+        [trial] = self.rows("trials", "2")
+        self.assertEqual((trial["state"], trial["latest"]["batches"]), ("COMPLETED", 31))
+        self.assertNotEqual(self.reports("1"), self.reports("2"))
+
+    def test_epochs_of_a_stream_are_refused(self):
+        self.create(script("max_steps=31", STREAM), {"name": "single", "max_length": {"epochs": 2}},
+                    hparams={"lr": 0.05}, code=1)
+        self.assertIn("this data set has no length", self.run_dtrain("logs", "1"))
+
+    def test_pauses_with_accumulation(self):
+        options = "num_train_epochs=4, eval_strategy='epoch', gradient_accumulation_steps=5"
+        self.check_pauses(script(options), {"epochs": 4}, (2, 5), hparams={"lr": 0.05})
 
     def test_promoted_trials_continue(self):
         self.check_promotion(script(), {"epochs": 4}, LR)
