@@ -188,7 +188,13 @@ void CommandTrial::Restore() {
   const fs::path path = spec_.CheckpointPath(spec_.restore);
   ProgramState state = LoadProgramCheckpoint(path);
   if (const auto late = ReadLateReports(spec_.directory, spec_.restore)) {
-    state.trainer = TrainingState::FromJson(*late);
+    try {
+      state.trainer = TrainingState::FromJson(*late);
+    } catch (const std::exception& error) {
+      Log(LogLevel::kWarning, std::string("the reports that came after the "
+                                          "checkpoint cannot be read: ") +
+                                  error.what());
+    }
   }
   if (early_stop_ && !state.trainer.early_stop.is_null()) {
     early_stop_->Load(state.trainer.early_stop);

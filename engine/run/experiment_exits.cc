@@ -509,14 +509,16 @@ void Experiment::ResumeEarlier(TrialState& trial, const std::string& why) {
 }
 
 // True if the program ended without a result because it had nothing to do: it
-// has resumed at its length, and has not validated there.
+// has resumed at its length, and has not validated there. One that has trained
+// to there without a validation would not make one in a second attempt either.
 bool Experiment::LacksItsValidation(const TrialState& trial,
                                     const TrialProcess& process) const {
   const ExperimentConfig& config = setup_.config;
   const CheckpointRow* latest = keeper_.Latest(trial.row.id);
   const bool had_nothing_to_do =
       process.FinishedBy(EndReason::kError) &&
-      process.finished()->message.starts_with(kNoResult);
+      process.finished()->message.starts_with(kNoResult) &&
+      !trial.last_failure.starts_with(kNoResult);
   if (!IsCommand(config) || !had_nothing_to_do || latest == nullptr ||
       latest->uuid != process.restored() || trial.operations.front() == 0) {
     return false;

@@ -352,6 +352,7 @@ void Experiment::On(TrialState& trial, const OperationCompleted& completed) {
   CheckFirstValidation(trial, completed.batches, completed.unread);
   const auto metric = ResultOf(trial, completed);
   if (!metric) return;
+  trial.last_failure.clear();
   SupersedeEarlierRuns(trial, *trial.process);
   if (completed.early) SetEndedEarly(trial, completed.why_early);
   const double seconds =

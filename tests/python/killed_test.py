@@ -263,6 +263,14 @@ class KilledTest(unittest.TestCase):
                     self.assertEqual(run.result(), runs[name, 0, False].result())
                     self.assertEqual(run.result()["trial"][0][:2], ("COMPLETED", 0.1))
 
+    def test_a_script_that_never_validates_at_its_length_fails(self):
+        script = LOOP.replace("trial.validate", "if not trial.at_end: trial.validate")
+        for epoch in (0, 3):  # undisturbed, and killed there
+            with self.subTest(epoch=epoch):
+                result = play(script, "epochs", epoch, everything=False)
+                self.assertEqual((result["code"], result["trial"][0][0]), (1, "ERROR"))
+                self.assertLessEqual(result["restarts"][0][0], 2)
+
 
 if __name__ == "__main__":
     module_test.DTRAIN = str(pathlib.Path(sys.argv[1]).resolve())
