@@ -257,7 +257,7 @@ def _script(
     found = _search(name, rng, inner)
     hyperparameters = json.loads(found.yaml)["hyperparameters"] | hparams
     if name in ("short-rungs", "bayesian"):
-        hyperparameters["step_ms"] = rng.choice([40, 80])
+        hyperparameters["step_ms"] = rng.choice([30, 60])
     source = Path(__file__).with_name("script_trial.py").read_text(encoding="utf-8")
     found = _changed(found, "script", entrypoint="python3 script_trial.py",
                      hyperparameters=hyperparameters)
