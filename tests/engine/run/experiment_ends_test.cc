@@ -151,7 +151,7 @@ TEST_F(ExperimentEndsTest, ReplacesATrialWithInvalidHyperparameters) {
 
   EXPECT_EQ(Run().state, State::kCompleted);
 
-  EXPECT_EQ(Ends().at(0), "ERROR: invalid hyperparameters: bad x");
+  EXPECT_EQ(Ends().at(0), "INVALID: invalid hyperparameters: bad x");
   EXPECT_EQ(store_.Trials(id_).size(), 3u);
 }
 
