@@ -267,7 +267,8 @@ def _script(
 def big_script(rng: Random) -> Configuration:
     """A checkpoint is copied and synced for longer than a step takes."""
     found = _script("short-rungs", rng, [], ckpt_mb=64)
-    return replace(found, name=f"big-{found.name}", is_long=True)
+    searcher = json.loads(found.yaml)["searcher"] | {"max_trials": 4, "num_rungs": 2, "max_length": 2}
+    return replace(_changed(found, "big", searcher=searcher), is_long=True)
 
 
 def ranks(rng: Random) -> Configuration:
