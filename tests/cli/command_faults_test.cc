@@ -313,7 +313,9 @@ TEST_F(CommandFaultsTest, APauseSaysWhatIsLost) {
       "validate() { say '{\"type\":\"validation\",\"epochs\":'$1',"
       "\"metrics\":{\"loss\":1}}'; }\n"
       "save() { echo $1 > $DTRAIN_DIRECTORY/$1; say '{\"type\":\"checkpoint\","
-      "\"epochs\":'$1',\"path\":\"'$DTRAIN_DIRECTORY/$1'\"}'; }\n"
+      "\"epochs\":'$1',\"path\":\"'$DTRAIN_DIRECTORY/$1'\"}'\n"
+      // It is deleted once it is saved, and the runner is told then.
+      "while [ -e $DTRAIN_DIRECTORY/$1 ]; do sleep 0.1; done; sleep 0.5; }\n"
       "pause() { kill -INT $(awk '/^PPid/ { print $2 }' /proc/$PPID/status); "
       "read -r order <&4; }\n";
   const std::string lost = "; lost, because no checkpoint has it: ";
