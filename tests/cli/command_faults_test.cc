@@ -130,9 +130,13 @@ TEST_F(CommandFaultsTest, EndsWithoutAResult) {
 }
 
 TEST_F(CommandFaultsTest, LacksTheMetricOfTheSearch) {
-  const CliResult result = CreateShell(
-      "echo '{\"type\":\"validation\",\"batches\":10,\"metrics\":{\"acc\":1}}' "
-      ">&3; sleep 100\n");
+  dtrain_.Write("program.sh",
+                "echo '{\"type\":\"validation\",\"batches\":10,\"metrics\":"
+                "{\"acc\":1}}' >&3; sleep 100\n");
+  const CliResult result = Create(
+      "entrypoint: sh program.sh\nresources: {slots: cpu}\n"
+      "searcher: {name: random, metric: loss, max_length: 10, max_trials: "
+      "1}\n");
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(Reason(), HasSubstr("searcher.metric 'loss' was not reported; "
                                   "reported: acc"));
