@@ -29,6 +29,8 @@ constexpr std::int64_t kBatches = 2;
 
 ExperimentConfig Shortened(const ExperimentConfig& config) {
   ExperimentConfig test = config;
+  // Before any training is lost, a wrong name is an error.
+  test.training.requires_metric = true;
   if (test.searcher.max_length == 0) {
     // A program that decides its length is stopped at its first validation.
     test.searcher.name = "single";

@@ -565,11 +565,12 @@ TEST_F(RehearsalTest, ReportsThePassedSteps) {
 
 TEST_F(RehearsalTest, ReportsTheFailedStep) {
   const CliResult result = Test(
-      "{dataset: strokes, global_batch_size: 16, optimizer: sgdd}", {"--json"});
+      "{dataset: strokes, global_batch_size: 16, nesterov: true, momentum: 0}",
+      {"--json"});
   EXPECT_EQ(result.code, 1);
   EXPECT_EQ(result.Json()["passed"], false);
   EXPECT_THAT(result.err, HasSubstr("the test failed: "));
-  EXPECT_THAT(result.err, HasSubstr("'sgdd' is unknown"));
+  EXPECT_THAT(result.err, HasSubstr("'nesterov' needs 'momentum' above 0"));
 
   const CliResult metric =
       Test("{dataset: strokes, global_batch_size: 16}",
