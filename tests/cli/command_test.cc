@@ -523,10 +523,29 @@ TEST_F(OwnLengthTest, ReproducesAndContinues) {
 TEST_F(OwnLengthTest, FailsWithoutAValidation) {
   WriteProgram("exit 0\n");
   const CliResult result =
-      dtrain_.Run({"create", Yaml("name: single"), "--set", "max_restarts=0"});
+      dtrain_.Run({"create", Yaml("name: random, max_trials: 1"), "--set",
+                   "max_restarts=0"});
   EXPECT_EQ(result.code, 1);
   EXPECT_EQ(Trials()[0]["reason"],
             "the program ended at 0 batches without a validation of 'loss'");
+}
+
+TEST_F(OwnLengthTest, NeedsNoValidationWithoutASearch) {
+  WriteProgram("exit 0\n");
+  const CliResult result =
+      dtrain_.Run({"create", Yaml("name: single"), "--json"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("no best: searcher.metric 'loss' was not "
+                                    "reported"));
+  EXPECT_EQ(result.Json()["state"], "COMPLETED");
+  EXPECT_EQ(result.Json()["best"], json());
+
+  // As it was recorded before.
+  const CliResult recorded =
+      dtrain_.Run({"create", Yaml("name: single"), "--set", "max_restarts=0",
+                   "--set", "rules=1"});
+  EXPECT_EQ(recorded.code, 1);
+  EXPECT_THAT(recorded.err, HasSubstr("without a validation of 'loss'"));
 }
 
 TEST_F(OwnLengthTest, UserStopIsAnEndLikeExit) {

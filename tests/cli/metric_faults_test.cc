@@ -29,6 +29,11 @@ std::string SingleSearch(const std::string& metric,
          ", smaller_is_better: " + smaller_is_better + ", max_length: 60}";
 }
 
+std::string RandomSearch(const std::string& metric) {
+  return "{name: random, max_trials: 1, metric: " + metric +
+         ", max_length: 60}";
+}
+
 std::string Yaml(const std::string& hparams, const std::string& searcher) {
   return "entrypoint: builtin:FaultTrial\nhyperparameters: {once: false, " +
          hparams + "}\nsearcher: " + searcher +
@@ -151,10 +156,19 @@ INSTANTIATE_TEST_SUITE_P(
                   0}),
     [](const auto& info) { return info.param.name; });
 
+// Nothing is searched.
+TEST_F(MetricFaultsTest, SingleTrialTrainsOnWithoutTheMetric) {
+  const CliResult result = Create(Yaml("x: 0", SingleSearch("los", "true")));
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("no best: searcher.metric 'los' was not "
+                                    "reported; reported: acc, loss;"));
+  EXPECT_EQ(Values("validation", "loss").size(), 3);
+  EXPECT_EQ(Trial().at("best"), nlohmann::json());
+}
+
 TEST_F(MetricFaultsTest, MisspeltMetricFailsAtTheFirstValidation) {
   // Slow enough to be stopped before the second one.
-  const CliResult result =
-      Create(Yaml("step_ms: 50", SingleSearch("los", "true")));
+  const CliResult result = Create(Yaml("step_ms: 50", RandomSearch("los")));
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err, HasSubstr("searcher.metric 'los' was not reported; "
                                     "reported: acc, loss;"));
@@ -164,7 +178,7 @@ TEST_F(MetricFaultsTest, MisspeltMetricFailsAtTheFirstValidation) {
 
 TEST_F(MetricFaultsTest, MetricMissingOnceFails) {
   const CliResult result =
-      Create(Yaml("skip_metric_at: 40", SingleSearch("loss", "true")));
+      Create(Yaml("skip_metric_at: 40", RandomSearch("loss")));
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err, HasSubstr("searcher.metric 'loss' was not reported; "
                                     "reported: acc;"));
