@@ -355,17 +355,17 @@ bool ReportFailedTrials(const Demands& demands, const Store& store,
   const bool met = failed <= limit && refused.empty();
   // The error of the experiment has said so.
   if (trials.size() == 1 && experiment.state == State::kError) return met;
-  const std::string text = std::to_string(failed) + " of " +
+  const std::string text = "experiment " + std::to_string(experiment.id) +
+                           ": " + std::to_string(failed) + " of " +
                            std::to_string(trials.size()) + " trials failed" +
                            (refused.empty() ? "" : ", " + refused);
   if (met) {
     Say(globals, text);
   } else {
     SayError(globals,
-             "experiment " + std::to_string(experiment.id) + ": " + text +
-                 (failed > limit && demands.max_failed
-                      ? "; --max-failed allows " + std::to_string(limit)
-                      : ""));
+             text + (failed > limit && demands.max_failed
+                         ? "; --max-failed allows " + std::to_string(limit)
+                         : ""));
   }
   return met;
 }

@@ -104,7 +104,10 @@ TEST_F(FailedTrialsTest, ExitCodeCountsFailures) {
     std::string last;  // line on stderr; empty: none about failures
   };
   const std::vector<Row> rows = {
-      {"good, crash, fatal", {}, 0, "dtrain: 2 of 3 trials failed\n"},
+      {"good, crash, fatal",
+       {},
+       0,
+       "dtrain: experiment 1: 2 of 3 trials failed\n"},
       {"good, crash, fatal",
        {"--max-failed", "2"},
        0,
@@ -257,7 +260,7 @@ TEST_F(ScriptSearchTest, AMetricThatAnotherTrialReportedFailsOneTrial) {
       "for e in t.epochs(2):\n"
       "  t.validate({'acc' if first else 'other': 1})\n");
   EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.err, EndsWith("dtrain: 2 of 3 trials failed\n"));
+  EXPECT_THAT(result.err, EndsWith(": 2 of 3 trials failed\n"));
 }
 
 TEST_F(ScriptSearchTest, AnUnreadHyperparameterEndsTheSearch) {

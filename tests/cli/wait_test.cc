@@ -26,6 +26,7 @@ TEST_F(WaitTest, FailsIfTheExperimentFailed) {
   const CliResult result = dtrain_.Run({"wait", "1", "3"});
   EXPECT_EQ(result.code, 1);
   EXPECT_EQ(result.err,
+            "dtrain: experiment 1: 1 of 2 trials failed\n"
             "dtrain: error: experiment 3 is ERROR: every trial failed\n");
 }
 
@@ -42,7 +43,8 @@ TEST_F(WaitTest, EvaluatesRequirements) {
   EXPECT_EQ(unmet.code, 4);
   EXPECT_EQ(unmet.err,
             "dtrain: error: experiment 1: requirement not met: accuracy>0.9 "
-            "(actual: 0.75)\n");
+            "(actual: 0.75)\n"
+            "dtrain: experiment 1: 1 of 2 trials failed\n");
   const auto checks = unmet.Json()["experiments"][0]["requirements"];
   EXPECT_EQ(checks[0]["met"], true);
   EXPECT_EQ(checks[1]["met"], false);
@@ -132,7 +134,8 @@ TEST_F(WaitTest, MeetsNoConditionThatDependsOnAnUnreportedMetric) {
       dtrain_.Run({"wait", "1", "--require", "los > 1 or accuracy > 1"}).err,
       "dtrain: error: experiment 1: requirement not met: los > 1 or accuracy > "
       "1 (actual: accuracy 0.75, los not reported by the best trial; reported: "
-      "accuracy, loss)\n");
+      "accuracy, loss)\n"
+      "dtrain: experiment 1: 1 of 2 trials failed\n");
 }
 
 TEST_F(WaitTest, ListsTheReportedMetricsIfOneIsMissing) {
