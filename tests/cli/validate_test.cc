@@ -137,10 +137,11 @@ TEST_F(ValidateTest, RefusesAModelOfDtrainBesideAPythonFileOfItsName) {
   ExpectBothRefuse(
       {"digits.yaml", "--set", "entrypoint=model_def:OtherTrial"},
       "model_def.py is Python, but models named like this are written in C++");
+  fs::create_directories(dtrain_.directory() / "digits");
+  fs::create_directories(dtrain_.directory() / "other");
   dtrain_.Write("digits/__init__.py", "");
   ExpectBothRefuse({"digits.yaml"},
                    "'digits:LeNetTrial' is a model of dtrain, and ");
-  dtrain_.Write("other/empty", "");
   EXPECT_EQ(Validate({"digits.yaml", "other"}).code, 0);
 }
 
