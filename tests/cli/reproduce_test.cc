@@ -176,9 +176,10 @@ TEST_F(PythonRecordTest, ReproduceAndDiffCompareIt) {
       dtrain_.directory() / "site/Some_Package-2.0.dist-info");
   std::filesystem::remove_all(dtrain_.directory() / "site/other.egg-info");
   Install("torch/version.py", "cuda: Optional[str] = None\n");
-  ::setenv("PYTHONPATH", (dtrain_.directory() / "site").c_str(), 1);
-  const CliResult again = dtrain_.Run({"reproduce", id + ".1"});
-  ::unsetenv("PYTHONPATH");
+  const CliResult again =
+      dtrain_.Run({"reproduce", id + ".1"},
+                  {.environment = {{"PYTHONPATH",
+                                    (dtrain_.directory() / "site").string()}}});
   EXPECT_EQ(again.code, 0) << again.err;
   EXPECT_THAT(
       again.err,

@@ -337,9 +337,9 @@ TEST_F(TableCommandsTest, ShowsWhyTrialsEndedAndTheirRungs) {
   const CliResult csv = dtrain_.Run({"trials", "1", "--csv", "--limit", "1"});
   EXPECT_THAT(csv.out, StartsWith("id,state,hparams,best,rung,batches,reason,"
                                   "duration,latest,restarts,pid,slots,hp.batch,"
-                                  "hp.lr\r\n"
+                                  "hp.lr,length,unit\r\n"
                                   "1.1,ERROR,\"{\"\"batch\"\":32"));
-  EXPECT_THAT(csv.out, EndsWith(",32,0.5\r\n"));
+  EXPECT_THAT(csv.out, EndsWith(",32,0.5,0,batches\r\n"));
 }
 
 std::vector<std::string> Ids(const json& rows) {
@@ -402,8 +402,8 @@ TEST_F(TableCommandsTest, ReversesTheOrderOfTrials) {
 
 TEST_F(TableCommandsTest, HasAColumnOfEachHyperparameterInCsv) {
   const CliResult best = dtrain_.Run({"best", "1", "--csv"});
-  EXPECT_THAT(best.out, HasSubstr(",metric,hp.batch,hp.lr\r\n"));
-  EXPECT_THAT(best.out, EndsWith(",loss,32,0.25\r\n"));
+  EXPECT_THAT(best.out, HasSubstr(",metric,hp.batch,hp.lr,length,unit\r\n"));
+  EXPECT_THAT(best.out, EndsWith(",loss,32,0.25,100,batches\r\n"));
 }
 
 TEST_F(TableCommandsTest, ShowsTheLargestAsTheBest) {
