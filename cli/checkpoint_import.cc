@@ -402,9 +402,6 @@ CommandRun SetUpCheckpointImport(CLI::App& app) {
                  {kExitResources}},
        .examples = {{"Import weights as a checkpoint of the model in a YAML",
                      "dtrain checkpoint import resnet18.pth resnet18.yaml"},
-                    {"Import the averaged weights of an encoder",
-                     "dtrain checkpoint import moco.pth net.yaml --key ema "
-                     "--prefix encoder."},
                     {"Convert to safetensors without importing",
                      "dtrain checkpoint import resnet18.pth --out "
                      "resnet18.safetensors"}}});
