@@ -178,8 +178,9 @@ TEST_F(FailedTrialsTest, ATrialRefusedForItsConfigurationIsNotAllowed) {
     return result.err;
   };
   dtrain_.Write("program.sh",
-                "[ $DTRAIN_HPARAM_x = a ] || echo '{\"type\":\"validation\","
-                "\"epochs\":1,\"metrics\":{\"loss\":1}}' >&3\necho loss 0.5\n");
+                "[ $DTRAIN_HPARAM_x = b ] || { echo loss 0.5; exit 0; }\n"
+                "echo '{\"type\":\"validation\",\"epochs\":1,\"metrics\":"
+                "{\"loss\":1}}' >&3; sleep 600\n");
   EXPECT_THAT(create("sh program.sh", "metrics: {loss: 'loss (\\S+)'}\n"),
               HasSubstr("1 of 2 trials failed, trial 1.2 for its "
                         "configuration: the program reports"));
