@@ -65,7 +65,7 @@ TEST_F(FailedTrialsTest, AnInvalidTrialIsNoFailure) {
                     Not(HasSubstr("too wide failed"))));
   std::map<std::string, json> trials;  // by end
   for (const json& trial : Trials()) {
-    trials[trial.at("hparams").at("end")] = trial;
+    trials[trial.at("hparams").at("end").get<std::string>()] = trial;
   }
   EXPECT_EQ(trials["invalid"].at("state"), "INVALID");
   // An error with these words is an error.
