@@ -121,6 +121,8 @@ TEST_F(ExperimentConfigTest, PassesEveryTrainingKeyToTheTrial) {
 
   EXPECT_EQ(Written(result.config->training),
             nlohmann::json({{"scheduling_unit", 7},
+                            {"requires_metric", false},
+                            {"time_metric", ""},
                             {"min_validation_period", {{"epochs", 1}}},
                             {"min_checkpoint_period", {{"records", 500}}},
                             {"checkpoint_policy", "all"},
