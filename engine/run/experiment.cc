@@ -66,7 +66,7 @@ SearchOutcome Experiment::Outcome() const {
   const SearcherConfig& searcher = setup_.config.searcher;
   const bool compares = searcher.name != "single" && searcher.rules >= 2;
   std::string no_result;
-  if (compares && search_.over() && trials_.finished() > 0 &&
+  if (compares && search_.over() && trials_.measured() > 0 &&
       !best_.validation()) {
     no_result = "no trial has a finite '" + searcher.metric +
                 "': every value is NaN or infinite";

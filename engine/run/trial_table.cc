@@ -155,7 +155,7 @@ void StartQueue::Clear() {
 TrialState* TrialTable::Add(TrialRow row) {
   ++created_;
   if (IsFinal(row.state)) {
-    CountEnd(row.state);
+    CountEnd(row);
     return nullptr;
   }
   auto trial = std::make_unique<TrialState>();
@@ -241,10 +241,13 @@ void TrialTable::Reach(TrialState& trial, double length) {
   trial.reached = length;
 }
 
-void TrialTable::CountEnd(State state) {
+void TrialTable::CountEnd(const TrialRow& row) {
   ++ended_;
-  if (state == State::kCompleted || state == State::kStopped) ++finished_;
-  if (state == State::kCanceled) ++killed_;
+  if (row.state == State::kCompleted || row.state == State::kStopped) {
+    ++finished_;
+  }
+  if (row.state == State::kCanceled) ++killed_;
+  if (row.latest) ++measured_;
 }
 
 TrialProcess& TrialTable::StartProcess(TrialState& trial, std::string restored,
@@ -268,7 +271,7 @@ std::unique_ptr<TrialProcess> TrialTable::EndProcess(TrialState& trial) {
 void TrialTable::End(TrialState& trial) {
   assert(!trial.process && "its process must have ended");
   trial.ended = true;
-  CountEnd(trial.row.state);
+  CountEnd(trial.row);
   ended_length_ += trial.reached;
   const auto found = trials_.find(trial.row.id.number);
   swept_.push_back(std::move(found->second));

@@ -334,13 +334,15 @@ class TrialTable {
   std::int64_t finished() const { return finished_; }
   /// Number of ended trials that a user killed.
   std::int64_t killed() const { return killed_; }
+  /// Number of ended trials that have reported the search's metric.
+  std::int64_t measured() const { return measured_; }
   /// Length trained by all trials together, in the searcher's unit.
   double trained_length() const { return trained_length_; }
   /// Part of it that ended trials have trained.
   double ended_length() const { return ended_length_; }
 
  private:
-  void CountEnd(State state);
+  void CountEnd(const TrialRow& row);
 
   Trials trials_;
   Live live_;
@@ -351,6 +353,7 @@ class TrialTable {
   std::int64_t ended_ = 0;
   std::int64_t finished_ = 0;
   std::int64_t killed_ = 0;
+  std::int64_t measured_ = 0;
   double trained_length_ = 0;
   double ended_length_ = 0;
   // Lengths of replayed operations of ended trials, by number.

@@ -82,9 +82,9 @@ printf '{"type":"checkpoint","batches":%d,"path":"%s"}\\n' \\
 """
 
 
-def run(*arguments):
+def run(*arguments, code=0):
     done = subprocess.run([DTRAIN, *arguments], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
+    if done.returncode != code:
         raise AssertionError(f"dtrain {' '.join(arguments)}: {done.returncode}\n{done.stderr}")
     return done.stdout
 
@@ -719,7 +719,7 @@ class BadInputTest(BrowserTest):
                        search("large", "hopeless.sh", {"loss": 0.99999951, "big": {
                            "type": "categorical", "vals": [2**53, 2**53 + 1]}}, 8)):
             pathlib.Path("bad.json").write_text(json.dumps(config), encoding="utf-8")
-            run("create", "bad.json")
+            run("create", "bad.json", code=1 if config["name"] == "hopeless" else 0)
         with sqlite3.connect(os.environ["DTRAIN_STORE"] + "/dtrain.db") as store:
             trial = f"(SELECT id FROM trials WHERE experiment = {cls.EMPTY})"
             for table in ("metrics", "validations", "checkpoints"):

@@ -268,8 +268,8 @@ class CallbackTest(module_test.ExperimentTest):
                                                "max_length": length}, "-d", hparams={"hold": hold})
                 self.wait_for(lambda: f"{number}.1 {hold}" in self.trained())
                 self.run_dtrain("pause", str(number))
-                self.assertEqual([row["batches"] for row in self.rows("checkpoints", str(number))],
-                                 [saved])
+                self.assertEqual(max(row["batches"] for row in self.rows("checkpoints", str(number))),
+                                 saved)
         self.epochs_file.unlink()
         self.check_pauses(LIGHTNING_SCRIPT, "accuracy", {"batches": 10}, (1, 6), first=6)
 

@@ -124,7 +124,9 @@ std::uint64_t HashOf(const ModelCourse& course) {
 // The number is that of every machine and compiler: scripts/model_hash builds
 // the search with several and runs this test.
 TEST(BayesianSearcherTest, DecidesTheSameOnEveryMachine) {
-  const ModelCourse course = PlayModel(ModelConfig(200), FallingLoss, 7);
+  SearcherConfig config = ModelConfig(200);
+  config.rules = 1;  // counts time
+  const ModelCourse course = PlayModel(config, FallingLoss, 7);
 
   EXPECT_GT(course.hparams.size(), 50u);
   EXPECT_EQ(HashOf(course), 17966974842252489433u);
@@ -238,8 +240,9 @@ TEST(BayesianSearcherTest, EndsIfNearlyAllResultsAreNoNumbers) {
       },
       1);
 
-  EXPECT_GE(course.hparams.size(), 8u);
-  EXPECT_GE(course.total(), BudgetOf(ModelConfig(100)));
+  // All but a few trials end at the lowest rung, so that max_trials ends it.
+  EXPECT_EQ(course.hparams.size(), 100u);
+  EXPECT_FALSE(course.failed);
 }
 
 TEST(BayesianSearcherTest, EndsWithAConstantMetric) {

@@ -42,14 +42,6 @@ TEST_P(ModelBudgetTest, IsTheCostOfHalvingWithTheSameKeys) {
 
 INSTANTIATE_TEST_SUITE_P(Rungs, ModelBudgetTest, testing::Values(0, 1, 4, 5));
 
-TEST(SearchPlanTest, GivesAModelFiveRungs) {
-  const auto brackets = PlanBrackets(
-      {.name = "bayesian_asha", .max_length = 256, .max_trials = 5});
-
-  EXPECT_EQ(brackets.front().rungs,
-            (std::vector<std::int64_t>{1, 4, 16, 64, 256}));
-}
-
 TEST(SearchPlanTest, TakesTheBudgetOfTheConfiguration) {
   SearcherConfig config{.name = "bayesian_asha",
                         .max_length = 900,
