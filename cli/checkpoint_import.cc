@@ -388,7 +388,7 @@ CommandRun SetUpCheckpointImport(CLI::App& app) {
       .TypeName("KEY");
   AddOption(app, "--prefix", options->prefix,
             "Take only tensors with this prefix, and remove it")
-      .TypeName("TEXT");
+      .TypeName("PREFIX");
   AddFlag(app, "--force", options->force, "Replace an existing output file");
   AddJsonOption(app, *options);
   SetHelp(

@@ -18,6 +18,7 @@
 #include "engine/config/experiment_config.h"
 #include "engine/context/context_list.h"
 #include "engine/os/files.h"
+#include "engine/report/format.h"
 
 namespace dtrain {
 namespace {

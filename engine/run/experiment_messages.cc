@@ -492,9 +492,10 @@ std::optional<double> Experiment::SearcherMetric(TrialState& trial,
     if (!std::exchange(warned_of_metric_, true)) {
       deps_.reporter.OnNotice(
           LogLevel::kWarning,
-          "no best: searcher.metric '" + wanted +
-              "' was not reported; reported: " + NamesOf(metrics) +
-              "; set searcher.metric to one of these");
+          "no best: searcher.metric '" + wanted + "' was not reported" +
+              (metrics.empty() ? "; no metric was"
+                               : "; reported: " + NamesOf(metrics) +
+                                     "; set searcher.metric to one of these"));
     }
     return std::nullopt;
   }

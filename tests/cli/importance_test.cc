@@ -304,8 +304,8 @@ TEST_F(ParetoTest, KnowsTheDirectionOfTheSearchersMetric) {
 TEST_F(ParetoTest, NamesTheMetricsInCsv) {
   EXPECT_THAT(
       Pareto("accuracy,latency:min", "--csv").out,
-      testing::StartsWith("trial,accuracy,latency,hparams,state,checkpoint\r\n"
-                          "1.2,0.9,9,"));
+      testing::StartsWith("trial,accuracy,latency,hparams,state,checkpoint,"
+                          "length,unit\r\n1.2,0.9,9,"));
 }
 
 TEST_F(ParetoTest, RefusesBadGoals) {
