@@ -117,6 +117,7 @@ long CloneAsSibling(const ThreadRecords& records, int* pidfd) {
     }
   }
   __gnu_cxx::__verbose_terminate_handler();
+  std::abort();  // not reached; the handler's declaration does not say so
 }
 
 // SIGUSR2 stays ignored.

@@ -34,10 +34,6 @@ struct StorageFault {
   const char* end;
 };
 
-void PrintTo(const StorageFault& fault, std::ostream* out) {
-  *out << fault.name;
-}
-
 // A mount over open files: these can still be written, as can the database.
 const StorageFault kStorageFaults[] = {
     {"ReadOnly", "mount --bind disk disk && mount -o remount,bind,ro disk",
