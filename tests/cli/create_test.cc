@@ -294,9 +294,11 @@ TEST_F(CreateTest, PassesTheTrainersVariablesToTrials) {
   const CliResult steps = Create(
       FaultYaml("", 20), {}, {.environment = {{"DTRAIN_GRAPH_STEPS", "x"}}});
   EXPECT_EQ(steps.code, 1);
-  EXPECT_THAT(steps.err,
-              HasSubstr("1.1 failed: DTRAIN_GRAPH_STEPS is 'x'; set it to a "
-                        "number from 1 to 64, or unset it"));
+  EXPECT_THAT(
+      steps.err,
+      HasSubstr(
+          "1.1 failed: configuration: DTRAIN_GRAPH_STEPS is 'x'; set it to a "
+          "number from 1 to 64, or unset it"));
   const CliResult repeated = Create(
       FaultYaml("", 20), {}, {.environment = {{"DTRAIN_REPEAT_BATCH", "1"}}});
   EXPECT_EQ(repeated.code, 0) << repeated.err;

@@ -203,7 +203,7 @@ TEST_F(SearchTest, TriesThePointsFirst) {
   EXPECT_NE(trials.at(2).at("hparams").at("x"), 1.0);
 }
 
-TEST_F(SearchTest, CompletesIfEveryTrialReportsNan) {
+TEST_F(SearchTest, FailsIfEveryTrialReportsNan) {
   dtrain_.Write("search.yaml",
                 SearchYaml("name: asha, max_trials: 4, num_rungs: 2, "
                            "divisor: 2, max_length: 8"));
@@ -211,7 +211,7 @@ TEST_F(SearchTest, CompletesIfEveryTrialReportsNan) {
   const CliResult result = dtrain_.Run(
       {"create", "search.yaml", "--set", "hyperparameters.nan_at=4"});
 
-  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.code, 1) << result.err;
   EXPECT_EQ(Trials().size(), 4u);
   for (const json& trial : Trials()) {
     EXPECT_THAT(trial.at("reason").get<std::string>(), HasSubstr("NaN"));

@@ -407,12 +407,19 @@ class WorkerTest(Workers):
             self.worker("a")
             self.expect_completed(1)
 
+    # The runner adds a line to the file when a worker joins, but follows no link.
+    def replace(self, probe, text):
+        other = self.directory / "other.probe"
+        other.write_text(text)
+        probe.unlink()
+        probe.symlink_to(other)
+
     def test_worker_that_does_not_see_the_store_is_refused(self):
         self.search()
         key = self.directory / "store/experiments/1/worker.key"
         probe = self.directory / "store/experiments/1/worker.probe"
         self.wait_for("the probe", probe.exists)
-        probe.write_text("of another store\n")
+        self.replace(probe, "of another store\n")
         worker = self.start("blind", "worker", "--connect", self.address,
                             DTRAIN_SECRET_FILE=str(key))
         self.assertEqual(worker.wait(PATIENCE), 2, self.log("blind"))
@@ -450,9 +457,10 @@ class WorkerTest(Workers):
         self.create(yaml + "checkpoint_storage: {type: shared_fs, host_path: %s}\n" % checkpoints)
         probe = next(checkpoints.rglob("worker.probe"))
         text = probe.read_text()
-        probe.write_text("of another directory\n")
+        self.replace(probe, "of another directory\n")
         worker = self.worker("blind")
         self.expect_refused("blind", worker, str(probe), "mount at the same path")
+        probe.unlink()
         probe.write_text(text)
         self.worker("good")
         self.expect_completed(2)
