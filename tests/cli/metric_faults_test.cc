@@ -144,7 +144,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Valueless{"Random", "nan_at: 4", "name: random, max_trials: 2", "2", 1},
         Valueless{"Grid", "inf_at: 4", "name: grid", "2", 1},
-        Valueless{"Asha", "nan_at: 1",
+        Valueless{"Asha", "nan_at: 2",
                   "name: asha, max_trials: 4, num_rungs: 2, divisor: 2", "2",
                   1},
         Valueless{"Stopping", "nan_at: 1",
