@@ -15,6 +15,7 @@
 #include "engine/store/store.h"
 #include "tests/support/cli_runner.h"
 #include "tests/support/sample_store.h"
+#include "tests/support/strace.h"
 
 namespace dtrain {
 namespace {
@@ -271,9 +272,10 @@ TEST_F(ContextTest, IsExportedAtomically) {
   AddExperiment();
   const CliResult result = dtrain_.RunProgram(
       {"sh", "-c",
-       "strace -o /dev/null true || exit 77; exec strace -qq -o /dev/null "
-       "-e trace=renameat2 -e inject=renameat2:signal=KILL:when=1 "
-       "dtrain config 4 --export out"});
+       std::string(kUnderStrace) +
+           "exec strace -qq -o /dev/null "
+           "-e trace=renameat2 -e inject=renameat2:signal=KILL:when=1 "
+           "dtrain config 4 --export out"});
   if (result.code == 77) {
     GTEST_SKIP() << "strace is not there, or may not trace";
   }

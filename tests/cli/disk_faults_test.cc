@@ -10,6 +10,7 @@
 #include "tests/support/fault_run.h"
 #include "tests/support/fault_yaml.h"
 #include "tests/support/mounting.h"
+#include "tests/support/strace.h"
 
 namespace dtrain {
 namespace {
@@ -263,11 +264,9 @@ class IoErrorsTest : public FaultRun {
   CliResult CreateUnderStrace(const std::string& what, bool trials) const {
     dtrain_.Write("fault.yaml", FaultYaml("step_ms: 5", 100, kYaml));
     const std::string call = what.substr(0, what.find(':'));
-    return Shell(
-        "strace -o /dev/null true || exit 77; exec strace -qq -o "
-        "/dev/null " +
-        std::string(trials ? "-f " : "") + "-e trace=" + call +
-        " -e inject=" + what + " dtrain create fault.yaml");
+    return Shell(std::string(kUnderStrace) + "exec strace -qq -o /dev/null " +
+                 std::string(trials ? "-f " : "") + "-e trace=" + call +
+                 " -e inject=" + what + " dtrain create fault.yaml");
   }
   // Nothing is listed that is not there, nothing lies about.
   void ExpectSound() const {
@@ -338,8 +337,7 @@ TEST_F(IoErrorsTest, RecordedExperimentHasItsFiles) {
                 "name: program\nentrypoint: [sh, train.sh]\n"
                 "searcher: {name: single, metric: loss, max_length: 1}\n"
                 "resources: {slots: cpu}\n");
-  const CliResult result = Shell(R"sh(
-strace -o /dev/null true || exit 77
+  const CliResult result = Shell(std::string(kUnderStrace) + R"sh(
 for i in $(seq 8); do
   export DTRAIN_STORE=$PWD/store$i
   strace -qq -o /dev/null -e trace=fdatasync \

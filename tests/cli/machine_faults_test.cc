@@ -12,6 +12,7 @@
 #include "tests/support/cli_runner.h"
 #include "tests/support/fault_run.h"
 #include "tests/support/mounting.h"
+#include "tests/support/strace.h"
 
 namespace dtrain {
 namespace {
@@ -292,10 +293,11 @@ class ChannelErrorTest : public FaultRun,
 TEST_P(ChannelErrorTest, IsNoFailureOfATrial) {
   dtrain_.Write("fault.yaml", Yaml("sh reports.sh", 3));
   dtrain_.Write("reports.sh", kReports);
-  const CliResult result = Shell(
-      "strace -o /dev/null true || exit 77; exec strace -f -qq -o /dev/null -e "
-      "trace=sendto -e inject=sendto:error=EIO:when=" +
-      std::to_string(GetParam()) + " dtrain create fault.yaml -q");
+  const CliResult result =
+      Shell(std::string(kUnderStrace) +
+            "exec strace -f -qq -o /dev/null -e trace=sendto -e "
+            "inject=sendto:error=EIO:when=" +
+            std::to_string(GetParam()) + " dtrain create fault.yaml -q");
   if (result.code == 77) {
     GTEST_SKIP() << "strace is not there, or may not trace";
   }
