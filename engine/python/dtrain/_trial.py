@@ -361,8 +361,8 @@ class Trial:
         if not self._is_reporter:
             shutil.rmtree(path, ignore_errors=True)
 
-    def send_checkpoint(self, path: Path, validation: Optional[Mapping[str, Any]] = None,
-                        **counts: float) -> None:
+    def send_checkpoint(self, path: Path, counts: Mapping[str, float],
+                        validation: Optional[Mapping[str, Any]] = None) -> None:
         """Reports the checkpoint that was written to `path`, at these counts, and with it the
         validation there. Raises as `validate` does."""
         with self._lock:

@@ -232,7 +232,7 @@ class _Reports:
             self._released_at = self._position(steps)
             if self._saved and self._saved[0] == steps:
                 path, self._saved = self._saved[1], None
-                self.trial.send_checkpoint(path, validation=metrics, **self._released_at)
+                self.trial.send_checkpoint(path, self._released_at, metrics)
             else:
                 self._send_saved()
                 self.trial.validate(metrics, **self._released_at)
@@ -241,7 +241,7 @@ class _Reports:
     def _send_saved(self) -> None:
         if self._saved:
             (steps, path), self._saved = self._saved, None
-            self.trial.send_checkpoint(path, **self._position(steps))
+            self.trial.send_checkpoint(path, self._position(steps))
 
     # True if report_completed() may be about to follow, with the result at this step. The end of
     # an operation in epochs is known only from report_progress().
