@@ -362,6 +362,40 @@ class ArgumentsTest(unittest.TestCase):
                         result.close()
                     self.assertEqual(os.listdir(scratch), ["b"])
 
+    def test_an_action_of_the_script_is_called_only_for_the_value_of_the_trial(self):
+        calls = []
+
+        class Recorded(argparse.Action):
+            def __call__(self, parser, namespace, values, option_string=None):
+                open(os.devnull).close()
+                calls.append(values)
+                setattr(namespace, self.dest, values)
+
+        for keys, hparams, values in (({}, {"x": "a"}, ["a", "b"]),
+                                      ({"nargs": "+"}, {"x": ["a"]}, [["a"], ["b"]]),
+                                      ({"nargs": 0}, {"x": False}, [True, False]),
+                                      ({"nargs": 0}, {"x": True}, [True, False])):
+            with self.subTest(hparams=hparams):
+                calls.clear()
+                self.parse([("--x", {"action": Recorded, **keys})], hparams,
+                           alternatives={"x": values})
+                self.assertEqual(calls, [] if hparams["x"] is False else
+                                 [[]] if hparams["x"] is True else [hparams["x"]])
+
+    def test_results_that_cannot_be_compared(self):
+        class Array:
+            def __init__(self, text):
+                self.text = text
+
+            def __eq__(self, other):
+                raise ValueError("the truth value of an array is ambiguous")
+
+        for arguments in ([], ["--x", "1,2"]):
+            parser = argparse.ArgumentParser()
+            parser.add_argument("--x", type=Array)
+            trial = Trial(description(hyperparameters={"x": "1,2"}, alternatives={"x": ["1,2", "3"]}))
+            self.assertEqual(trial.parse_args(parser, arguments).x.text, "1,2")
+
     def test_other_errors_are_told(self):
         for kind, value, text in ((eval, True, "NameError: name 'true' is not defined"),
                                   ({"a": 1}.__getitem__, "b", "KeyError: 'b'"),
@@ -370,6 +404,13 @@ class ArgumentsTest(unittest.TestCase):
                              f"hyperparameter 'x' is {value!r}, which its argument refuses: {text}")
         self.assertIn("'x' is 'a', which its argument refuses: dictionary update sequence",
                       self.refusal([("--x", {"action": Action})], {"x": "a"}))
+
+        class Quick(argparse.Action):
+            def __call__(self, parser, namespace, values, option_string=None):
+                namespace.x, namespace.epochs = True, 1
+
+        self.assertIn("'x' is True, but its argument also sets 'epochs'; write it in the entrypoint",
+                      self.refusal([("--x", {"action": Quick, "nargs": 0})], {"x": True}))
 
     def test_mistakes_exit(self):
         methods = [(f"--{name}", {"dest": "method", "action": "store_const", "const": name})
@@ -389,6 +430,63 @@ class ArgumentsTest(unittest.TestCase):
                  "hyperparameter 'version' has no argument")):
             with self.subTest(hparams=hparams):
                 self.assertIn(text, self.refusal(options, hparams))
+
+
+class SubcommandTest(unittest.TestCase):
+    """Arguments of subcommands, and those that exclude each other."""
+
+    def parse(self, hparams, *arguments):
+        parser = argparse.ArgumentParser(prog="train.py")
+        parser.add_argument("--seed", type=int)
+        commands = parser.add_subparsers(dest="command")
+        fit = commands.add_parser("fit", aliases=["train"])
+        fit.add_argument("--lr", type=float, required=True)
+        fit.add_argument("--wd", type=float)
+        tune = commands.add_parser("tune")
+        tune.add_argument("--lr")
+        method = tune.add_mutually_exclusive_group(required=True)
+        method.add_argument("--sgd", action="store_true")
+        method.add_argument("--adam", action="store_true")
+        method.add_argument("--method", choices=["8", "16"])
+        errors = io.StringIO()
+        try:
+            with contextlib.redirect_stderr(errors):
+                return vars(Trial(description(hyperparameters=hparams)).parse_args(
+                    parser, list(arguments)))
+        except SystemExit:
+            return errors.getvalue().splitlines()[-1].partition("error: ")[2]
+
+    def test_values_are_those_of_the_command_line(self):
+        nothing = {"seed": None, "command": None}
+        fit = {**nothing, "command": "fit", "lr": 0.5, "wd": None}
+        tune = {**nothing, "command": "tune", "lr": None, "sgd": False, "adam": False, "method": None}
+        for hparams, arguments, expected in (
+                ({"seed": 3, "lr": 0.5}, ["fit"], {**fit, "seed": 3}),
+                ({"lr": 0.5}, ["train", "--wd", "1"], {**fit, "command": "train", "wd": 1.0}),
+                ({"lr": 0.5}, ["fit", "--lr", "0.5"], fit),
+                ({"command": "fit", "lr": 0.5}, ["fit"], fit),
+                ({"sgd": True}, ["tune"], {**tune, "sgd": True}),
+                ({"sgd": True, "adam": False}, ["tune"], {**tune, "sgd": True}),
+                ({"method": 8, "lr": 0.5}, ["tune"], {**tune, "method": "8", "lr": 0.5})):
+            with self.subTest(hparams=hparams, arguments=arguments):
+                self.assertEqual(self.parse(hparams, *arguments), expected)
+
+    def test_mistakes_exit(self):
+        both = "arguments --sgd and --adam exclude each other"
+        for hparams, arguments, text in (
+                ({"lr": 0.5}, ["fit", "--lr", "0.1"], "'lr' is 0.5, but the command line has 0.1"),
+                ({"wd": 0.5}, ["tune", "--sgd"], "'wd' has no argument in this subcommand"),
+                ({"wd": 0.5}, [], "'wd' has no argument in this subcommand"),
+                ({"command": "tune"}, ["fit", "--lr", "1"],
+                 "'command' is 'tune', but the command line has 'fit'"),
+                ({"command": "tune"}, [], "'command' is 'tune', but the command line has None"),
+                ({"momentum": 1}, ["fit"], "'momentum' has no argument"),
+                ({"lr": "many"}, ["fit"], "could not convert string to float"),
+                ({"sgd": True, "adam": True}, ["tune"], both),
+                ({"sgd": True}, ["tune", "--adam"], both),
+                ({"method": 9}, ["tune"], "its argument allows '8', '16'")):
+            with self.subTest(hparams=hparams, arguments=arguments):
+                self.assertIn(text, self.parse(hparams, *arguments))
 
 
 class NamesOfDeterminedTest(unittest.TestCase):

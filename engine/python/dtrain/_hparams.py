@@ -89,34 +89,44 @@ def parse_args(hparams: HParams, parser: argparse.ArgumentParser, args: Optional
     `alternatives`: the values that searched hyperparameters choose from. `rules`: those of the
     experiment (docs/migrating.md)."""
     choices = _leaves(alternatives or {})
-    chosen: Dict[str, Tuple[str, Any]] = {}  # by `dest`
+    chosen: Dict[str, Tuple[str, List[Any]]] = {}  # by `dest`: a value of each subcommand
+    groups: List[List[Tuple[argparse.Action, Any]]] = []
     try:
         for name, value in flatten(hparams.to_dict()).items():
             if name in ignore:
                 continue
-            argument = _Argument(parser, name, rules)
-            action = argument.action
-            if rules >= 2 and action.dest in chosen:
-                raise _Refusal(f"hyperparameters '{chosen[action.dest][0]}' and '{name}' belong to "
-                               f"one argument, '{action.dest}'; remove one of them")
-            converted = argument.convert(value)
-            if rules >= 2:
-                _require_distinct(argument, value, choices.get(name, []))
-                argument.convert_once(converted)
-            chosen[action.dest] = (name, converted)
-            action.required = False
-            if not action.option_strings:
-                action.nargs = action.nargs or "?"
-            parser.set_defaults(**{action.dest: converted})
+            for argument in _find(parser, name, rules):
+                action = argument.action
+                known, values = chosen.setdefault(action.dest, (name, []))
+                if rules >= 2 and known != name:
+                    raise _Refusal(f"hyperparameters '{known}' and '{name}' belong to one "
+                                   f"argument, '{action.dest}'; remove one of them")
+                if isinstance(action, argparse._SubParsersAction):
+                    values.append(value)  # only the command line can choose a subcommand
+                    continue
+                converted = argument.convert(value)
+                values.append(converted)
+                if rules >= 2:
+                    _require_distinct(argument, value, choices.get(name, []))
+                    argument.convert_once(converted)
+                argument.take_value(converted, groups)
     except _Refusal as refusal:
         parser.error(str(refusal))
     parsed = parser.parse_args(args)
-    for dest, (name, value) in chosen.items():
-        given = getattr(parsed, dest, value)  # a flag may leave no attribute
-        if given != value and (value is None and rules >= 2 or given != _text(value)):
-            parser.error(f"hyperparameter '{name}' is {value!r}, but the command line has "
+    for dest, (name, values) in chosen.items():
+        given = getattr(parsed, dest, values[-1])  # a flag may leave no attribute
+        if not any(_stands_for(given, value, rules) for value in values):
+            parser.error(f"hyperparameter '{name}' is {values[-1]!r}, but the command line has "
                          f"{given!r}; remove it from the entrypoint, or write "
                          f"{{{name}}} there")
+        if not hasattr(parsed, dest) and all(one.dest != dest for one in parser._actions):
+            parser.error(f"hyperparameter '{name}' has no argument in this subcommand; call "
+                         f"parse_args(parser, ignore=['{name}']) if it needs none")
+    for group in groups:
+        both = {one.dest: "/".join(one.option_strings) or one.dest for one, default in group
+                if getattr(parsed, one.dest, default) is not default}
+        if len(both) > 1:
+            parser.error(f"arguments {' and '.join(both.values())} exclude each other")
     return parsed
 
 
@@ -155,27 +165,52 @@ class _Refusal(Exception):
     """Why a hyperparameter cannot be an argument."""
 
 
-class _Argument:
-    """The argument of a hyperparameter, and the value that it would have if the hyperparameter
-    stood on the command line. Raises _Refusal if there is none."""
-
-    def __init__(self, parser: argparse.ArgumentParser, name: str, rules: int) -> None:
-        self._parser = parser
-        self._name = name
-        self._rules = rules
+# Returns the arguments that have the name of a hyperparameter: one of the parser, and of each of
+# its subcommands. Raises _Refusal if there is none.
+def _find(parser: argparse.ArgumentParser, name: str, rules: int) -> "List[_Argument]":
+    found: List[_Argument] = []
+    known: Dict[str, None] = {}
+    parsers = [parser]
+    for one in parsers:  # grows
         names: Dict[str, Tuple[argparse.Action, str]] = {}
-        actions = [action for action in parser._actions if not isinstance(
+        actions = [action for action in one._actions if not isinstance(
             action, (argparse._HelpAction, argparse._VersionAction))]
         for action in actions:
             for option in action.option_strings:
                 names.setdefault(_normal(option), (action, option))
         for action in actions:
             names.setdefault(_normal(action.dest), (action, ""))
-        if _normal(name) not in names:
-            raise _Refusal(f"hyperparameter '{name}' has no argument"
-                           f"{similar(_normal(name), names)}; add --{name}, or call "
-                           f"parse_args(parser, ignore=['{name}'])")
-        self.action, self._option = names[_normal(name)]  # the option of its name, if any
+            if isinstance(action, argparse._SubParsersAction):
+                parsers += (sub for sub in action.choices.values() if sub not in parsers)
+        if _normal(name) in names:
+            found.append(_Argument(one, *names[_normal(name)], name, rules))
+        known.update(dict.fromkeys(names))
+    if not found:
+        raise _Refusal(f"hyperparameter '{name}' has no argument{similar(_normal(name), known)}; "
+                       f"add --{name}, or call parse_args(parser, ignore=['{name}'])")
+    return found
+
+
+# True if a result of the command line is the value of a hyperparameter, or its text.
+def _stands_for(given: Any, value: Any, rules: int) -> bool:
+    try:
+        return given is value or bool(given == value) or (
+            given == _text(value) and (value is not None or rules < 2))
+    except Exception:  # arrays
+        return True
+
+
+class _Argument:
+    """The argument of a hyperparameter, and the value that it would have if the hyperparameter
+    stood on the command line. `option`: that of its name, if any."""
+
+    def __init__(self, parser: argparse.ArgumentParser, action: argparse.Action, option: str,
+                 name: str, rules: int) -> None:
+        self.action = action
+        self._parser = parser
+        self._option = option
+        self._name = name
+        self._rules = rules
 
     def convert(self, value: Any) -> Any:
         """Returns the argument's value."""
@@ -203,6 +238,20 @@ class _Argument:
         convert_other.__name__ = getattr(convert, "__name__", repr(convert))
         self.action.type = convert_other
 
+    def take_value(self, converted: Any, groups: List[List[Tuple[argparse.Action, Any]]]) -> None:
+        """Makes `converted` the value of the argument where the command line has none. Adds its
+        groups of arguments that exclude each other to `groups`, with their defaults."""
+        action = self.action
+        for group in self._parser._mutually_exclusive_groups:
+            members = group._group_actions
+            if action in members and all(one[0][0] not in members for one in groups):
+                group.required = False
+                groups.append([(one, one.default) for one in members])
+        action.required = False
+        if not action.option_strings:
+            action.nargs = action.nargs or "?"
+        self._parser.set_defaults(**{action.dest: converted})
+
     def _refusal(self, value: Any, why: str) -> _Refusal:
         return _Refusal(f"hyperparameter '{self._name}' is {value!r}, {why}")
 
@@ -221,7 +270,9 @@ class _Argument:
             raise self._refusal(value, "but its argument is a flag; use true or false")
         if self._rules < 2 or not self._option:
             return value  # the name is that of the result
-        result = self._result_of([])
+        if not value and self._is_custom:
+            return action.default
+        result = self._run_action(value, [])
         if value:
             return result
         return not result if isinstance(result, bool) else action.default
@@ -238,27 +289,38 @@ class _Argument:
     # True for an action that does not just store its values: "append", or a class of the script.
     @property
     def _acts(self) -> bool:
-        return self._rules >= 2 and type(self.action) not in (argparse._StoreAction,
-                                                              argparse._SubParsersAction)
+        return self._rules >= 2 and type(self.action) is not argparse._StoreAction
+
+    @property
+    def _is_custom(self) -> bool:
+        return type(self.action).__module__ != "argparse"
+
+    @property
+    def runs_code(self) -> bool:
+        """True if a value is given to a function or class of the script."""
+        return self.action.type not in (None, bool, float, int, str) or self._is_custom
 
     def _act(self, value: Any) -> Any:
         repeats = isinstance(self.action, argparse._AppendAction) and not isinstance(
             self.action, argparse._ExtendAction)
         values = value if repeats and isinstance(value, list) else [value]
-        converted = [self._convert_values(one) for one in values]
-        try:
-            return self._result_of(*converted)
-        except Exception as error:
-            raise self._refusal(value, f"which its argument refuses: {_error_text(error)}") from None
+        return self._run_action(value, *(self._convert_values(one) for one in values))
 
-    # Returns what the action makes of values, one call for each.
-    def _result_of(self, *values: Any) -> Any:
+    # Returns what the action makes of `values`, one call for each.
+    def _run_action(self, value: Any, *values: Any) -> Any:
         action = self.action
         given = argparse.Namespace()
         if action.default is not argparse.SUPPRESS:
             setattr(given, action.dest, action.default)
-        for one in values:
-            action(self._parser, given, one, self._option or None)
+        try:
+            for one in values:
+                action(self._parser, given, one, self._option or None)
+        except Exception as error:
+            raise self._refusal(value, f"which its argument refuses: {_error_text(error)}") from None
+        others = sorted(set(vars(given)) - {action.dest})
+        if others:
+            raise self._refusal(value, f"but its argument also sets '{others[0]}'; write it in the "
+                                f"entrypoint, and call parse_args(parser, ignore=['{self._name}'])")
         return getattr(given, action.dest, None)
 
     def _convert_values(self, value: Any) -> Any:
@@ -285,6 +347,8 @@ class _Argument:
                 raise self._refusal(
                     value, f"which its argument refuses: {_error_text(error)}") from None
         if action.choices is not None and converted not in action.choices:
+            if action.type is None and _text(value) in action.choices:
+                return _text(value)
             choices = ", ".join(map(repr, action.choices))
             raise _Refusal(f"hyperparameter '{self._name}' is {value!r}; its argument allows "
                            f"{choices}")
@@ -352,7 +416,7 @@ class _Untouched:
     @classmethod
     def call(cls, argument: _Argument, value: Any) -> Any:
         """Returns the converted value without any output. Raises _Touch."""
-        if argument.action.type in (None, bool, float, int, str):
+        if not argument.runs_code:
             return argument.convert(value)
         if not cls._watches:
             sys.addaudithook(cls._watch)
