@@ -13,7 +13,7 @@ import unittest
 import module_test
 from module_test import description
 
-from dtrain import HParams, _reports
+from dtrain import HParams, _reports, _unread
 from dtrain._trial import Trial
 
 
@@ -133,6 +133,30 @@ for size in (_reports.MAX_LINE_BYTES, _reports.MAX_LINE_BYTES + 1):
 reports.close()
 trial.validate(accuracy=1)
 """
+
+
+class ReadLaterTest(unittest.TestCase):
+    """Reads that may come after the first validation, of a script that has read `lr` before."""
+
+    def test_of_a_loop_a_condition_or_a_function_count(self):
+        for script, names in (
+                ("trial.hparams.decay\n", set()),
+                ("for e in trial.epochs():\n    trial.validate()\n    trial.hparams.decay\n", {"decay"}),
+                ("while True:\n    lr *= trial.hparams['decay']\n", {"decay"}),
+                ("if sgd:\n    h = trial.hparams\n    h.momentum\n", {"momentum"}),
+                ("hp: dtrain.HParams = trial.hparams\ndef f():\n    return hp.model.width\n",
+                 {"model", "width"}),
+                ("hp, seed = trial.hparams, trial.seed\nf = lambda: hp.width\n", {"width"}),
+                ("if (hp := trial.hparams).sgd: hp.momentum\n", {"momentum"}),
+                ("class A:\n    def __init__(self, trial):\n        self.hp = trial.hparams\n"
+                 "    def f(self):\n        return self.hp.get('width', 3)\n", {"width"}),
+                ("class A:\n    def f(self):\n        self.hparams = trial.hparams\n"
+                 "        self.hparams.width\n", {"width"}),
+                # Lightning's, which the module saves itself.
+                ("class A:\n    def f(self):\n        self.hparams.width\n", set()),
+                ("def f(args):\n    args.lr\n", set())):
+            with self.subTest(script):
+                self.assertEqual(_unread.read_later(script) - {"get"}, names)
 
 
 class UnreadTest(module_test.ExperimentTest):

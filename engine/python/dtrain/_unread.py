@@ -36,8 +36,8 @@ def before_validation(hparams: _hparams.HParams) -> Optional[List[str]]:
 
 
 def read_later(source: str) -> Set[str]:
-    """Returns the names that a Python text reads from hyperparameters within conditions and
-    functions."""
+    """Returns the names that a Python text reads from hyperparameters within conditions, loops
+    and functions."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
@@ -78,12 +78,25 @@ class _Reads(ast.NodeVisitor):
         functions = {node.name: node for node in ast.walk(tree)
                      if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
         for node in ast.walk(tree):
-            if isinstance(node, ast.Assign) and self._is_hparams(node.value):
-                self._holders |= {to.id for to in node.targets if isinstance(to, ast.Name)}
+            if isinstance(node, ast.Assign):
+                for target in node.targets:
+                    self._assign(target, node.value)
+            elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
+                self._assign(node.target, node.value)
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 function = functions.get(node.func.id)
                 if function is not None:
                     self._pass(node, function)
+
+    # A variable, or an attribute such as self.hp.
+    def _assign(self, target: ast.AST, value: ast.AST) -> None:
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+            for to, one in zip(target.elts, value.elts):
+                self._assign(to, one)
+        elif isinstance(target, ast.Name) and self._is_hparams(value):
+            self._holders.add(target.id)
+        elif isinstance(target, ast.Attribute) and self._is_hparams(value):
+            self._holders.add("." + target.attr)
 
     def _pass(self, call: ast.Call, function: _Function) -> None:
         for parameter, argument in zip(function.args.args, call.args):
@@ -95,6 +108,8 @@ class _Reads(ast.NodeVisitor):
     # True for trial.hparams, a variable of it, and a nested map of either.
     def _is_hparams(self, node: ast.AST) -> bool:
         while isinstance(node, (ast.Attribute, ast.Subscript)):
+            if isinstance(node, ast.Attribute) and "." + node.attr in self._holders:
+                return True
             if isinstance(node, ast.Attribute) and node.attr == "hparams":
                 # Lightning's own are not those of the trial.
                 return not (isinstance(node.value, ast.Name) and node.value.id == "self")
@@ -119,8 +134,8 @@ class _Reads(ast.NodeVisitor):
         self.generic_visit(node)
 
     def generic_visit(self, node: ast.AST) -> None:
-        nested = isinstance(node, (ast.If, ast.IfExp, ast.BoolOp, ast.FunctionDef, ast.Lambda,
-                                   ast.AsyncFunctionDef, ast.Try)) or (
+        nested = isinstance(node, (ast.If, ast.IfExp, ast.BoolOp, ast.FunctionDef, ast.Lambda, ast.For,
+                                   ast.While, ast.AsyncFunctionDef, ast.Try)) or (
                                        type(node).__name__ == "Match")
         self._depth += nested
         super().generic_visit(node)
