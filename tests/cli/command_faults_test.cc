@@ -319,7 +319,7 @@ TEST_F(CommandFaultsTest, APauseSaysWhatIsLost) {
       "save() { echo $1 > $DTRAIN_DIRECTORY/$1; say '{\"type\":\"checkpoint\","
       "\"epochs\":'$1',\"path\":\"'$DTRAIN_DIRECTORY/$1'\"}'\n"
       // It is deleted once it is saved, and the runner is told then.
-      "while [ -e $DTRAIN_DIRECTORY/$1 ]; do sleep 0.1; done; sleep 0.5; }\n"
+      "while [ -e $DTRAIN_DIRECTORY/$1 ]; do sleep 0.1; done; }\n"
       "pause() { kill -INT $(awk '/^PPid/ { print $2 }' /proc/$PPID/status); "
       "read -r order <&4; }\n";
   const std::string lost = "; lost, because no checkpoint has it: ";
@@ -339,9 +339,11 @@ TEST_F(CommandFaultsTest, APauseSaysWhatIsLost) {
                   "searcher: {name: single, metric: loss, max_length: {epochs: "
                   "9}}\n");
     const std::string id = std::to_string(++created_);
+    // Only the program that sleeps is killed after it.
+    const char* grace = script.ends_with("sleep 100") ? "1s" : "100s";
     const CliResult result =
         dtrain_.Run({"create", "pause.yaml"},
-                    {.environment = {{"DTRAIN_STOP_GRACE", "3s"}}});
+                    {.environment = {{"DTRAIN_STOP_GRACE", grace}}});
     std::string expected = text;
     if (const auto at = expected.find("1.1"); at != expected.npos) {
       expected.replace(at, 1, id);

@@ -36,13 +36,14 @@ resources: {slots: cpu:1, listen: "127.0.0.1:0", local: %(local)s}
 """
 
 
-# Saves each epoch; the best is the sixth.
+# Saves each epoch; the best is the sixth. It waits until the number in a file is above the epoch.
 SCRIPT = """\
-import time
+import pathlib, time
 import dtrain
 trial = dtrain.init()
 for epoch in trial.epochs(12):
-    time.sleep(0.3)
+    while int(pathlib.Path(%(turn)r).read_text() or 0) <= epoch:
+        time.sleep(0.01)
     trial.validate(loss=abs(epoch - 5))
     with trial.checkpoint() as path:
         (path / "x").write_text("y")
@@ -354,15 +355,19 @@ class WorkerTest(Workers):
         self.assertEqual(self.trials()[0]["restarts"], 0)
 
     def test_script_loses_nothing_when_the_runner_is_killed(self):
-        (self.directory / "train.py").write_text(SCRIPT)
+        turn = self.directory / "turn"
+        turn.write_text("2")
+        (self.directory / "train.py").write_text(SCRIPT % {"turn": str(turn)})
         self.create(SCRIPT_SEARCH)
         self.worker("first")
         self.wait_until_trained(1, 2)
         self.runner.send_signal(signal.SIGSTOP)  # it records no more
         before = self.checkpoints()
+        turn.write_text("4")
         self.wait_for("two more checkpoints", lambda: len(self.checkpoints() - before) >= 2)
         self.runner.kill()
         self.runner.wait()
+        turn.write_text("12")
         self.runner = self.start("resumed", "resume", "1")
         self.address = self.wait_for("the resumed runner", lambda: re.search(
             r"--connect (\S+)", self.log("resumed"))).group(1)

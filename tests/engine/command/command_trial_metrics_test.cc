@@ -109,8 +109,8 @@ TEST_F(PrintingTrialTest, ItsLastStepEndsWithoutOutput) {
   limits_.ending = std::chrono::milliseconds(0);
   Ask({});
   const CommandEnd end =
-      Run(std::string("echo 'epoch 2 train=1 val_loss=9'\n"
-                      "echo 'epoch 2 train=1 val_loss=3'\n") +
+      Run(std::string("printf 'epoch 2 train=1 val_loss=9\\n"
+                      "epoch 2 train=1 val_loss=3\\n'\n") +
           kWaitLong);
   EXPECT_EQ(Why(end), "completed") << Log();
   EXPECT_THAT(Losses(), ElementsAre(Pair(2, 3)));
