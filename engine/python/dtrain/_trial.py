@@ -60,9 +60,10 @@ class Trial:
         self.threads: int = facts.get("threads") or os.cpu_count() or 1
         """Number of CPU cores of the trial."""
         self.metric: str = facts.get("metric", "")
+        """Validation metric of the searcher; empty outside dtrain."""
         self._requires_metric: bool = facts.get("requires_metric", True)
         self.time_metric: str = facts.get("time_metric") or ""
-        """Validation metric of the searcher; empty outside dtrain."""
+        """Metric that gives the count of a report of the Core API; empty without one."""
         self.smaller_is_better: bool = facts.get("smaller_is_better", True)
         """Direction of `metric`."""
         self.checkpoint_policy: str = facts.get("checkpoint_policy", "none")
