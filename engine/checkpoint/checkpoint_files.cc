@@ -116,7 +116,7 @@ void CheckpointWriter::RequireSpace(std::int64_t bytes) const {
   if (free / 2 >= bytes) return;
   throw Error(ErrorKind::kDiskFull,
               "checkpoint " + path_ + ": needs " + FormatBytes(bytes) +
-                  " and half as much again as a margin; only " +
+                  " and as much again as a margin; only " +
                   FormatBytes(free) + " are free there" + Remedy(ENOSPC));
 }
 
@@ -498,7 +498,7 @@ CheckpointSummary SummarizeCheckpoint(const std::string& path) {
 
 namespace {
 
-std::filesystem::path LateReportsOf(const std::string& directory) {
+std::filesystem::path LateReportsPath(const std::string& directory) {
   return std::filesystem::path(directory) / "late_reports.json";
 }
 
@@ -507,7 +507,7 @@ std::filesystem::path LateReportsOf(const std::string& directory) {
 bool WriteLateReports(const std::string& directory, const std::string& uuid,
                       const nlohmann::json& trainer) {
   const json late = {{"checkpoint", uuid}, {"trainer", trainer}};
-  DurableFile file(LateReportsOf(directory));
+  DurableFile file(LateReportsPath(directory));
   return file &&
          file.Write(
              late.dump(-1, ' ', false, json::error_handler_t::replace)) &&
@@ -516,7 +516,7 @@ bool WriteLateReports(const std::string& directory, const std::string& uuid,
 
 std::optional<nlohmann::json> ReadLateReports(const std::string& directory,
                                               const std::string& uuid) {
-  const auto text = dtrain::ReadFile(LateReportsOf(directory));
+  const auto text = dtrain::ReadFile(LateReportsPath(directory));
   if (!text) return std::nullopt;
   const json late = json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (!late.is_object() || late.value("checkpoint", json()) != uuid) {
