@@ -233,8 +233,10 @@ std::string ExplainExtra(const CLI::App& app) {
   if (word.starts_with("-") && word != "-") {
     const std::string name = word.substr(0, word.find('='));
     const std::string guess = DidYouMean(name, LongOptions(app));
-    return "unknown option '" + name + "'" +
-           (guess.empty() ? "; see " + HelpHint(app) : guess);
+    const bool runs = SelectedWords(app) == "run ";
+    return "unknown option '" + name + "'" + guess +
+           (runs ? "; write -- before the program and its options" : "") +
+           (guess.empty() ? "; see " + HelpHint(app) : "");
   }
   if (&Selected(app) == &app) {
     const std::string guess = DidYouMean(word, CommandNames());

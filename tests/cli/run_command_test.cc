@@ -112,6 +112,18 @@ TEST_F(RunCommandTest, PassesTheWordsAfterDashesAsTheyAre) {
   EXPECT_THAT(result.err, HasSubstr("hello [a,b] -- "));
 }
 
+TEST_F(RunCommandTest, OptionsOfTheProgramComeAfterDashes) {
+  for (const std::string option : {"--lr", "-x", "--epochs=3", "--metrics"}) {
+    const CliResult result = dtrain_.Run(
+        {"run", "--metric", "loss", "--hp", "lr=1", "./loss.sh", option});
+    EXPECT_EQ(result.code, 2) << option;
+    EXPECT_THAT(result.err,
+                HasSubstr("; write -- before the program and its options"));
+  }
+  EXPECT_THAT(dtrain_.Run({"create", "--lr"}).err,
+              testing::Not(HasSubstr("before the program")));
+}
+
 TEST_F(RunCommandTest, CreatesTheSameWithOverridesAndPlaceholders) {
   const std::vector<std::string> command = {"./loss.sh", "{lr}", "{{lr}}",
                                             "{\"a\": 1}"};
