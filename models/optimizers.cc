@@ -7,6 +7,9 @@
 #include <tuple>
 #include <utility>
 
+#include <torch/optim/adagrad.h>
+#include <torch/optim/rmsprop.h>
+
 #include "engine/base/text.h"
 #include "engine/train/fused_optimizers.h"
 #include "engine/train/log_line.h"
@@ -100,6 +103,22 @@ Kinds MakeKinds(const TrialContext& context, const std::string& schedule,
   if (schedule == "cosine") {
     return {CosineLr{.steps = batches("schedule_epochs", 10)}};
   }
+  if (schedule == "cosine_restarts") {
+    return {CosineRestartsLr{
+        .steps = batches("schedule_epochs", 10),
+        .factor = context.Get<std::int64_t>("restart_factor", 1)}};
+  }
+  if (schedule == "polynomial") {
+    return {PolynomialLr{.steps = batches("schedule_epochs", 10),
+                         .power = context.Get<double>("power", 1)}};
+  }
+  if (schedule == "cyclic") {
+    const std::int64_t steps = batches("schedule_epochs", 10);
+    const std::int64_t up = std::max<std::int64_t>(1, steps / 2);
+    return {CyclicLr{.up = up,
+                     .down = std::max<std::int64_t>(1, steps - up),
+                     .minimum = gamma}};
+  }
   if (schedule == "one_cycle") {
     return {OneCycleLr{.maximum = context.Get<double>("lr", default_lr),
                        .steps = batches("schedule_epochs", 10)}};
@@ -112,7 +131,8 @@ Kinds MakeKinds(const TrialContext& context, const std::string& schedule,
     return {plateau, older};
   }
   throw Unknown("schedule", schedule,
-                "none, step, exponential, cosine, one_cycle or plateau");
+                "none, step, exponential, cosine, cosine_restarts, polynomial, "
+                "cyclic, one_cycle or plateau");
 }
 
 // Options of SGD. Throws for values that PyTorch rejects.
@@ -180,11 +200,24 @@ std::shared_ptr<torch::optim::Optimizer> MakeOptimizer(
           std::move(parameters),
           AdamOptionsOf<torch::optim::AdamWOptions>(context, lr, decay));
     }
+    if (optimizer == "rmsprop") {
+      return std::make_shared<torch::optim::RMSprop>(
+          std::move(parameters), torch::optim::RMSpropOptions(lr)
+                                     .weight_decay(decay)
+                                     .alpha(context.Get<double>("alpha", 0.99))
+                                     .eps(context.Get<double>("eps", 1e-8)));
+    }
+    if (optimizer == "adagrad") {
+      return std::make_shared<torch::optim::Adagrad>(
+          std::move(parameters),
+          torch::optim::AdagradOptions(lr).weight_decay(decay).eps(
+              context.Get<double>("eps", 1e-8)));
+    }
   } catch (const c10::Error& error) {
     // "Invalid learning rate: -1", "Invalid momentum value: …"
     throw InvalidHyperparameters(error.what_without_backtrace());
   }
-  throw Unknown("optimizer", optimizer, "sgd, adam or adamw");
+  throw Unknown("optimizer", optimizer, "sgd, adam, adamw, rmsprop or adagrad");
 }
 
 std::optional<LrSchedule> MakeSchedule(const TrialContext& context,

@@ -22,10 +22,11 @@ struct OptimizerDefaults {
   double weight_decay = 0;
 };
 
-/// Optimizer configured by the hyperparameters: `optimizer` (sgd, adam, adamw),
-/// `lr`, `weight_decay`; `momentum`, `nesterov` and `dampening` of sgd;
-/// `betas`, `eps` and `amsgrad` of adam and adamw. Throws
-/// InvalidHyperparameters for values that PyTorch rejects.
+/// Optimizer configured by the hyperparameters: `optimizer` (sgd, adam, adamw,
+/// rmsprop, adagrad), `lr`, `weight_decay`; `momentum`, `nesterov` and
+/// `dampening` of sgd; `betas` and `amsgrad` of adam and adamw; `alpha` of
+/// rmsprop; `eps` of all but sgd. Throws InvalidHyperparameters for values that
+/// PyTorch rejects.
 DTRAIN_API std::shared_ptr<torch::optim::Optimizer> MakeOptimizer(
     const TrialContext& context, std::vector<torch::Tensor> parameters,
     const OptimizerDefaults& defaults = {});

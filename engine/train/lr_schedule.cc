@@ -40,6 +40,21 @@ void Check(const CosineLr& cosine) {
   Require(cosine.steps >= 1, "cosine schedule: steps must be at least 1");
 }
 
+void Check(const CosineRestartsLr& cosine) {
+  Require(cosine.steps >= 1 && cosine.factor >= 1,
+          "cosine schedule with restarts: steps and factor must be at least 1");
+}
+
+void Check(const PolynomialLr& polynomial) {
+  Require(polynomial.steps >= 1 && polynomial.power > 0,
+          "polynomial schedule: steps must be at least 1, power above 0");
+}
+
+void Check(const CyclicLr& cycle) {
+  Require(cycle.up >= 1 && cycle.down >= 1,
+          "cyclic schedule: up and down must be at least 1");
+}
+
 void Check(const OneCycleLr& cycle) {
   Require(cycle.steps >= 1, "one-cycle schedule: steps must be at least 1");
   Require(cycle.warmup >= 0 && cycle.warmup <= 1,
@@ -74,6 +89,29 @@ double RateAt(const ExponentialLr& schedule, double initial,
 double RateAt(const CosineLr& schedule, double initial, std::int64_t step) {
   const double done = std::min(step, schedule.steps);
   return Anneal(initial, schedule.minimum, done / schedule.steps);
+}
+
+double RateAt(const CosineRestartsLr& schedule, double initial,
+              std::int64_t step) {
+  double at = static_cast<double>(step);
+  double steps = static_cast<double>(schedule.steps);
+  if (schedule.factor == 1) at = std::fmod(at, steps);
+  for (; at >= steps; steps *= schedule.factor) at -= steps;
+  return Anneal(initial, schedule.minimum, at / steps);
+}
+
+double RateAt(const PolynomialLr& schedule, double initial, std::int64_t step) {
+  const double done = std::min(step, schedule.steps);
+  return initial * std::pow(1 - done / schedule.steps, schedule.power);
+}
+
+double RateAt(const CyclicLr& schedule, double initial, std::int64_t step) {
+  const std::int64_t at = step % (schedule.up + schedule.down);
+  const double height =
+      at < schedule.up
+          ? static_cast<double>(at) / schedule.up
+          : 1 - static_cast<double>(at - schedule.up) / schedule.down;
+  return initial * (schedule.minimum + (1 - schedule.minimum) * height);
 }
 
 // The peak and the end are one step early, as in PyTorch: the last step of the

@@ -40,6 +40,28 @@ struct CosineLr {
   double minimum = 0;
 };
 
+/// Half a cosine from the initial rate to `minimum` over `steps` steps, again
+/// and again, each `factor` times as long. CosineAnnealingWarmRestarts.
+struct CosineRestartsLr {
+  std::int64_t steps = 1;  // of the first
+  std::int64_t factor = 1;
+  double minimum = 0;
+};
+
+/// lr = initial · (1 − step / steps)^power, and then 0. PolynomialLR.
+struct PolynomialLr {
+  std::int64_t steps = 1;
+  double power = 1;
+};
+
+/// Rises from `minimum` · rate to the initial rate in `up` steps, falls back in
+/// `down`, and so on. CyclicLR with `triangular` (Smith, arXiv:1506.01186).
+struct CyclicLr {
+  std::int64_t up = 1;
+  std::int64_t down = 1;
+  double minimum = 0.1;
+};
+
 /// One cycle: from max/div up to max over the fraction `warmup` of `steps`,
 /// then down to max/div/final_div, both along half a cosine. OneCycleLR (Smith
 /// and Topin, arXiv:1708.07120), learning rate only.
@@ -76,6 +98,7 @@ struct LinearWarmup {
 class DTRAIN_API LrSchedule {
  public:
   using Kind = std::variant<StepLr, MultiStepLr, ExponentialLr, CosineLr,
+                            CosineRestartsLr, PolynomialLr, CyclicLr,
                             OneCycleLr, ReduceOnPlateau>;
 
   /// Throws std::invalid_argument for invalid parameters.

@@ -73,12 +73,16 @@ TEST_F(ValidateTest, RefusesWhatTheModelWouldRefuse) {
   const std::string rate = "expected a number of at least 0, got ";
   const std::string sum = "expected fractions above 0 whose sum is 1, got ";
   const HparamCase cases[] = {
-      {digits, "optimizer=rmsprop", "expected sgd, adam, adamw, got \"rmsprop"},
+      {digits, "optimizer=lamb",
+       "expected sgd, adam, adamw, rmsprop, adagrad, got \"lamb"},
       {digits, "optimizer=Adam", "got \"Adam\"; did you mean 'adam'?"},
       {digits, "optimizer={type: categorical, vals: [adam, adamax]}",
-       "optimizer.vals[1]: expected sgd, adam, adamw, got \"adamax\""},
+       "optimizer.vals[1]: expected sgd, adam, adamw, rmsprop, adagrad, got "
+       "\"adamax\""},
       {digits, "optimizer={type: const, val: lion}", "optimizer.val: expected"},
-      {digits, "schedule=poly", "cosine, one_cycle, plateau, got \"poly\""},
+      {digits, "schedule=poly", "cyclic, one_cycle, plateau, got \"poly\""},
+      {digits, "power=0", "expected a number above 0, got 0"},
+      {images, "restart_factor=0", "expected a number from 1 to 1000000000"},
       {digits, "dataset=fashion", "expected auto, mnist, strokes, got"},
       {images, "dataset=mnist", "expected imagefolder, cifar10, fake, got"},
       {images, "arch=densenet121", "wide_resnet101_2, got \"densenet121\""},

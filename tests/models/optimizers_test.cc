@@ -54,6 +54,21 @@ TEST_F(OptimizersTest, MakesTheOptimizerAskedFor) {
   EXPECT_NE(dynamic_cast<torch::optim::AdamW*>(
                 Optimizer({{"optimizer", "adamw"}}).get()),
             nullptr);
+  const auto rmsprop = Optimizer(
+      {{"optimizer", "rmsprop"}, {"alpha", 0.9}, {"weight_decay", 0.25}});
+  ASSERT_NE(dynamic_cast<torch::optim::RMSprop*>(rmsprop.get()), nullptr);
+  const auto& averaged =
+      static_cast<const torch::optim::RMSpropOptions&>(rmsprop->defaults());
+  EXPECT_EQ(averaged.alpha(), 0.9);
+  EXPECT_EQ(averaged.eps(), 1e-8);
+  EXPECT_EQ(averaged.weight_decay(), 0.25);
+  const auto adagrad =
+      Optimizer({{"optimizer", "adagrad"}, {"lr", 0.5}, {"eps", 1e-10}});
+  ASSERT_NE(dynamic_cast<torch::optim::Adagrad*>(adagrad.get()), nullptr);
+  const auto& summed =
+      static_cast<const torch::optim::AdagradOptions&>(adagrad->defaults());
+  EXPECT_EQ(summed.lr(), 0.5);
+  EXPECT_EQ(summed.eps(), 1e-10);
 }
 
 TEST_F(OptimizersTest, RefusesAnUnknownOptimizer) {
@@ -63,7 +78,7 @@ TEST_F(OptimizersTest, RefusesAnUnknownOptimizer) {
       },
       ThrowsMessage<InvalidHyperparameters>(
           "hyperparameter 'optimizer': 'lamb' is unknown; expected sgd, "
-          "adam or adamw"));
+          "adam, adamw, rmsprop or adagrad"));
 }
 
 TEST_F(OptimizersTest, RefusesOptionsThatTorchRefuses) {
@@ -92,6 +107,19 @@ TEST_F(OptimizersTest, CountsSchedulesInEpochs) {
               0.25, 1e-12);
   EXPECT_NEAR(RateAfter(10, {{"schedule", "cosine"}, {"schedule_epochs", 2}}),
               0.5, 1e-12);
+  // The second is twice as long: 40 batches from the 20th on.
+  EXPECT_NEAR(RateAfter(40, {{"schedule", "cosine_restarts"},
+                             {"schedule_epochs", 2},
+                             {"restart_factor", 2}}),
+              0.5, 1e-12);
+  EXPECT_NEAR(RateAfter(10, {{"schedule", "polynomial"},
+                             {"schedule_epochs", 2},
+                             {"power", 2}}),
+              0.25, 1e-12);
+  EXPECT_NEAR(RateAfter(20, {{"schedule", "cyclic"}, {"schedule_epochs", 2}}),
+              0.1, 1e-12);
+  EXPECT_NEAR(RateAfter(25, {{"schedule", "cyclic"}, {"schedule_epochs", 2}}),
+              0.55, 1e-12);
 }
 
 // The smooth decay of versions before 2 of the state.

@@ -55,6 +55,39 @@ TEST(LrScheduleTest, CosineFallsAndStaysAtItsMinimum) {
                           Near(0.23180194846605365), Near(0.1), Near(0.1)));
 }
 
+// torch.optim.lr_scheduler.CosineAnnealingWarmRestarts: T_0=3, eta_min=0.1, and
+// T_0=2, T_mult=2.
+TEST(LrScheduleTest, CosineRestarts) {
+  EXPECT_THAT(
+      Rates(LrSchedule(CosineRestartsLr{.steps = 3, .minimum = 0.1}), 1, 6),
+      ElementsAre(Near(1), Near(0.775), Near(0.325), Near(1), Near(0.775),
+                  Near(0.325), Near(1)));
+  EXPECT_THAT(
+      Rates(LrSchedule(CosineRestartsLr{.steps = 2, .factor = 2}), 1, 9),
+      ElementsAre(Near(1), Near(0.5), Near(1), Near(0.8535533905932737),
+                  Near(0.5), Near(0.14644660940672627), Near(1),
+                  Near(0.9619397662556434), Near(0.8535533905932737),
+                  Near(0.6913417161825449)));
+}
+
+// torch.optim.lr_scheduler.PolynomialLR(total_iters=4) with power=1 and 2.
+TEST(LrScheduleTest, PolynomialFallsToZero) {
+  EXPECT_THAT(Rates(LrSchedule(PolynomialLr{.steps = 4}), 1, 5),
+              ElementsAre(Near(1), Near(0.75), Near(0.5), Near(0.25), Near(0),
+                          Near(0)));
+  EXPECT_THAT(Rates(LrSchedule(PolynomialLr{.steps = 4, .power = 2}), 1, 5),
+              ElementsAre(Near(1), Near(0.5625), Near(0.25), Near(0.0625),
+                          Near(0), Near(0)));
+}
+
+// torch.optim.lr_scheduler.CyclicLR(base_lr=0.1, max_lr=1, step_size_up=2,
+// step_size_down=3).
+TEST(LrScheduleTest, CyclicRisesAndFalls) {
+  EXPECT_THAT(Rates(LrSchedule(CyclicLr{.up = 2, .down = 3}), 1, 6),
+              ElementsAre(Near(0.1), Near(0.55), Near(1), Near(0.7), Near(0.4),
+                          Near(0.1), Near(0.55)));
+}
+
 // torch.optim.lr_scheduler.OneCycleLR(max_lr=1, total_steps=10).
 TEST(LrScheduleTest, OneCycleRisesToItsMaximumAndFalls) {
   const LrSchedule schedule(OneCycleLr{.maximum = 1, .steps = 10});
@@ -164,6 +197,10 @@ TEST(LrScheduleTest, RefusesInvalidOptions) {
                std::invalid_argument);
   EXPECT_THROW(LrSchedule(CosineLr{.steps = 0}), std::invalid_argument);
   EXPECT_THROW(LrSchedule(OneCycleLr{.warmup = 2}), std::invalid_argument);
+  EXPECT_THROW(LrSchedule(CosineRestartsLr{.factor = 0}),
+               std::invalid_argument);
+  EXPECT_THROW(LrSchedule(PolynomialLr{.power = 0}), std::invalid_argument);
+  EXPECT_THROW(LrSchedule(CyclicLr{.down = 0}), std::invalid_argument);
   EXPECT_THROW(LrSchedule(ReduceOnPlateau{.factor = 1}), std::invalid_argument);
   EXPECT_THROW(LrSchedule(StepLr{}, {.steps = -1}), std::invalid_argument);
 }
