@@ -27,6 +27,7 @@
 #include "engine/app/metric_comparison.h"
 #include "engine/app/record_experiment.h"
 #include "engine/app/recorded_trial.h"
+#include "engine/app/script_check.h"
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
@@ -86,44 +87,6 @@ std::optional<std::int64_t> RecordedThreads(
   return threads.get<std::int64_t>();
 }
 
-// Warns if the interpreter, its packages or the CUDA of its torch differ. Those
-// of older experiments and of some commands are not recorded.
-void SayPythonDifferences(const json& before, const json& now,
-                          const GlobalOptions& globals) {
-  if (!before.is_object() || !now.is_object()) return;
-  const auto text = [](const json& python) {
-    return TextOf(Member(python, "version")) + " (" +
-           TextOf(Member(python, "executable")) + ")";
-  };
-  SayDifference("Python", text(before), text(now), globals);
-  const auto cuda = [](const json& python) {
-    const json version = Member(python, "cuda");
-    return version.is_null() ? json("none") : version;
-  };
-  SayDifference("the CUDA of torch", cuda(before), cuda(now), globals);
-  constexpr std::size_t kShown = 8;
-  json versions = Member(before, "packages");
-  std::vector<std::string> changes;
-  const json packages = Member(now, "packages");
-  for (const auto& [name, version] : packages.items()) {
-    const json old = Member(versions, name);
-    if (old != version) {
-      changes.push_back(name + " " + (old.is_null() ? "none" : TextOf(old)) +
-                        " -> " + TextOf(version));
-    }
-    if (versions.is_object()) versions.erase(name);
-  }
-  for (const auto& [name, version] : versions.items()) {
-    changes.push_back(name + " " + TextOf(version) + " -> none");
-  }
-  if (changes.empty()) return;
-  const std::size_t more = changes.size() - std::min(changes.size(), kShown);
-  changes.resize(changes.size() - more);
-  Say(globals, "warning: installed packages differ: " + Join(changes, ", ") +
-                   (more == 0 ? "" : " and " + std::to_string(more) + " more") +
-                   "; results may differ");
-}
-
 // Warns on stderr about environment changes that alter results: versions, CPU,
 // GPUs, threads. `now` is the provenance of the new run.
 void SayDifferences(const ExperimentDetail& experiment, const json& now,
@@ -136,8 +99,10 @@ void SayDifferences(const ExperimentDetail& experiment, const json& now,
     SayDifference("the version of " + name,
                   Member(Member(before, "libraries"), name), version, globals);
   }
-  SayPythonDifferences(Member(before, "python"), Member(now, "python"),
-                       globals);
+  for (const std::string& text :
+       PythonDifferences(Member(before, "python"), Member(now, "python"))) {
+    Say(globals, "warning: " + text + "; results may differ");
+  }
   SayDifference("the CPU", Member(Member(before, "cpu"), "model"),
                 Member(Member(now, "cpu"), "model"), globals);
   if (Member(Member(before, "slots"), "gpus") != 0) {
@@ -216,10 +181,11 @@ nlohmann::json ConfigOf(const RecordedTrial& trial,
                         const std::optional<SourceCheckpoint>& start) {
   nlohmann::json effective = SingleTrialConfig(trial);
   nlohmann::json& searcher = effective["searcher"];
-  nlohmann::json& longest = searcher["max_length"];
+  const bool has_time = searcher.contains("max_time");
+  nlohmann::json& longest = searcher[has_time ? "max_time" : "max_length"];
   // Null if a program decided its length.
   if (!longest.is_null()) {
-    longest.front() = lengths.back();
+    (has_time ? longest : longest.front()) = lengths.back();
     lengths.pop_back();
     searcher["stops"] = lengths;
   }
@@ -233,7 +199,7 @@ void SayHowItRan(const TrialRow& row, const GlobalOptions& globals) {
   if (row.restarts > 0) {
     Say(globals, name + " was restarted after failures (" +
                      std::to_string(row.restarts) +
-                     "); this run starts at batch 0");
+                     "); this run starts from the beginning");
   } else if (row.runs > 1) {
     Say(globals, name + " was paused and resumed " +
                      std::to_string(row.runs - 1) +

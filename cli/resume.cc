@@ -10,6 +10,7 @@
 #include "engine/app/entrypoint_check.h"
 #include "engine/app/record_experiment.h"
 #include "engine/app/run_experiment.h"
+#include "engine/app/script_check.h"
 #include "engine/app/secrets.h"
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
@@ -86,11 +87,23 @@ std::optional<ExperimentConfig> ConfigToResume(const ResumeOptions& options,
                      " was not recorded; set it before 'dtrain resume' if "
                      "the trials need it");
   }
+  const auto recorded = detail.provenance.find("python");
+  std::optional<PythonQuery> query;  // answers while the checks run
+  if (recorded != detail.provenance.end() && config.resources.local) {
+    query.emplace(config, ContextOf(layout, detail));
+  }
   // Without its data a trial would fail permanently.
   if (const auto problem =
           ProblemOnThisMachine(config, ContextOf(layout, detail))) {
     throw Error(ErrorKind::kUsage, "experiment " + options.experiment + ": " +
                                        *problem + "; nothing was started");
+  }
+  if (!query) return config;
+  nlohmann::json now;
+  query->Record(now);
+  for (const std::string& text : PythonDifferences(*recorded, now["python"])) {
+    Say(globals, "warning: experiment " + options.experiment + ": " + text +
+                     "; results may differ");
   }
   return config;
 }

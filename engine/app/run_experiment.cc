@@ -135,7 +135,11 @@ void AddFilesOfTrials(const Store& store, const ExperimentDetail& detail,
   }
   if (!task.command) return;
   task.context = ContextOf(store.layout(), detail);
-  task.program = ProgramOf(config).value_or("");
+  task.words = FixedWords(config);
+  const auto python = detail.provenance.find("python");
+  if (python != detail.provenance.end() && python->is_object()) {
+    task.python = python->dump();
+  }
 }
 
 WorkerTask TaskOf(const Store& store, std::int64_t id,

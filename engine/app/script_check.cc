@@ -75,25 +75,6 @@ Words WithoutEnv(const Words& words) {
   return {command, words.end()};
 }
 
-// Returns the words of a command, none for a model. Words with placeholders,
-// whose values only a trial has, are left out with all that follow them.
-Words FixedWords(const ExperimentConfig& config) {
-  const auto* words = std::get_if<Words>(&config.entrypoint);
-  if (words == nullptr) return {};
-  if (!config.placeholders) return WithoutEnv(*words);
-  Words fixed;
-  for (const std::string& word : *words) {
-    bool filled = false;
-    std::string text = FillTemplate(word, [&](const TemplatePart&) {
-      filled = true;
-      return std::string();
-    });
-    if (filled) break;
-    fixed.push_back(std::move(text));
-  }
-  return WithoutEnv(fixed);
-}
-
 // Returns the name of a program without its version: python for python3.12.
 std::string PlainName(const std::string& program) {
   std::string name = fs::path(program).filename();
@@ -473,23 +454,113 @@ for path in sys.path:
 say("end")
 )";
 
-// Returns the interpreter of the words, if they start one themselves or by the
-// first line of their program.
-std::optional<fs::path> FindPython(const Words& words, const fs::path& context,
-                                   const std::string& path) {
+// Returns the commands in the text of a shell, without their assignments; none
+// if the text may change where Python is found, or cannot be read here.
+std::vector<Words> ReadShellCommands(const std::string& text) {
+  static constexpr std::array<std::string_view, 20> kSelectPython = {
+      ".",           "alias",  "apptainer",  "conda",  "docker",
+      "eval",        "mamba",  "micromamba", "ml",     "module",
+      "pipenv",      "pixi",   "podman",     "poetry", "pyenv",
+      "singularity", "source", "ssh",        "unset",  "uv"};
+  static constexpr std::array<std::string_view, 4> kVariables = {
+      "PATH=", "PYTHONHOME=", "PYTHONPATH=", "VIRTUAL_ENV="};
+  static constexpr std::array<std::string_view, 13> kBeforeCommand = {
+      "!",     "command", "do",   "elif",  "else",  "exec", "if",
+      "nohup", "then",    "time", "until", "while", "{"};
+  const auto has = [](const auto& list, std::string_view word) {
+    return std::ranges::find(list, word) != list.end();
+  };
+  const auto sets_path = [&](const std::string& word) {
+    return has(kVariables, word.substr(0, word.find('=') + 1));
+  };
+  std::vector<Words> commands(1);
+  std::string word;
+  bool is_word = false;  // an empty one in quotes, too
+  char quote = 0;
+  const auto end_word = [&] {
+    const bool is_prefix =
+        commands.back().empty() &&
+        (has(kBeforeCommand, word) || (IsAssignment(word) && !sets_path(word)));
+    if (is_word && !is_prefix) commands.back().push_back(word);
+    word.clear();
+    is_word = false;
+  };
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quote != 0 ? c == quote : c == '\'' || c == '"') {
+      quote = quote == 0 ? c : 0;
+      is_word = true;
+    } else if (quote != 0) {
+      word += c;
+    } else if (c == '\\' && text.substr(i + 1, 1) == "\n") {
+      ++i;
+    } else if (c == '#' && !is_word) {
+      i = std::min(text.find('\n', i), text.size()) - 1;
+    } else if (c == ' ' || c == '\t') {
+      end_word();
+    } else if (std::string_view("\n;&|()`").find(c) != std::string_view::npos) {
+      end_word();
+      commands.emplace_back();
+    } else {
+      word += c;
+      is_word = true;
+    }
+  }
+  end_word();
+  std::erase_if(commands, [](const Words& words) { return words.empty(); });
+  const auto is_program = [&](std::string_view name) {
+    return std::ranges::find(commands, name, [](const Words& words) {
+             return words.front();
+           }) != commands.end();
+  };
+  const bool moves = is_program("cd") || is_program("pushd");
+  const bool is_known = std::ranges::all_of(commands, [&](const Words& words) {
+    const std::string& program = words.front();
+    return !has(kSelectPython, program) &&
+           program.find_first_of("$=\\") == std::string::npos &&
+           !(moves && IsInContext(program)) &&
+           std::ranges::none_of(words, [&](const std::string& one) {
+             return one.starts_with("<<") || sets_path(one);
+           });
+  });
+  return is_known && quote == 0 ? commands : std::vector<Words>();
+}
+
+// Returns the interpreter of the words, if they start one themselves, by the
+// first line of their program, or as the only Python of a shell's text.
+std::optional<fs::path> FindPython(Words words, const fs::path& context,
+                                   const std::string& path, int depth = 0) {
+  constexpr int kMaxDepth = 4;  // of shell scripts that call others
   const auto is_python = [](const std::string& program) {
     const std::string name = PlainName(program);
     return name == "python" || name == "pypy";
   };
   try {
-    if (words.empty()) return std::nullopt;
-    const fs::path program = FindProgram(words.front(), context, path);
+    if (words.empty() || depth > kMaxDepth) return std::nullopt;
+    fs::path program = FindProgram(words.front(), context, path);
     if (is_python(words.front())) return program;
-    const auto line = ReadInterpreterLine(program);
-    if (!line || line->words.empty() || !is_python(line->words.front())) {
-      return std::nullopt;
+    if (const auto line = ReadInterpreterLine(program);
+        line && !line->words.empty()) {
+      words.insert(words.begin(), line->words.begin(), line->words.end());
+      program = FindProgram(words.front(), context, path);
+      if (is_python(words.front())) return program;
     }
-    return FindProgram(line->words.front(), context, path);
+    const std::string shell = PlainName(words.front());
+    if (!shell.ends_with("sh")) return std::nullopt;
+    std::size_t option = 1;
+    while (option < words.size() && OptionLength(shell, words[option]) == 1) {
+      ++option;
+    }
+    const bool is_code = option + 1 < words.size() && words[option] == "-c";
+    const std::string text =
+        is_code ? words[option + 1]
+                : ReadFile(context / ScriptOf(words)).value_or("");
+    std::set<fs::path> found;
+    for (const Words& command : ReadShellCommands(text)) {
+      auto python = FindPython(WithoutEnv(command), context, path, depth + 1);
+      if (python) found.insert(std::move(*python));
+    }
+    return found.size() == 1 ? std::optional(*found.begin()) : std::nullopt;
   } catch (const Error&) {
     return std::nullopt;  // reported elsewhere
   }
@@ -572,21 +643,12 @@ std::optional<std::string> DeterminedWarning(const PythonScript& script,
          "(docs/python.md)";
 }
 
-}  // namespace
-
-namespace {
-
-// A placeholder of true or false that is the value of an option.
-struct BooleanArgument {
-  std::string option;  // --amp
-  std::string name;    // of the hyperparameter
-};
-
-std::vector<BooleanArgument> FindBooleanArguments(
-    const ExperimentConfig& config) {
+// Returns the option that would fail with true and false as its value.
+std::optional<std::string> FlagProblem(const ExperimentConfig& config,
+                                       const fs::path& context) {
   const auto* words = std::get_if<Words>(&config.entrypoint);
-  std::vector<BooleanArgument> found;
-  if (words == nullptr || !config.placeholders) return found;
+  if (words == nullptr || !config.placeholders) return std::nullopt;
+  std::optional<ScriptText> script;  // read if there is such an option
   for (std::size_t i = 1; i < words->size(); ++i) {
     const std::string& word = (*words)[i];
     const auto only = OnlyPlaceholder(word);
@@ -598,26 +660,13 @@ std::vector<BooleanArgument> FindBooleanArguments(
                             .value_or(nlohmann::json());
     const bool is_boolean = std::ranges::any_of(
         values, [](const auto& value) { return value.is_boolean(); });
-    if (is_boolean && option.starts_with('-')) {
-      found.push_back({.option = option, .name = only->text});
-    }
-  }
-  return found;
-}
-
-// Returns the option that would fail with true and false as its value.
-std::optional<std::string> FlagProblem(const ExperimentConfig& config,
-                                       const fs::path& context) {
-  const std::vector<BooleanArgument> arguments = FindBooleanArguments(config);
-  if (arguments.empty()) return std::nullopt;
-  const ScriptText script =
-      ReadScriptText(std::get<Words>(config.entrypoint), context);
-  for (const BooleanArgument& one : arguments) {
-    const auto flag = script.flags.find(one.option);
-    if (flag == script.flags.end()) continue;
-    return one.option + " takes no value in " + script.name + ", but {" +
-           one.name + "} is true or false; write '" +
-           FlagPlaceholder(one.name, flag->first, flag->second) +
+    if (!is_boolean || !option.starts_with('-')) continue;
+    if (!script) script = ReadScriptText(*words, context);
+    const auto flag = script->flags.find(option);
+    if (flag == script->flags.end()) continue;
+    return option + " takes no value in " + script->name + ", but {" +
+           only->text + "} is true or false; write '" +
+           FlagPlaceholder(only->text, flag->first, flag->second) +
            "', which gives the option if it is true";
   }
   return std::nullopt;
@@ -682,9 +731,62 @@ void PythonQuery::Record(nlohmann::json& provenance) {
   if (text) provenance["python"] = ParsePython(*text);
 }
 
-std::optional<std::string> ProgramOf(const ExperimentConfig& config) {
-  const Words words = FixedWords(config);
-  return words.empty() ? std::nullopt : std::optional(words.front());
+std::vector<std::string> FixedWords(const ExperimentConfig& config) {
+  const auto* words = std::get_if<Words>(&config.entrypoint);
+  if (words == nullptr) return {};
+  if (!config.placeholders) return WithoutEnv(*words);
+  Words fixed;
+  for (const std::string& word : *words) {
+    bool filled = false;
+    std::string text = FillTemplate(word, [&](const TemplatePart&) {
+      filled = true;
+      return std::string();
+    });
+    if (filled) break;
+    fixed.push_back(std::move(text));
+  }
+  return WithoutEnv(fixed);
+}
+
+std::vector<std::string> PythonDifferences(const nlohmann::json& recorded,
+                                           const nlohmann::json& now) {
+  using nlohmann::json;
+  if (!recorded.is_object() || !now.is_object()) return {};
+  const auto text = [](const json& python, const char* name) {
+    const json value = python.value(name, json());
+    return value.is_string() ? value.get<std::string>() : std::string("none");
+  };
+  std::vector<std::string> differences;
+  const auto compare = [&](const std::string& what, const std::string& before,
+                           const std::string& after) {
+    if (before == after) return;
+    differences.push_back(what + " was " + before + ", now it is " + after);
+  };
+  const auto interpreter = [&](const json& python) {
+    return text(python, "version") + " (" + text(python, "executable") + ")";
+  };
+  compare("Python", interpreter(recorded), interpreter(now));
+  compare("the CUDA of torch", text(recorded, "cuda"), text(now, "cuda"));
+  json packages = recorded.value("packages", json::object());
+  packages.update(now.value("packages", json::object()));
+  Words changes;
+  for (const auto& [name, version] : packages.items()) {
+    const std::string before =
+        text(recorded.value("packages", json::object()), name.c_str());
+    const std::string after =
+        text(now.value("packages", json::object()), name.c_str());
+    if (before != after)
+      changes.push_back(name + " " + before + " -> " + after);
+  }
+  constexpr std::size_t kShown = 8;
+  if (!changes.empty()) {
+    const std::size_t more = changes.size() - std::min(changes.size(), kShown);
+    changes.resize(changes.size() - more);
+    differences.push_back(
+        "installed packages differ: " + Join(changes, ", ") +
+        (more == 0 ? "" : " and " + std::to_string(more) + " more"));
+  }
+  return differences;
 }
 
 ScriptFindings FindScriptProblem(const ExperimentConfig& config,
@@ -776,7 +878,7 @@ std::vector<std::string> FindLeftOutPaths(const ExperimentConfig& config,
   std::vector<std::string> found;
   for (const std::string& path : paths) {
     if (path.size() > 4096) continue;
-    if (const auto why = FindLeavingOut(context, path)) {
+    if (const auto why = FindExclusion(context, path)) {
       found.push_back(LeftOutText(path, context, *why));
     }
   }
@@ -800,7 +902,7 @@ std::vector<std::string> FindLeftOutNames(const std::string& text,
       name.erase(0, work + kWork.size());
     }
     if (name.size() > 4096) continue;
-    if (const auto why = FindLeavingOut(context, name)) {
+    if (const auto why = FindExclusion(context, name)) {
       found.push_back(LeftOutText(name, context, *why));
     }
   }
@@ -833,7 +935,7 @@ std::optional<std::string> StoredScriptProblem(const ExperimentConfig& config,
                  .lexically_normal()
                  .string();
     }
-    const auto why = FindLeavingOut(stored.directory, normal);
+    const auto why = FindExclusion(stored.directory, normal);
     return "'" + path +
            "' is excluded from the context by .gitignore or .detignore; "
            "remove it from these files" +

@@ -22,8 +22,9 @@ struct ExperimentConfig;
 // first problem, or nothing, also for a model. A script that Python runs is
 // compiled by its interpreter, which writes no file and has ten seconds.
 
-/// Returns the program of a command; nothing if it has a placeholder.
-std::optional<std::string> ProgramOf(const ExperimentConfig& config);
+/// Returns the words of a command up to the first placeholder, without `env`
+/// and its assignments; none for a model.
+std::vector<std::string> FixedWords(const ExperimentConfig& config);
 
 /// What a check of a command has found.
 struct ScriptFindings {
@@ -55,7 +56,7 @@ std::string FlagPlaceholder(const std::string& name, const std::string& on,
 std::vector<std::string> FindLeftOutPaths(const ExperimentConfig& config,
                                           const std::filesystem::path& context);
 
-/// Does the same for the paths in `text`, such as why a trial failed.
+/// Returns such a sentence for each path in `text`, the reason of a failure.
 std::vector<std::string> FindLeftOutNames(const std::string& text,
                                           const std::filesystem::path& context);
 
@@ -68,8 +69,9 @@ std::optional<std::string> StoredScriptProblem(const ExperimentConfig& config,
 /// that trials find, in a child. One thread.
 class PythonQuery {
  public:
-  /// Starts the child, unless the entrypoint is a model or its command starts
-  /// no Python itself, by its name or the first line of its program.
+  /// Starts the child, unless the entrypoint is a model or its command names no
+  /// Python: by its program, the first line of that, or the text of a shell
+  /// that starts one Python and does not change where it is found.
   PythonQuery(const ExperimentConfig& config,
               const std::filesystem::path& context);
   ~PythonQuery();
@@ -87,5 +89,11 @@ class PythonQuery {
   pid_t pid_ = -1;
   UniqueFd answer_;
 };
+
+/// Returns how the Python of trials differs from a recorded one: another
+/// version or interpreter, CUDA of torch, or packages, of which it names eight.
+/// Null, an unknown one, does not differ.
+std::vector<std::string> PythonDifferences(const nlohmann::json& recorded,
+                                           const nlohmann::json& now);
 
 }  // namespace dtrain

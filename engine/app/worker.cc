@@ -10,6 +10,7 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -18,6 +19,7 @@
 #include "engine/app/notices.h"
 #include "engine/app/provenance.h"
 #include "engine/app/run_experiment.h"
+#include "engine/app/script_check.h"
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
@@ -274,6 +276,21 @@ class JobSlots {
   FileLock lock_;
 };
 
+// Asks the Python that starts the task's trials here.
+std::vector<std::string> FindPythonDifferences(const WorkerTask& task,
+                                               bool gpus) {
+  if (task.python.empty()) return {};
+  const auto& variables = gpus ? task.gpu_environment : task.cpu_environment;
+  ExperimentConfig config;
+  config.entrypoint = task.words;
+  config.environment.everywhere = {variables.begin(), variables.end()};
+  nlohmann::json found;
+  PythonQuery(config, task.context).Record(found);
+  return PythonDifferences(
+      nlohmann::json::parse(task.python, nullptr, /*allow_exceptions=*/false),
+      found["python"]);
+}
+
 }  // namespace
 
 int RunWorker(const WorkerRequest& request, const GlobalOptions& globals) {
@@ -295,6 +312,7 @@ int RunWorker(const WorkerRequest& request, const GlobalOptions& globals) {
           [](bool command) {
             return command ? FindCommandHost() : FindTrialHost();
           },
+      .find_differences = FindPythonDifferences,
       .at_end = [&] { job_slots.Remove(); },
       .notice = [&](const std::string& line) { Say(globals, line); }};
   if (!request.patience.empty()) {

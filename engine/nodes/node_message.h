@@ -102,9 +102,12 @@ struct WorkerReady {
   static constexpr std::string_view kType = "ready";
   std::int64_t slots = 1;  // that it offers
   bool gpus = false;       // its slots are GPUs
+  // How the Python of trials differs here from the recorded one.
+  std::vector<std::string> differences;
   static void Fields(auto& field, auto& m) {
     field("slots", m.slots, 1);
     field("gpus", m.gpus);
+    field("differences", m.differences);
   }
 };
 /// A worker cannot run trials of the task. It exits.
@@ -237,10 +240,11 @@ struct WorkerTask {
   // The user's own compiled model, and its SHA-256; or empty.
   std::string library;
   std::string library_sha256;
-  // Directory of the files of a program, and the program as the configuration
-  // names it; or empty. The program is also empty if each trial has its own.
+  // Directory of the files of a program, and its words up to the first
+  // placeholder; or empty.
   std::string context;
-  std::string program;
+  std::vector<std::string> words;
+  std::string python;  // that the experiment recorded, as JSON; or empty
 
   static void Fields(auto& field, auto& m) {
     field("experiment", m.experiment, 1);
@@ -256,7 +260,8 @@ struct WorkerTask {
     field("library", m.library);
     field("library_sha256", m.library_sha256);
     field("context", m.context);
-    field("program", m.program);
+    field("words", m.words);
+    field("python", m.python);
   }
 };
 struct StartShard {

@@ -363,6 +363,11 @@ void Nodes::OnWorkerReady(int number, NodeChannel& channel,
                     std::to_string(each) + " slots of a trial"
               : ", for " + std::to_string(trials) +
                     (trials == 1 ? " trial" : " trials") + " at a time"));
+  for (const std::string& text : ready.differences) {
+    if (!differences_.insert(text).second) continue;  // once for all workers
+    Notice("warning: " + Described(number) + ": " + EscapeForTerminal(text) +
+           "; results may differ");
+  }
   events_.push_back(NodeJoined{number});
 }
 

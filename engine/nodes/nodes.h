@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -184,7 +185,8 @@ class Nodes {
   int port_ = 0;
   std::string secret_;
   PendingConnections pending_;
-  std::int64_t unreported_ = 0;  // rejected connections
+  std::int64_t unreported_ = 0;        // rejected connections
+  std::set<std::string> differences_;  // of workers, that were reported
   Duration rejection_reported_at_{0};
   std::vector<Node> nodes_;  // by RANK or id; the first is this process
   // When to look at a connected node next. May be too early, since a message

@@ -152,7 +152,7 @@ LocalLauncherOptions LauncherOf(const WorkerOptions& options,
 // Throws Error(kUsage) if the program of the task is not on this machine.
 void RequireProgram(const WorkerTask& task,
                     const LocalLauncherOptions& launcher) {
-  if (task.program.empty()) return;
+  if (task.words.empty()) return;
   const auto& variables = launcher.environment;
   const auto given = std::ranges::find(variables, "PATH",
                                        [](const auto& it) { return it.first; });
@@ -160,7 +160,7 @@ void RequireProgram(const WorkerTask& task,
                                ? ProcessVariable("PATH").value_or("")
                                : given->second;
   try {
-    FindProgram(task.program, task.context, path);
+    FindProgram(task.words.front(), task.context, path);
   } catch (const Error& error) {
     throw Error(ErrorKind::kUsage, "entrypoint: " + std::string(error.what()));
   }
@@ -220,7 +220,12 @@ int Work(WorkerOptions options) {
                    " on " + launcher.slots.ToString());
   }
   link->Joined();
-  link->Send(WorkerReady{launcher.slots.slots(), !launcher.slots.gpus.empty()});
+  WorkerReady ready{.slots = launcher.slots.slots(),
+                    .gpus = !launcher.slots.gpus.empty()};
+  if (options.find_differences) {
+    ready.differences = options.find_differences(*task, ready.gpus);
+  }
+  link->Send(ready);
   return RemoteTrials(*link, {.roots = std::move(options.roots),
                               .launcher = std::move(launcher),
                               .drain = options.limits,

@@ -27,6 +27,10 @@ struct WorkerOptions {
   std::function<SlotPlan(const WorkerTask& task)> plan;
   // Finds the program that starts models, or commands.
   std::function<std::filesystem::path(bool command)> find_host;
+  // Returns how the Python of the task's trials differs from the recorded one;
+  // may be empty.
+  std::function<std::vector<std::string>(const WorkerTask& task, bool gpus)>
+      find_differences;
   Duration patience = std::chrono::minutes(5);  // until the runner answers
   // Until a file of the runner is seen here: a network file system may show a
   // new file late.

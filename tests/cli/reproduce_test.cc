@@ -122,7 +122,8 @@ class PythonRecordTest : public testing::Test {
     dtrain_.Write("site/" + file, text);
   }
   // Returns the id of a new experiment.
-  std::string Create(const std::string& entrypoint) const {
+  std::string Create(const std::string& entrypoint,
+                     std::vector<std::string> options = {}) const {
     dtrain_.Write(
         "x.yaml",
         "entrypoint: " + entrypoint +
@@ -130,7 +131,8 @@ class PythonRecordTest : public testing::Test {
             "max_restarts: 0\nresources: {slots: \"cpu:1\"}\nenvironment: "
             "{environment_variables: {PYTHONPATH: " +
             (dtrain_.directory() / "site").string() + "}}\n");
-    const CliResult result = dtrain_.Run({"create", "x.yaml", "--json"});
+    options.insert(options.begin(), {"create", "x.yaml", "--json"});
+    const CliResult result = dtrain_.Run(options);
     EXPECT_EQ(result.code, 0) << result.err;
     return result.Json()["experiment"].dump();
   }
@@ -145,7 +147,11 @@ class PythonRecordTest : public testing::Test {
 TEST_F(PythonRecordTest, HasThePackagesThatTheCommandFinds) {
   for (const char* entrypoint :
        {"python3 train.py", "[env, A=b, python3, train.py]", "./direct",
-        "python3 -m train", "python3 -u train.py"}) {
+        "python3 -m train", "python3 -u train.py", "[sh, run.sh]",
+        "[sh, -eu, run.sh]", "./run.sh",
+        "[bash, -c, '# first\n  A=b exec python3 train.py']",
+        "[sh, -c, 'for i in 1; do if true; then sh run.sh; fi; done']",
+        "[sh, -c, \"cd . && 'python3' train.py # not ./python3\"]"}) {
     const std::string id = Create(entrypoint);
     const json python = Python(id);
     ASSERT_TRUE(python.is_object()) << entrypoint;
@@ -161,12 +167,77 @@ TEST_F(PythonRecordTest, HasThePackagesThatTheCommandFinds) {
   }
 }
 
-TEST_F(PythonRecordTest, SaysThatAnotherProgramsPythonIsNotRecorded) {
-  const std::string id = Create("[sh, run.sh]");
-  EXPECT_EQ(Python(id), nullptr);
-  EXPECT_THAT(dtrain_.Run({"describe", id}).out,
-              HasSubstr("  python        not recorded: the command does not "
-                        "start Python itself"));
+TEST_F(PythonRecordTest, SaysThatPythonIsNotKnown) {
+  WriteProgram("python3", "#!/bin/sh\nexit 0\n");
+  dtrain_.Write("env.sh", "");
+  for (const char* text :
+       {". ./env.sh; python3 train.py", "PATH=$PATH:/none; python3 train.py",
+        "PYTHONPATH= python3 train.py", "export PATH=$PATH; python3 train.py",
+        "P=python3; $P train.py", "./python3 -V; python3 train.py",
+        "cd .; ./python3; exec $(which python3) train.py",
+        "eval python3 train.py", "sh -c 'true'; \\\\python3 train.py"}) {
+    const std::string id = Create("[sh, -c, \"" + std::string(text) + "\"]");
+    EXPECT_EQ(Python(id), nullptr) << text;
+    EXPECT_THAT(dtrain_.Run({"describe", id}).out,
+                HasSubstr("  python        not recorded: the command does not "
+                          "start Python itself"));
+  }
+}
+
+// Other versions are named once, where trials are to run with them.
+TEST_F(PythonRecordTest, ResumeComparesIt) {
+  const auto site = dtrain_.directory() / "site";
+  const std::string executable =
+      Python(Create("[sh, run.sh]"))["executable"].get<std::string>();
+  const auto other = dtrain_.directory() / "other";
+  std::filesystem::create_directory(other);
+  std::filesystem::create_symlink(executable, other / "python3");
+  const auto rename = [&](const char* before, const char* after) {
+    std::filesystem::rename(site / before, site / after);
+  };
+  struct Case {
+    const char* what;
+    std::function<void()> change;
+    std::vector<std::string> expected;
+    bool other_interpreter = false;
+  };
+  const std::vector<Case> cases = {
+      {.what = "same", .change = [] {}, .expected = {}},
+      {.what = "other version",
+       .change =
+           [&] {
+             rename("Some_Package-1.2.3.dist-info",
+                    "Some_Package-2.0.dist-info");
+           },
+       .expected = {"installed packages differ: some-package 1.2.3 -> 2.0;"}},
+      {.what = "package missing",
+       .change = [&] { std::filesystem::remove_all(site / "other.egg-info"); },
+       .expected = {"installed packages differ: other 4.5 -> none;"}},
+      {.what = "other CUDA",
+       .change = [&] { Install("torch/version.py", "cuda = '13.0'\n"); },
+       .expected = {"the CUDA of torch was 12.6, now it is 13.0;"}},
+      {.what = "other interpreter",
+       .change = [] {},
+       .expected = {"Python was 3.", "(" + executable + "), now it is 3.",
+                    "(" + (other / "python3").string() + ");"},
+       .other_interpreter = true},
+  };
+  for (const Case& one : cases) {
+    const std::string id = Create("[sh, run.sh]", {"--paused"});
+    one.change();
+    CliCall settings;
+    if (one.other_interpreter) {
+      settings.environment["PATH"] = other.string() + ":" + std::getenv("PATH");
+    }
+    const CliResult resumed = dtrain_.Run({"resume", id}, settings);
+    EXPECT_EQ(resumed.code, 0) << resumed.err;
+    for (const std::string& text : one.expected) {
+      EXPECT_THAT(resumed.err, HasSubstr(text)) << one.what;
+    }
+    EXPECT_EQ(one.expected.empty(),
+              resumed.err.find("differ") == std::string::npos)
+        << one.what << resumed.err;
+  }
 }
 
 TEST_F(PythonRecordTest, ReproduceAndDiffCompareIt) {
@@ -223,6 +294,32 @@ TEST_F(PythonRecordTest, SaysThatADifferingTrialWasResumed) {
             HasSubstr("note: trial " + trial +
                       " was paused and resumed;"
                       " a program that does not save its random state")));
+}
+
+TEST_F(PythonRecordTest, KeepsTheMetricThatCountsTheLength) {
+  dtrain_.Write("train.sh",
+                "for i in $(seq $DTRAIN_UNTIL); do\n"
+                "  printf '{\"type\":\"validation\",\"epochs\":%d,\"metrics\":"
+                "{\"loss\":%d}}\\n' $i $i >&3\n"
+                "done\n"
+                "mkdir $DTRAIN_DIRECTORY/a; echo 1 > $DTRAIN_DIRECTORY/a/w\n"
+                "printf '{\"type\":\"checkpoint\",\"epochs\":%d,\"path\":"
+                "\"%s\"}\\n' $DTRAIN_UNTIL $DTRAIN_DIRECTORY/a >&3\n");
+  dtrain_.Write("x.yaml",
+                "entrypoint: [sh, train.sh]\n"
+                "searcher: {name: single, metric: loss, max_time: 4, "
+                "time_metric: steps}\n"
+                "max_restarts: 0\nresources: {slots: \"cpu:1\"}\n");
+  ASSERT_EQ(dtrain_.Run({"create", "x.yaml"}).code, 0);
+  for (const char* command : {"reproduce", "continue"}) {
+    const CliResult again = dtrain_.Run({command, "1.1", "--json"});
+    ASSERT_EQ(again.code, 0) << again.err;
+    const json searcher =
+        dtrain_.Run({"describe", again.Json()["experiment"].dump(), "--json"})
+            .Json()["config"]["searcher"];
+    EXPECT_EQ(searcher["time_metric"], "steps") << command;
+    EXPECT_EQ(searcher["max_time"], 4) << command;
+  }
 }
 
 #ifdef DTRAIN_HAS_TRIALS

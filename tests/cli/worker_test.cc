@@ -121,6 +121,10 @@ TEST_F(WorkerCliTest, WorkerWithoutTheProgramIsRefused) {
   ExpectPasses("test_worker_without_the_program_is_refused");
 }
 
+TEST_F(WorkerCliTest, AnotherPythonOfAWorkerIsNamedOnce) {
+  ExpectPasses("test_another_python_of_a_worker_is_named_once");
+}
+
 TEST_F(WorkerCliTest, WorkerWithoutTheContextIsRefused) {
   ExpectPasses("test_worker_without_the_context_is_refused");
 }

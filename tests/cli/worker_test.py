@@ -490,6 +490,42 @@ class WorkerTest(Workers):
         self.worker("good", PATH=self.path)
         self.expect_completed(2)
 
+    def test_another_python_of_a_worker_is_named_once(self):
+        sites = {}
+        for name, packages in (("same", ("one-1.0", "two-2.0")), ("newer", ("one-1.1", "two-2.0")),
+                               ("less", ("one-1.0",))):
+            sites[name] = self.directory / ("site-" + name)
+            for package in packages:
+                (sites[name] / (package + ".dist-info")).mkdir(parents=True)
+        python = subprocess.run(["python3", "-c", "import sys; print(sys.executable)"], text=True,
+                                stdout=subprocess.PIPE, check=True).stdout.strip()
+        other = self.directory / "other"
+        other.mkdir()
+        (other / "python3").symlink_to(python)
+        go = self.directory / "go"
+        (self.directory / "code").mkdir()
+        (self.directory / "code/train.py").write_text(
+            "import dtrain, os, time\n"
+            "while not os.path.exists(%r): time.sleep(0.05)\n"
+            "dtrain.init().validate(loss=1, epochs=12)\n" % str(go))
+        self.create(SCRIPT_SEARCH, "code", PYTHONPATH=str(sites["same"]))
+        for name, site, more in (
+                ("same", "same", {}), ("newer", "newer", {}), ("again", "newer", {}),
+                ("less", "less", {}),
+                ("elsewhere", "same", {"PATH": "%s:%s" % (other, os.environ["PATH"])})):
+            self.worker(name, PYTHONPATH=str(sites[site]), **more)
+            self.wait_for(name, lambda name=name: re.search(
+                "worker %s on .* has joined" % name, self.log("runner")))
+        go.touch()
+        self.expect_completed(1)
+        found = re.findall(r"warning: worker (\w+) on \S+: (.*)", self.log("runner"))
+        packages = "installed packages differ: %s; results may differ"
+        self.assertEqual(found[:2], [("newer", packages % "one 1.0 -> 1.1"),
+                                     ("less", packages % "two 2.0 -> none")])
+        self.assertEqual(len(found), 3, found)
+        self.assertRegex(found[2][1], r"^Python was \S+ \(%s\), now it is \S+ \(%s\);" % (
+            re.escape(python), re.escape(str(other / "python3"))))
+
     def test_worker_without_the_context_is_refused(self):
         self.create_program()
         context = self.directory / "store/experiments/1/context"

@@ -427,7 +427,7 @@ TEST_F(WorkerTest, WithoutTheProgramIsRefused) {
       {.command = true,
        .cpu_environment = {{"PATH", "/no/such/bin"}},
        .context = directory.path().string(),
-       .program = "true"},
+       .words = {"true"}},
       "entrypoint: there is no program 'true' in PATH (/no/such/bin)");
 }
 
