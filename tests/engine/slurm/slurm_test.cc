@@ -4,6 +4,8 @@
 #include "engine/slurm/slurm.h"
 
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -16,6 +18,7 @@
 #include "engine/slurm/job_request.h"
 #include "tests/engine/slurm/slurm_fixture.h"
 #include "tests/support/patience.h"
+#include "tests/support/temporary_directory.h"
 
 namespace dtrain {
 namespace {
@@ -78,6 +81,30 @@ TEST(SlurmCommandsTest, SayWhereTheyAreSearchedFor) {
                 HasSubstr("sbatch: not found in PATH (/no/such:/usr/none)"));
   }
   EXPECT_TRUE(std::get<SlurmFailure>(slurm.Jobs()).away);
+}
+
+// As sbatch does where no controller can be found.
+TEST(SlurmCommandsTest, FailInOneLine) {
+  const TemporaryDirectory directory;
+  const auto sbatch = directory.path() / "sbatch";
+  std::ofstream(sbatch)
+      << "#!/bin/sh\n"
+         "echo 'sbatch: error: fetch_config: DNS SRV lookup failed' >&2\n"
+         "echo 'sbatch: error: failed to fetch config' >&2\n\n"
+         "echo 'sbatch: fatal: no configuration source' >&2\n"
+         "exit 1\n";
+  std::filesystem::permissions(sbatch, std::filesystem::perms::owner_all);
+  const Slurm slurm({std::pair("PATH", directory.path().string())});
+  try {
+    slurm.CheckSubmission({.script = "/none"});
+    FAIL() << "it was accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kResources);
+    EXPECT_STREQ(error.what(),
+                 "Slurm: sbatch: error: fetch_config: DNS SRV lookup failed; "
+                 "sbatch: error: failed to fetch config; sbatch: fatal: no "
+                 "configuration source");
+  }
 }
 
 TEST_F(SlurmTest, StartsOneWorkerOnEachNode) {
