@@ -202,6 +202,11 @@ void WritePrograms(const CliRunner& dtrain) {
        "[ -e $HOME/again ] || { read -r order <&4; touch "
        "$HOME/again; exit; }\n" +
            validate + "10 1 >&3\n"},
+      // Fails if lr is 4, after the smaller loss.
+      {"half", validate +
+                   "10 $((5 - DTRAIN_HPARAM_lr)) >&3\n"
+                   "[ $DTRAIN_HPARAM_lr = 3 ] || echo '{\"type\":\"end\","
+                   "\"reason\":\"fatal\",\"message\":\"no\"}' >&3\n"},
       // Has another loss each time.
       {"count",
        "echo >> $HOME/count\n" + validate + "10 $(wc -l < $HOME/count) >&3\n"}};
