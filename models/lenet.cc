@@ -132,6 +132,10 @@ MNISTTrial::MNISTTrial(TrialContext& context)
 }
 
 std::unique_ptr<DataSource> MNISTTrial::TrainingData() {
+  // The guide's scripts say so before their loops.
+  if (context_.rank() == 0) {
+    LogLine(LogLevel::kInfo, "============== Starting Training ==============");
+  }
   return Source(digits_.training, {.batch_size = context_.batch_size(),
                                    .shuffle = true,
                                    .seed = context_.seed(),

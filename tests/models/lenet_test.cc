@@ -94,6 +94,8 @@ TEST_F(MNISTTrialTest, ReportsOncePerSink) {
   EXPECT_EQ(reports_[0].batches, 20);
   EXPECT_EQ(reports_[2].batches, 60);
   EXPECT_EQ(reports_[2].epoch, 3);
+  EXPECT_THAT(log_,
+              HasSubstr("============== Starting Training ==============\n"));
   EXPECT_THAT(log_, HasSubstr("epoch: 1 step: 20, loss is 2."));
   EXPECT_THAT(log_, HasSubstr("epoch: 3 step: 20, loss is 2."));
   // A float has at most 9 significant digits.
