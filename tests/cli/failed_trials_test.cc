@@ -282,6 +282,7 @@ TEST_F(ScriptSearchTest, AnUnreadHyperparameterEndsTheSearch) {
       {init + "h.net.depth\n" + loop, "", " --x {x}"},
       {init + "h.net.depth\nos.environ['DTRAIN_HPARAM_x']\n" + loop, ""},
       {init + "h.x\nif h.x > 1: h.net.depth\n" + loop, ""},
+      {init + "h.x\n" + loop + "  h.net.depth\n", ""},
       {init + "h.x\ndef deep(net):\n  net.depth\n" + loop + "deep(h.net)\n",
        ""},
       {init + loop, "", "", {"--allow-unread"}},

@@ -112,6 +112,33 @@ TEST_F(RunCommandTest, PassesTheWordsAfterDashesAsTheyAre) {
   EXPECT_THAT(result.err, HasSubstr("hello [a,b] -- "));
 }
 
+TEST_F(RunCommandTest, TakesTheLastValueOfAStepUnlessToldOtherwise) {
+  dtrain_.Write("steps.sh",
+                "for e in 1 2; do echo epoch $e; echo loss 9; echo loss $e; "
+                "done\n");
+  const std::string last = "1,1\r\n2,2\r\n", first = "1,9\r\n2,9\r\n";
+  const std::vector<std::pair<std::vector<std::string>, std::string>> rows = {
+      {{}, last},
+      {{"--pattern", "first_value=false"}, last},
+      {{"--pattern", "first_value=true"}, first},
+      {{"--set", "metrics.first_value=true"}, first},
+      {{"--set", "rules=1"}, first},
+  };
+  for (const auto& [more, values] : rows) {
+    std::vector<std::string> options = {"--slots",   "cpu:1",
+                                        "--pattern", "loss=loss (.)",
+                                        "--pattern", "step=epoch (.)"};
+    options.insert(options.end(), more.begin(), more.end());
+    const CliResult result = Run(options, {"sh", "steps.sh"});
+    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_EQ(
+        dtrain_.Run({"metrics", "last", "--csv", "--columns", "batches,value"})
+            .out,
+        "batches,value\r\n" + values)
+        << testing::PrintToString(more);
+  }
+}
+
 TEST_F(RunCommandTest, OptionsOfTheProgramComeAfterDashes) {
   for (const std::string option : {"--lr", "-x", "--epochs=3", "--metrics"}) {
     const CliResult result = dtrain_.Run(
