@@ -90,7 +90,7 @@ json ReadState(const fs::path& directory) {
     if (state.is_object() && state.value("version", json()) == 1) return state;
     throw Error(ErrorKind::kUsage,
                 file.string() +
-                    " is no record of this version's exports; "
+                    " is not a record of this version's exports; "
                     "give --out another directory, or remove this");
   }
   for (const auto& entry : fs::directory_iterator(directory)) {

@@ -157,7 +157,7 @@ StateDict GetStateDict(const Pickle& pickle, std::vector<Item> items,
     items = ItemsOf(pickle, *dict);
   }
   if (!HasTensor(pickle, items)) {
-    FailWeights(what, Quoted(key) + " is no dict of tensors, but one of " +
+    FailWeights(what, Quoted(key) + " is not a dict of tensors, but one of " +
                           Keys(pickle, items));
   }
   return {.key = key, .items = std::move(items)};

@@ -149,9 +149,10 @@ PrintedMetrics::PrintedMetrics(const MetricSource& source,
   for (const auto& [name, text] : texts) {
     auto compiled = std::make_unique<RE2>(text, options);
     if (!compiled->ok() || compiled->NumberOfCapturingGroups() != 1) {
-      throw Error(ErrorKind::kFailed,
-                  "metrics: '" + text + "' is no expression with one group: " +
-                      compiled->error());
+      throw Error(
+          ErrorKind::kFailed,
+          "metrics: '" + text +
+              "' is not an expression with one group: " + compiled->error());
     }
     patterns_.push_back(
         {.name = name, .text = text, .compiled = std::move(compiled)});
@@ -210,7 +211,7 @@ std::optional<double> PrintedMetrics::ValueOf(Pattern& pattern,
   const auto value = ParseMetric(captured);
   if (!value) {
     Ignore("has the text " + ShownText(captured) + " for " + name +
-               ", which is no number",
+               ", which is not a number",
            line);
     return std::nullopt;
   }

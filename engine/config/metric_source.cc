@@ -58,7 +58,7 @@ std::string ProblemOf(const std::string& expression) {
   const RE2 compiled(expression, options);
   if (!compiled.ok()) {
     return "'" + expression +
-           "' is no regular expression: " + compiled.error() +
+           "' is not a regular expression: " + compiled.error() +
            "; write it as RE2 does, in single quotes";
   }
   const int groups = compiled.NumberOfCapturingGroups();

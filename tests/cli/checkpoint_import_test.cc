@@ -116,7 +116,7 @@ TEST_F(CheckpointImportTest, TakesTheWeightsOfAKeyAndAPrefix) {
       {{nested, "--key", "ema.module.net"}, "", "0.weight", 0},
       {{nested, "--key", "net", "--prefix", "1."}, "", "weight", 4},
       {{nested, "--key", "ema"},
-       "'ema' is no dict of tensors, but one of 'mod"},
+       "'ema' is not a dict of tensors, but one of 'mod"},
       {{nested, "--key", "nets"}, "it holds no dict 'nets', but 'net', 'ema'"},
       {{nested, "--key", "net", "--prefix", "9."},
        "no tensor's name begins with '9.'; the first is '0.weight'"},

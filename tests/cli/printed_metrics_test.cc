@@ -169,9 +169,10 @@ TEST_F(PrintedMetricsCommandTest, MistakesAreFoundBeforeAnythingIsCreated) {
   metrics_ = "{step: 'Epoch (\\d+', acd: '(.)'}";
   const CliResult result = Create();
   EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("train.yaml:2:17: metrics.step: "
-                                    "'Epoch (\\d+' is no regular expression: "
-                                    "missing )"));
+  EXPECT_THAT(result.err,
+              HasSubstr("train.yaml:2:17: metrics.step: "
+                        "'Epoch (\\d+' is not a regular expression: "
+                        "missing )"));
   metrics_ = "{acd: '(.)'}";
   EXPECT_THAT(Create().err, HasSubstr("searcher.metric: 'acc' is not among the "
                                       "keys of metrics, acd; did you mean "

@@ -246,7 +246,7 @@ class TensorboardTest(unittest.TestCase):
         record.write_text(json.dumps(state))
         self.assertIn("has an experiment 1 of another store", self.export("1", code=2))
         record.write_text("{}")
-        self.assertIn("is no record of this version's exports", self.export("1", code=2))
+        self.assertIn("is not a record of this version's exports", self.export("1", code=2))
         self.out = self.place / "train.sh"
         self.assertIn("train.sh", self.export("1", code=5))
 

@@ -56,7 +56,7 @@ def require_position(where: Mapping[str, float], unit: str) -> None:
 
 def metrics_of(given: Optional[Mapping[str, Any]], more: Mapping[str, Any] = {}) -> Dict[str, float]:
     """Returns the metrics as numbers. Raises TypeError for a name that is no string, and a
-    value that is no number, ValueError for a name that is too long and too many metrics."""
+    value that is not a number, ValueError for a name that is too long and too many metrics."""
     values: Dict[str, float] = {}
     for name, value in {**(given or {}), **more}.items():
         if name not in _name_bytes:

@@ -304,7 +304,7 @@ TEST_F(PrintedMetricsTest, TextThatIsNoNumberIsIgnored) {
   EXPECT_THAT(Found(), IsEmpty());
   EXPECT_THAT(Remarks(),
               ElementsAre("line 1 of the output has the text 'n/a' for 'acc', "
-                          "which is no number: 'acc=n/a'"));
+                          "which is not a number: 'acc=n/a'"));
   EXPECT_TRUE(findings_.remarks[0].ignored);
 }
 
