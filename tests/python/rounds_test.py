@@ -294,6 +294,12 @@ class LightgbmTest(RoundsTests, module_test.ExperimentTest):
         self.assertIn("the training does not continue the checkpoint: give it init_model="
                       "callback.init_model", self.run_dtrain("logs", "1"))
 
+    def test_an_older_version_is_refused(self):
+        older = self.FAKE.replace("_ResetParameterCallback", "_reset") + '__version__ = "3.3.5"\n'
+        (self.home / "context" / "lightgbm.py").write_text(older, encoding="utf-8")
+        self.assertIn("dtrain.lightgbm needs LightGBM 4, but this is 3.3.5",
+                      self.refusal(self.script()))
+
 
 if __name__ == "__main__":
     module_test.DTRAIN = str(pathlib.Path(sys.argv[1]).resolve())

@@ -20,6 +20,10 @@ import lightgbm
 from dtrain._loop import Rounds
 from dtrain._trial import Trial
 
+if not hasattr(lightgbm.callback, "_ResetParameterCallback"):  # see _Rounds
+    raise ImportError("dtrain.lightgbm needs LightGBM 4, but this is "
+                      f"{getattr(lightgbm, '__version__', 'another version')}")
+
 MODEL = "model.txt"
 """File of a checkpoint with the model, for `lightgbm.Booster(model_file=...)`."""
 
