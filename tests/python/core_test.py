@@ -8,6 +8,7 @@ import io
 import json
 import os
 import pathlib
+import re
 import sys
 import tempfile
 import unittest
@@ -141,11 +142,23 @@ import os, subprocess, sys, time
 import dtrain as det
 info = det.get_cluster_info()
 if len(sys.argv) == 1:
-    ranks = [subprocess.Popen([sys.executable, __file__, str(rank)]) for rank in range(2)]
+    wrap = [sys.executable, "-m", "dtrain.launch.wrap_rank"]
+    ranks = [subprocess.Popen([*wrap, str(rank), "--", sys.executable, __file__, str(rank)])
+             for rank in range(2)]
     sys.exit(max(rank.wait() for rank in ranks))
 rank = int(sys.argv[1])
 distributed = det.core.DistributedContext(rank=rank, size=2, local_rank=rank, local_size=2,
                                           chief_ip=info.container_addrs[0])
+sizes = [1, 1 << 20]
+for call in range(3):
+    if call == 1:
+        time.sleep(0.2 * rank)
+    value = {"rank": rank, "call": call, "large": bytes(sizes[rank])}
+    wanted = [{**value, "rank": one, "large": bytes(sizes[one])} for one in range(2)]
+    assert distributed.allgather(value) == wanted
+    assert distributed.gather_local(value) == (None if rank else wanted)
+    assert distributed.broadcast(f"{call} of {rank}") == f"{call} of 0"
+print("exchanged")
 with det.core.init(distributed=distributed) as core_context:
     for op in core_context.searcher.operations():
         for step in range(op.length):
@@ -265,8 +278,10 @@ class MistakesTest(unittest.TestCase):
         operation = core.SearcherOperation(9, context._reports, is_chief=False)
         with self.assertRaisesRegex(RuntimeError, r"only rank 0 may call op.report_completed\(\)"):
             operation.report_completed(1)
-        with self.assertRaisesRegex(NotImplementedError, "allgather with 2 processes; use torch"):
-            distributed.allgather(1)
+        with mock.patch("dtrain._trial._current", Trial(None, rank=1, world_size=2)):
+            for exchange in (distributed.allgather, distributed.gather, distributed.broadcast):
+                with self.assertRaisesRegex(RuntimeError, "exchanged only in a trial of dtrain"):
+                    exchange(1)
         self.assertEqual(core.DistributedContext().allgather(1), [1])
         with self.assertRaisesRegex(ValueError, "cross_size must be 1, got 2"):
             core.DistributedContext(rank=1, size=4, cross_size=2)
@@ -355,7 +370,7 @@ class TrialTest(module_test.ExperimentTest):
 
     def test_epochs_are_the_lengths_and_steps_the_batches(self):
         created = self.create(EPOCHS, {"name": "single", "max_length": {"epochs": 4}})
-        self.assertIn("accuracy 4 at batch 12\n", created)
+        self.assertIn("accuracy 4 at epoch 4 (batch 12)\n", created)
         self.assertEqual([(row["batches"], row["epoch"], row["value"])
                           for row in self.validations("1")],
                          [(3, 1, 1), (6, 2, 2), (9, 3, 3), (12, 4, 4)])
@@ -420,11 +435,13 @@ class TrialTest(module_test.ExperimentTest):
         self.assertEqual([(row["batches"], row["value"]) for row in self.validations("1")],
                          [(4, 0.75)])
 
-    def test_all_ranks_stop_at_the_same_step(self):
+    def test_ranks_exchange_objects_and_stop_at_the_same_step(self):
         self.create(RANKS, {"name": "single", "max_length": {"batches": 250}}, "-d")
         self.wait_for(lambda: self.rows("metrics", "1"))
         self.run_dtrain("pause", "1")
         self.wait_for(lambda: len(self.trained()) == 2)
+        self.assertEqual(sorted(re.findall(r"\[rank=.\] exchanged", self.run_dtrain("logs", "1"))),
+                         ["[rank=0] exchanged", "[rank=1] exchanged"])
         ranks = dict(line.split() for line in self.trained())
         self.assertEqual(len(set(ranks.values())), 1, ranks)
         self.epochs_file.unlink()

@@ -8,7 +8,7 @@ wait for ranks that have left. So rank 0 alone decides, and publishes its decisi
 file that all ranks map into memory: how many steps of the loop have begun, and how often
 `should_stop` or `should_checkpoint` was asked. Rank r begins a step, and answers its n-th
 question, only after rank 0 has. A second file has a byte for each answer to save a
-checkpoint; it is sparse, since there are few of them.
+checkpoint; it is sparse, since there are few of them. Objects that ranks gather are files too.
 """
 
 import functools
@@ -141,7 +141,9 @@ class Agreement:
 
     def __init__(self, path: Path, rank: int) -> None:
         self._asked = 0
+        self._gathered = 0
         self._path = path
+        self._rank = rank
         if rank == 0:
             path.with_suffix(".saves").write_bytes(b"")
             new = path.with_suffix(".new")
@@ -202,6 +204,24 @@ class Agreement:
             return True, False
         return (0 < self._cells[self._STOPS] <= self._asked,
                 os.pread(self._saves, 1, self._asked) == b"1")
+
+    def gather(self, data: bytes, size: int, is_lost: Callable[[], bool]) -> List[bytes]:
+        """Returns the data of all ranks, by rank. They must call it equally often. Raises
+        ConnectionError if dtrain has ended."""
+        self._gathered += 1
+        files = [self._path.with_name(f"gather-{self._gathered}-{rank}") for rank in range(size)]
+        new = self._path.with_name(f"gather-{self._rank}.new")
+        new.write_bytes(data)
+        new.rename(files[self._rank])
+        self._await(lambda: all(file.exists() for file in files), is_lost)
+        try:
+            found = [file.read_bytes() for file in files]
+        except FileNotFoundError:
+            raise ConnectionError("dtrain has ended: no objects are gathered") from None
+        # All ranks have read the objects of the call before, since they have begun this one.
+        if self._gathered > 1:
+            self._path.with_name(f"gather-{self._gathered - 1}-{self._rank}").unlink()
+        return found
 
     @staticmethod
     def _await(condition: Callable[[], Any], is_lost: Callable[[], bool]) -> None:

@@ -9,6 +9,7 @@ import atexit
 import json
 import math
 import os
+import pickle
 import shutil
 import sys
 import tempfile
@@ -441,6 +442,18 @@ class Trial:
         """Sends all reports now; otherwise they are sent within 50 ms."""
         if self._link and self._is_reporter:
             self._link.flush()
+
+    def gather(self, value: Any) -> List[Any]:
+        """Returns the values of all ranks, by rank; for dtrain.core. All must call it equally
+        often, with what `pickle` takes. Raises RuntimeError outside dtrain with several ranks."""
+        self._require_owner("gather")
+        if self.world_size == 1:
+            return [value]
+        if self._agreement is None:
+            raise RuntimeError("objects of several processes are exchanged only in a trial of dtrain")
+        data = pickle.dumps(value)
+        return [pickle.loads(found)
+                for found in self._agreement.gather(data, self.world_size, self._has_lost_dtrain)]
 
     # ---- Loops.
 

@@ -76,8 +76,7 @@ class Unit(enum.Enum):
 
 
 class DistributedContext(_Unsupported):
-    """Rank of this process among those of a trial on one machine. Objects are exchanged
-    only in a trial of one process; several use torch.distributed for that."""
+    """Rank of this process among those of a trial on one machine."""
 
     _what = "DistributedContext"
 
@@ -127,19 +126,20 @@ class DistributedContext(_Unsupported):
         return self.cross_size
 
     def allgather(self, stuff: Any) -> List[Any]:
-        """Returns the objects of all ranks. NotImplementedError with several."""
-        self._require_one("allgather")
-        return [stuff]
+        """Returns the objects of all ranks, by rank; all must call it, and they are pickled.
+        Raises RuntimeError with several ranks outside dtrain."""
+        if self.size == 1:
+            return [stuff]
+        return _trial.init(rank=self.rank, world_size=self.size).gather(stuff)
 
     def gather(self, stuff: Any) -> Optional[List[Any]]:
-        """Returns the objects of all ranks. NotImplementedError with several."""
-        self._require_one("gather")
-        return [stuff]
+        """Returns the objects of all ranks at rank 0, and None at the others. As `allgather`."""
+        found = self.allgather(stuff)
+        return found if self.rank == 0 else None
 
     def broadcast(self, stuff: Any) -> Any:
-        """Returns rank 0's object. NotImplementedError with several ranks."""
-        self._require_one("broadcast")
-        return stuff
+        """Returns rank 0's object. As `allgather`."""
+        return self.allgather(stuff if self.rank == 0 else None)[0]
 
     allgather_local = allgather
     gather_local = gather
@@ -147,12 +147,6 @@ class DistributedContext(_Unsupported):
 
     def close(self) -> None:
         """Does nothing."""
-
-    def _require_one(self, name: str) -> None:
-        if self.size > 1:
-            raise NotImplementedError(
-                f"dtrain.core does not support DistributedContext.{name} with {self.size} "
-                "processes; use torch.distributed, such as all_gather_object")
 
 
 class _Reports:
