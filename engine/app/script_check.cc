@@ -541,6 +541,7 @@ std::optional<fs::path> FindPython(Words words, const fs::path& context,
     if (is_python(words.front())) return program;
     if (const auto line = ReadInterpreterLine(program);
         line && !line->words.empty()) {
+      words.front() = program.string();
       words.insert(words.begin(), line->words.begin(), line->words.end());
       program = FindProgram(words.front(), context, path);
       if (is_python(words.front())) return program;

@@ -105,6 +105,10 @@ class PythonRecordTest : public testing::Test {
     dtrain_.Write("train.py", report);
     WriteProgram("direct", "#!/usr/bin/env python3\n" + report);
     WriteProgram("run.sh", "#!/bin/sh\nexec python3 train.py\n");
+    // As pip writes programs of interpreters with a long path.
+    WriteProgram(
+        "long",
+        "#!/bin/sh\n'''exec' python3 \"$0\" \"$@\"\n' '''\n" + report);
     Install("Some_Package-1.2.3.dist-info/METADATA", "");
     Install("other.egg-info/PKG-INFO", "Name: other\nVersion: 4.5\n");
     Install("torch-2.9.0+cu126.dist-info/METADATA", "");
@@ -148,7 +152,7 @@ TEST_F(PythonRecordTest, HasThePackagesThatTheCommandFinds) {
   for (const char* entrypoint :
        {"python3 train.py", "[env, A=b, python3, train.py]", "./direct",
         "python3 -m train", "python3 -u train.py", "[sh, run.sh]",
-        "[sh, -eu, run.sh]", "./run.sh",
+        "[sh, -eu, run.sh]", "./run.sh", "./long",
         "[bash, -c, '# first\n  A=b exec python3 train.py']",
         "[sh, -c, 'for i in 1; do if true; then sh run.sh; fi; done']",
         "[sh, -c, \"cd . && 'python3' train.py # not ./python3\"]"}) {
