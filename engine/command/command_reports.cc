@@ -40,14 +40,6 @@ bool HasMetric(const MetricValues& metrics, const std::string& name) {
       metrics, [&name](const auto& metric) { return metric.first == name; });
 }
 
-ValidationReport ReportOf(const ProgramValidation& report, Timestamp time) {
-  return {.seq = 1,  // any; it gets its own when it is sent
-          .batches = report.point.batches,
-          .epoch = report.point.epoch,
-          .metrics = report.metrics,
-          .time = time};
-}
-
 // True for a message about what comes after `batches`.
 bool IsBeyond(const TrialMessage& message, std::int64_t batches) {
   return std::visit(
@@ -150,7 +142,7 @@ void CommandTrial::On(const ProgramTraining& report) {
   Advance(report.point);
   trained_metric_ = trained_metric_ ||
                     HasMetric(report.metrics, spec_.settings.searcher_metric);
-  (void)IsLate(report.point);
+  MarkIfLate(report.point);
   means_.Add(report);
   if (rate_.Take(clock_.monotonic())) return SendMeans();
   if (std::exchange(warned_of_means_, true)) return;
@@ -182,14 +174,23 @@ void CommandTrial::On(const ProgramValidation& report) {
   AwaitReportBudget();
   SendMeans();
   ObserveForStopping(report.metrics);
-  if (IsLate(report.point)) SetStopping(saved_state_);
-  Record(ReportOf(report, clock_.now()), report);
+  MarkIfLate(report.point);
+  Record(MakeMessage(report), report);
+}
+
+ValidationReport CommandTrial::MakeMessage(const ProgramValidation& report) {
+  ValidationReport message{.seq = 1,  // any; it gets its own when it is sent
+                           .batches = report.point.batches,
+                           .epoch = report.point.epoch,
+                           .metrics = report.metrics,
+                           .time = clock_.now()};
+  // An initial validation precedes what training reads.
+  if (message.batches > 0) message.unread = std::exchange(unread_so_far_, {});
+  return message;
 }
 
 void CommandTrial::Record(ValidationReport message,
                           const ProgramValidation& report) {
-  // An initial validation precedes what training reads.
-  if (message.batches > 0) message.unread = std::exchange(unread_so_far_, {});
   channel_.Send(std::move(message));
   validation_ = report;
   CompleteIfDone();
@@ -272,7 +273,7 @@ void CommandTrial::On(const ProgramCheckpoint& report) {
   SendMeans();
   std::optional<ValidationReport> message;
   if (validation) {
-    message = ReportOf(*validation, clock_.now());
+    message = MakeMessage(*validation);
     ObserveForStopping(validation->metrics);
   }
   SaveWhenPossible(report, message);
@@ -353,10 +354,11 @@ void CommandTrial::SaveCheckpoint(
                                 .time = clock_.now()});
 }
 
-// Notes whether the last checkpoint, of this count, lacks a report made now.
-bool CommandTrial::IsLate(const ProgramPoint& point) {
-  if (saved_.empty() || point.batches > saved_state_.batches) return false;
-  return late_ = true;
+// Handles a report that the last checkpoint, of this count, lacks.
+void CommandTrial::MarkIfLate(const ProgramPoint& point) {
+  if (saved_.empty() || point.batches > saved_state_.batches) return;
+  late_ = true;
+  SetStopping(saved_state_);
 }
 
 void CommandTrial::SetStopping(TrainingState& state) const {

@@ -124,8 +124,9 @@ class CommandTrial {
   void On(const ProgramTraining& report);
   void On(const ProgramValidation& report);
   void On(const ProgramCheckpoint& report);
+  ValidationReport MakeMessage(const ProgramValidation& report);
   void Record(ValidationReport message, const ProgramValidation& report);
-  bool IsLate(const ProgramPoint& point);
+  void MarkIfLate(const ProgramPoint& point);
   void SetStopping(TrainingState& state) const;
   void KeepLateReports();
   void RemoveFromScratch(const std::filesystem::path& source) const;

@@ -161,7 +161,7 @@ TEST_F(CommandCheckpointTest, UnacknowledgedReportsAreSentAgain) {
 
 // A checkpoint at batch 10, the length, with its validation.
 constexpr char kValidated[] =
-    "echo > x\n"
+    "echo > x; echo '{\"type\":\"unread\",\"names\":[\"lr\"]}' >&3\n"
     "echo '{\"type\":\"checkpoint\",\"batches\":10,\"path\":\"x\","
     "\"validation\":{\"loss\":0.5}}' >&3\n";
 
@@ -185,6 +185,7 @@ TEST_F(CommandCheckpointTest, CarriesTheValidationOfItsCount) {
   EXPECT_THAT(Log(), HasSubstr("'validated': True")) << Log();
   ASSERT_THAT(Said<ValidationReport>(), SizeIs(1)) << Log();
   EXPECT_EQ(Said<ValidationReport>()[0].metrics, (MetricValues{{"loss", 0.5}}));
+  EXPECT_EQ(Said<ValidationReport>()[0].unread, std::vector<std::string>{"lr"});
   EXPECT_THAT(Said<OperationCompleted>(), SizeIs(1)) << Log();
 }
 
