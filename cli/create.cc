@@ -363,7 +363,8 @@ void CheckTestFlags(const CreateOptions& options) {
   if (!options.test || !other) return;
   throw Error(ErrorKind::kUsage,
               "--test keeps no experiment, so it cannot be combined with "
-              "--dry-run, --detach, --jsonl, --require, --timeout or --junit");
+              "--dry-run, --detach, --jsonl, --require, --require-any, "
+              "--max-failed, --timeout or --junit");
 }
 
 // Rejects options that need a run.
@@ -377,8 +378,8 @@ void CheckPausedFlags(const CreateOptions& options) {
   throw Error(ErrorKind::kUsage,
               "--paused starts no run, so it cannot be combined with "
               "--dry-run, --test, --detach, --follow, --jsonl, --require, "
-              "--timeout, --disk-wait or --junit; most of them are options of "
-              "'dtrain resume', which starts it");
+              "--require-any, --max-failed, --timeout, --disk-wait or --junit; "
+              "most of them are options of 'dtrain resume', which starts it");
 }
 
 // Sets the number of trials of a model-based search, and says if it leaves

@@ -151,6 +151,23 @@ TEST_F(RunCommandTest, OptionsOfTheProgramComeAfterDashes) {
               testing::Not(HasSubstr("before the program")));
 }
 
+TEST_F(RunCommandTest, NamesEveryOptionThatARefusalMeans) {
+  for (const std::string mode : {"--test", "--paused"}) {
+    for (const std::vector<std::string>& given :
+         {std::vector<std::string>{"--require", "loss<1"},
+          {"--require-any"},
+          {"--max-failed", "0"},
+          {"--timeout", "1s"},
+          {"--junit", "r.xml"}}) {
+      std::vector<std::string> options = {"--hp", "lr=1", mode};
+      options.insert(options.end(), given.begin(), given.end());
+      const CliResult result = Run(options);
+      EXPECT_EQ(result.code, 2);
+      EXPECT_THAT(result.err, HasSubstr(given.front()));
+    }
+  }
+}
+
 TEST_F(RunCommandTest, CreatesTheSameWithOverridesAndPlaceholders) {
   const std::vector<std::string> command = {"./loss.sh", "{lr}", "{{lr}}",
                                             "{\"a\": 1}"};
