@@ -198,15 +198,15 @@ constexpr KeySpec kExperimentKeys[] = {
      .store = StoreRules},
     {.path = "time_limit",
      .type = kDuration,
-     .doc = "Pause a run of the experiment after this time; each `resume` has "
-            "as long again.",
+     .doc = "Pause the experiment after this time in a run; each `resume` "
+            "has the full time again.",
      .store = Into<&Config::time_limit>},
     {.path = "hang_timeout",
      .type = kDuration,
      .fallback = "600",
-     .doc = "Restart a trial that makes no step for this long; of a program, "
-            "that reports and prints nothing for this long. The timeout of "
-            "NCCL between its ranks is one minute longer.",
+     .doc = "Restart a trial that makes no step, or a program that reports "
+            "and prints nothing, for this long. The timeout of NCCL between "
+            "its ranks is one minute longer.",
      .store = Into<&Config::hang_timeout>},
     {.path = "checkpoint_policy",
      .type = kWord,

@@ -62,7 +62,7 @@ class Slurm {
   /// more, from its accounting, or from the controller's memory; empty if
   /// neither has it.
   std::string FindState(const std::string& id) const;
-  /// Asks Slurm to end jobs. Jobs that have ended already are no failure.
+  /// Asks Slurm to end jobs. Jobs that have already ended are not an error.
   std::optional<SlurmFailure> Cancel(const std::vector<std::string>& ids) const;
 
  private:
