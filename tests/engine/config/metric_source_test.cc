@@ -66,7 +66,7 @@ TEST_F(MetricSourceTest, IsMissingByDefault) {
 TEST_F(MetricSourceTest, PlacesAnExpressionThatDoesNotCompile) {
   EXPECT_THAT(
       Errors("{acc: 'acc=([0-9+'}"),
-      ElementsAre(AllOf(HasSubstr("f:2:16: metrics.acc: 'acc=([0-9+' is no "
+      ElementsAre(AllOf(HasSubstr("f:2:16: metrics.acc: 'acc=([0-9+' is not a "
                                   "regular expression: missing ]: [0-9+"))));
 }
 
