@@ -259,8 +259,8 @@ TEST_F(PrintingTrialTest, SaysWhyThereIsNoResult) {
               AllOf(HasSubstr("error: the program ended at 0 of 2 epochs "
                               "without a validation of 'loss' there"),
                     HasSubstr("1 line was ignored, the first: line 2 of the "
-                              "output has the text 'x' for 'loss', which is not "
-                              "a number")));
+                              "output has the text 'x' for 'loss', which is "
+                              "not a number")));
 }
 
 TEST_F(PrintingTrialTest, NamesTheLinesIfNothingMatches) {
