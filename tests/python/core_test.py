@@ -128,6 +128,7 @@ with det.core.init() as core_context:
         with core_context.checkpoint.restore_path(info.latest_checkpoint) as path:
             done = int((path / "state").read_text())
     for done in range(done + 1, 9):
+        core_context.train.report_progress((done - 1) / 8)
         core_context.train.report_training_metrics(10 * done, {"loss": 1 / done})
         core_context.train.report_validation_metrics(10 * done, {"accuracy": done, NAME: done})
         with core_context.checkpoint.store_path({"steps_completed": 10 * done}) as (path, _):

@@ -216,7 +216,7 @@ class _Reports:
         if self.unit == "batches":
             self.trial.progress(batches=int(self.done))
         else:
-            self.trial.progress(batches=self.steps, epochs=self.done)
+            self.trial.progress(batches=self.steps, **{self.unit: self.done})
 
     def release(self) -> None:
         """Reports the validation that is held, and the checkpoint that waits."""
