@@ -397,11 +397,16 @@ class TrialTest(module_test.ExperimentTest):
                                      [row["batches"] / 10 for row in values])
                     self.assertEqual(len(values), trial["batches"] / 10)
 
-    def test_a_validation_without_the_count_is_an_error(self):
-        script = COUNTED.replace("NAME: done", "'other': done")
-        shown = self.create(script, {"name": "random", "max_trials": 1, "max_time": 8,
-                                     "time_metric": "epochs"}, code=1) + self.errors
-        self.assertIn("lacks 'epochs', the count of the search (searcher.time_metric)", shown)
+    def test_a_validation_without_a_good_count_is_an_error(self):
+        for count, text in (
+                ("'other': done", "lacks 'epochs', the count of the search (searcher.time_metric)"),
+                ("'epochs': 8 - done", "(searcher.time_metric), must not decrease: 6 after 7"),
+                ("'epochs': float('nan')", "epochs must be a number of at least 0, got nan"),
+                ("'epochs': '3'", "metric 'epochs' must be a number, got '3'")):
+            with self.subTest(count):
+                shown = self.create(COUNTED.replace("NAME: done", count), {
+                    "name": "random", "max_trials": 1, "max_time": 8, "time_metric": "epochs"}, code=1)
+                self.assertIn(text, shown + self.errors)
 
     def test_without_a_search_no_metric_is_needed(self):
         reports = ("import dtrain as det\n"

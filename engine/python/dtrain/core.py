@@ -164,6 +164,7 @@ class _Reports:
         self.done = float(trial.restored_count(self.unit))
         if self.unit != "batches":
             self.done = max(self.done, _UNKNOWN)
+        self._counted = 0.0  # by the time metric of the last validation
         self.counts_operations = False
         self._held: Optional[Tuple[int, Dict[str, float]]] = None
         self._released: Optional[Tuple[int, Dict[str, float]]] = None  # the last one
@@ -189,6 +190,11 @@ class _Reports:
             raise ValueError(
                 f"this validation lacks '{self.time_metric}', the count of the search "
                 f"(searcher.time_metric); it has {', '.join(sorted(values)) or 'no metric'}")
+        count = values.get(self.time_metric, self._counted)
+        if count < self._counted:
+            raise ValueError(f"'{self.time_metric}', the count of the search (searcher.time_metric), "
+                             f"must not decrease: {count:g} after {self._counted:g}")
+        self._counted = count
         self._position(steps)  # raises if it is unknown
         self._leads = bool(self._leads)
         self._held = steps, values
