@@ -125,7 +125,8 @@ class _Reads(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Subscript(self, node: ast.Subscript) -> None:
-        self._note(node.value, getattr(node.slice, "value", None))
+        key = getattr(node.slice, "value", None)
+        self._note(node.value, getattr(key, "value", key))  # Python 3.8 has an ast.Index around it
         self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
