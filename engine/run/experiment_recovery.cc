@@ -81,10 +81,11 @@ void Experiment::RecoverTrial(TrialRow row) {
   row.rung = 0;  // counted again by the replay
   const bool ended_early = row.reason.starts_with(kEndedEarly);
   const std::string why_early = WhyEarly(row.reason);
-  const std::string why = "trial " + ToString(row.id) + ": " + row.reason;
-  if (row.state == State::kError) {
-    last_error_ = why;
-    if (row.batches == 0) AddEarlyFailure(row.reason);
+  if (row.state == State::kError || row.state == State::kInvalid) {
+    last_error_ = "trial " + ToString(row.id) + ": " + row.reason;
+  }
+  if (row.state == State::kError && row.batches == 0) {
+    AddEarlyFailure(row.reason);
   }
   if (row.state == State::kInvalid) ++invalid_;
   if (row.latest) {

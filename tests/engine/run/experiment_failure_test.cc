@@ -252,6 +252,7 @@ TEST_F(ExperimentFailureTest, DoesNotRestartInvalidHyperparameters) {
   EXPECT_EQ(result.state, State::kError);
   EXPECT_EQ(Trial().state, State::kInvalid);
   EXPECT_EQ(Trial().reason, "invalid hyperparameters: too wide");
+  EXPECT_EQ(Run().error, result.error);  // after kill -9
   EXPECT_EQ(launcher_.started().size(), 1u);
 }
 
