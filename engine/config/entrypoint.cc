@@ -177,29 +177,6 @@ std::optional<std::vector<std::string>> KnownNames(
   return names;
 }
 
-// "the string 'auto'", as Describe has it of a YAML value.
-std::string DescribeValue(const nlohmann::json& value) {
-  const std::string text = Truncate(EscapeForTerminal(value.dump()), 60);
-  if (value.is_number_integer()) return "the integer " + text;
-  if (value.is_number()) return "the number " + text;
-  if (value.is_object()) return "a map";
-  if (value.is_array()) return "a list";
-  return "the string '" +
-         Truncate(EscapeForTerminal(value.get<std::string>()), 60) + "'";
-}
-
-// Returns why a hyperparameter has values besides true, false and null, or "".
-std::string WhyNoFlag(const nlohmann::json& space, const std::string& name) {
-  const auto values = HparamChoices(space, name);
-  if (!values) return "'" + name + "' is no hyperparameter";
-  if (values->is_null()) return "'" + name + "' can be a range of numbers";
-  for (const nlohmann::json& value : *values) {
-    if (value.is_boolean() || value.is_null()) continue;
-    return "'" + name + "' can be " + DescribeValue(value);
-  }
-  return "";
-}
-
 // Returns the same list of words as templates. The program, and the code after
 // -c, keep their braces.
 nlohmann::json TemplatesOfList(
@@ -274,12 +251,23 @@ class PlaceholderCheck {
 
   void CheckFlag(const Node& node, const std::string& path,
                  const TemplatePart& part) const {
-    const std::string why = WhyNoFlag(space_, part.text);
-    if (why.empty()) return;
+    const auto values = HparamChoices(space_, part.text);
+    std::string fault;
+    if (!values) {
+      fault = "is no hyperparameter";
+    } else if (values->is_null()) {
+      fault = "can be a range of numbers";
+    } else {
+      const auto other = std::ranges::find_if(*values, [](const auto& value) {
+        return !value.is_boolean() && !value.is_null();
+      });
+      if (other == values->end()) return;
+      fault = "can be " + Describe(NodeFromJson(*other));
+    }
     Report(node, path, part.at,
-           "{" + part.text + ":" + part.on + "} needs true or false, but " +
-               why + "; write " + part.on + " {" + part.text +
-               "} for an option with a value");
+           "{" + part.text + ":" + part.on + "} needs true or false, but '" +
+               part.text + "' " + fault + "; write " + part.on + " {" +
+               part.text + "} for an option with a value");
   }
 
   void Report(const Node& node, const std::string& path, std::size_t at,
