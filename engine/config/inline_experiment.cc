@@ -135,30 +135,6 @@ SpecJson SectionOf(const SpecJson& config, const std::string& name) {
   return is_map ? *found : SpecJson::object();
 }
 
-bool IsRangeOrConst(const SpecJson& value) {
-  return value.is_object() && value.contains("type");
-}
-
-// Adds the dotted names of the hyperparameters in `map`, and to `parts` those
-// of their parts.
-void AddNames(const SpecJson& map, const std::string& above,
-              std::vector<std::string>& names,
-              std::vector<std::string>& parts) {
-  for (const auto& [key, value] : map.items()) {
-    const std::string name = above + key;
-    if (value.is_object() && !IsRangeOrConst(value)) {
-      AddNames(value, name + ".", names, parts);
-      continue;
-    }
-    names.push_back(name);
-    if (!value.is_object()) continue;
-    const nlohmann::json range(value);
-    for (HparamPart& part : HparamParts(name, range)) {
-      parts.push_back(std::move(part.name));
-    }
-  }
-}
-
 // Returns the key `metrics`; null if no option has a part of it.
 SpecJson MetricsOf(const InlineExperiment& experiment) {
   SpecJson metrics;
@@ -249,18 +225,19 @@ InlineYaml WriteInlineYaml(const InlineExperiment& experiment) {
   SpecJson config = ConfigOf(experiment);
   SpecJson changed = WithOverrides(config, experiment.overrides);
   InlineYaml yaml;
-  std::vector<std::string> names, parts;
-  AddNames(SectionOf(changed, "hyperparameters"), "", names, parts);
-  std::vector<std::string> known = names;
-  known.insert(known.end(), parts.begin(), parts.end());
+  const auto names = HparamNames(SectionOf(changed, "hyperparameters"));
+  std::vector<std::string> known;
+  for (const HparamName& one : names) known.push_back(one.name);
   const std::set<std::string> placed =
       AddCommand(experiment, known, config, changed);
-  std::ranges::copy_if(
-      names, std::back_inserter(yaml.unplaced), [&](const std::string& name) {
-        return std::ranges::none_of(placed, [&](const std::string& one) {
+  for (const auto& [name, whole] : names) {
+    const bool is_placed =
+        !whole.empty() ||
+        std::ranges::any_of(placed, [&](const std::string& one) {
           return one == name || one.starts_with(name + ".");
         });
-      });
+    if (!is_placed) yaml.unplaced.push_back(name);
+  }
   const bool resumes = experiment.resumable || experiment.script_continues ||
                        placed.contains("checkpoint");
   const bool restarts = placed.contains("length") && !resumes;
