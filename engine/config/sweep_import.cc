@@ -11,14 +11,16 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
+#include <charconv>
 #include <cmath>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
+#include <re2/re2.h>
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
@@ -41,65 +43,38 @@ constexpr std::int64_t kTrialsWithoutCap = 100;
 // and yes are true, 0777 is octal, 0b11 binary, 1:30 has base 60, and 0o17 and
 // 089 are strings.
 std::optional<Node> ScalarOfYaml11(const Node& node) {
+  // https://yaml.org/type/bool.html and https://yaml.org/type/int.html
+  static const RE2 kTrue("yes|Yes|YES|on|On|ON");
+  static const RE2 kFalse("no|No|NO|off|Off|OFF");
+  static const RE2 kText("[-+]?0(?:o[0-7]+|[0-9_]*[89][0-9_]*)");
+  static const RE2 kBinary("([-+]?)0b_*([01][01_]*)");
+  static const RE2 kOctal("([-+]?)0_*([0-7][0-7_]*)");
+  static const RE2 kBase60("([-+]?)([1-9][0-9_]*(?::[0-5]?[0-9])+)");
   const std::string& text = node.text;
-  static constexpr std::array<std::string_view, 4> kBooleans = {"yes", "on",
-                                                                "no", "off"};
-  std::string lower = text;
-  for (char& c : lower) c = static_cast<char>(std::tolower(c));
-  const auto word = std::ranges::find(kBooleans, lower);
-  std::string upper = lower;
-  for (char& c : upper) c = static_cast<char>(std::toupper(c));
-  const bool is_cased =
-      text == lower || text == upper || text.substr(1) == lower.substr(1);
-  if (word != kBooleans.end() && is_cased) {
-    return PlainScalar(word < kBooleans.begin() + 2 ? "true" : "false");
-  }
-  const bool negative = text.starts_with('-');
-  std::string digits = text.substr(negative || text.starts_with('+') ? 1 : 0);
-  std::erase(digits, '_');
-  const auto consists_of = [&](std::size_t from, std::string_view allowed) {
-    return digits.size() > from &&
-           digits.find_first_not_of(allowed, from) == digits.npos;
-  };
-  if (node.kind == Node::Kind::kInt && digits.starts_with("0o")) {
-    return QuotedScalar(text);
-  }
-  int base = 0;
-  std::size_t from = 0;
-  if (digits.starts_with("0b") && consists_of(2, "01")) {
-    base = 2;
-    from = 2;
-  } else if (digits.size() > 1 && digits[0] == '0' &&
-             consists_of(1, "0123456789")) {
-    if (!consists_of(1, "01234567")) return QuotedScalar(text);
-    base = 8;
-    from = 1;
-  } else if (digits.find(':') != digits.npos && digits[0] != '0' &&
-             consists_of(0, "0123456789:")) {
-    base = 60;
-  } else {
+  if (RE2::FullMatch(text, kTrue)) return PlainScalar("true");
+  if (RE2::FullMatch(text, kFalse)) return PlainScalar("false");
+  if (RE2::FullMatch(text, kText)) return QuotedScalar(text);
+  std::string sign, digits;
+  const bool is_binary = RE2::FullMatch(text, kBinary, &sign, &digits);
+  const bool is_octal =
+      !is_binary && RE2::FullMatch(text, kOctal, &sign, &digits);
+  if (!is_binary && !is_octal &&
+      !RE2::FullMatch(text, kBase60, &sign, &digits)) {
     return std::nullopt;
   }
+  std::erase(digits, '_');
+  const int base = is_binary ? 2 : is_octal ? 8 : 10;
   std::int64_t value = 0;
-  bool fits = true;
-  for (const std::string& part : Split(digits.substr(from), ':')) {
-    // A number of base 60 has one or two digits below 60 after each colon.
-    const bool first = base != 60 || value == 0;
-    if (part.empty() ||
-        (!first && (part.size() > 2 || (part.size() == 2 && part > "59")))) {
-      return std::nullopt;
-    }
-    if (base == 60) value *= base;
-    const int inner = base == 60 ? 10 : base;
+  for (const std::string& part : Split(digits, ':')) {
     std::int64_t number = 0;
-    for (const char c : part) {
-      fits = fits && !__builtin_mul_overflow(number, inner, &number) &&
-             !__builtin_add_overflow(number, c - '0', &number);
+    const auto end =
+        std::from_chars(part.data(), part.data() + part.size(), number, base);
+    if (end.ec != std::errc() || __builtin_mul_overflow(value, 60, &value) ||
+        __builtin_add_overflow(value, number, &value)) {
+      return PlainScalar("1" + std::string(400, '0'));  // too large
     }
-    fits = fits && !__builtin_add_overflow(value, number, &value);
   }
-  if (!fits) return PlainScalar("1" + std::string(400, '0'));
-  return PlainScalar(std::to_string(negative ? -value : value));
+  return PlainScalar(std::to_string(sign == "-" ? -value : value));
 }
 
 // Gives the scalars without quotes the types of YAML 1.1, which W&B reads.
@@ -686,13 +661,13 @@ class SweepReader {
   // Returns a number of iterations; 0 if it is not given, or wrong.
   double Iterations(const Node& early, const char* name) {
     const double count = Number(early, name, 0);
-    const bool given = early.Find(name) != nullptr;
-    if (!given || (count >= 1 && count <= static_cast<double>(kMaxCount) &&
-                   count == std::floor(count))) {
+    const Node* given = early.Find(name);
+    if (given == nullptr || !given->IsNumber() ||
+        (count >= 1 && count <= static_cast<double>(kMaxCount) &&
+         count == std::floor(count))) {
       return count;
     }
-    findings_.Error(early.Find(name)->mark,
-                    "early_terminate." + std::string(name),
+    findings_.Error(given->mark, "early_terminate." + std::string(name),
                     "expected an integer of at least 1");
     return 0;
   }

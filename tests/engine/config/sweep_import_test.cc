@@ -235,6 +235,8 @@ INSTANTIATE_TEST_SUITE_P(
         ParameterCase{"Binary", "{value: 0b101}", "5", "is the integer 5"},
         ParameterCase{"Sexagesimal", "{value: 1:30}", "90",
                       "is the integer 90"},
+        ParameterCase{"NotAscii", "{values: [é, yé]}",
+                      R"({"type": "categorical", "vals": ["é", "yé"]})"},
         ParameterCase{"QuotedBoolean", "{values: ['on', \"0777\"]}",
                       R"({"type": "categorical", "vals": ["on", "0777"]})"},
         ParameterCase{
@@ -522,6 +524,10 @@ INSTANTIATE_TEST_SUITE_P(
         RefusedSweep{"LargeConstant",
                      "method: grid\nparameters: {x: {value: -1e400}}",
                      "parameters.x.value: expected a finite number"},
+        RefusedSweep{"LongTime",
+                     "method: grid\nparameters: {x: {value: "
+                     "9223372036854775807:30}}",
+                     "too large for a number"},
         RefusedSweep{"InfinityAmongValues",
                      "method: grid\nparameters: {x: {values: [{a: .inf}, 1]}}",
                      "parameters.x.values[0].a: expected a finite number"},
