@@ -357,27 +357,22 @@ constexpr std::size_t kMaxAlternatives = 1000;
 
 // Returns the alternatives of one hyperparameter, a map with `type`; none if it
 // is a range or has too many.
-std::vector<nlohmann::json> AlternativesOf(const nlohmann::json& hparam,
-                                           bool is_grid) {
+std::vector<nlohmann::json> FindAlternatives(const nlohmann::json& hparam,
+                                             bool is_grid) {
   const std::string type = hparam.at("type");
-  if (type == "const") return {};
-  if (type == "categorical") {
-    if (hparam.at("vals").size() > kMaxAlternatives) return {};
-    return GridValues(hparam);
-  }
   const nlohmann::json count = hparam.value("count", nlohmann::json());
-  const bool is_counted = is_grid && !count.is_null();
-  double size = 0;
-  if (is_counted) {
+  double size = 0;  // of a range
+  if (type == "categorical") {
+    size = static_cast<double>(hparam.at("vals").size());
+  } else if (is_grid && !count.is_null()) {
     size = count.get<double>();
   } else if (type == "int") {
     size = hparam.at("maxval").get<double>() -
            hparam.at("minval").get<double>() + 1;
+    if (!is_grid && size != 2) return {};
   }
-  const bool is_choice = is_grid || size == 2;
-  if (!is_choice || size > kMaxAlternatives) return {};
-  if (is_counted || type == "int") return GridValues(hparam);
-  return {};
+  if (size == 0 || size > kMaxAlternatives) return {};
+  return GridValues(hparam);
 }
 
 void AddAlternatives(const nlohmann::json& space, bool is_grid,
@@ -385,7 +380,7 @@ void AddAlternatives(const nlohmann::json& space, bool is_grid,
   for (const auto& [name, value] : space.items()) {
     const std::string path = prefix + name;
     if (HasType(value)) {
-      auto values = AlternativesOf(value, is_grid);
+      auto values = FindAlternatives(value, is_grid);
       if (values.size() > 1) found[path] = std::move(values);
     } else if (value.is_object()) {
       AddAlternatives(value, is_grid, path + '.', found);
