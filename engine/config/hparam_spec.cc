@@ -233,7 +233,7 @@ void CheckPlainTexts(const std::string& option, const Node& node,
   RefuseSpec(option, shown + " " + why + ", or quote the text: \"...\"");
 }
 
-// Reads a YAML value. `in_list` as CheckPlainTexts.
+// Reads a YAML value. `in_list`: see CheckPlainTexts.
 SpecJson ReadYamlValue(const std::string& option, const std::string& text,
                        bool in_list) {
   Findings findings(option, {});
@@ -287,18 +287,14 @@ class Spec {
     const std::string inside = text_.substr(open + 1, text_.size() - open - 2);
     const std::string word(WithoutPrefix(text_.substr(0, open)));
     const bool log = word == "loguniform";
-    if (!log && word != "uniform" && !word.empty()) {
-      const bool known =
-          std::ranges::find(kRangeWords, word, &RangeWord::word) !=
-              kRangeWords.end() ||
-          std::ranges::find(kRefusedWords, word, &RefusedWord::word) !=
-              kRefusedWords.end();
-      if (!known) return std::nullopt;
-    }
+    const bool takes_slice = log || word == "uniform" || word.empty();
+    const auto is_word = [&](const auto& one) { return one.word == word; };
+    const bool is_known = takes_slice ||
+                          std::ranges::any_of(kRangeWords, is_word) ||
+                          std::ranges::any_of(kRefusedWords, is_word);
+    if (!is_known || (word.empty() && !IsSlice(inside))) return std::nullopt;
     const std::vector<std::string> bounds = Split(inside, ':');
-    if (word.empty() && !IsSlice(inside)) return std::nullopt;
-    if ((!log && word != "uniform" && !word.empty()) || !IsSlice(inside) ||
-        bounds.size() != 2) {
+    if (!takes_slice || !IsSlice(inside) || bounds.size() != 2) {
       RefuseSpec(option_,
                  "expected WORD(LOW,HIGH), such as double(0,1), log(1e-4,1) or "
                  "int(1,8), with parentheses and a comma; quote a text: "
@@ -335,7 +331,7 @@ class Spec {
   }
 
   // Returns the parts of what is in brackets.
-  std::vector<std::string> PartsOf(const std::string& inside) const {
+  std::vector<std::string> SplitParts(const std::string& inside) const {
     const auto parts = SplitAtCommas(inside);
     if (!parts) {
       RefuseSpec(option_, "'" + inside +
@@ -359,7 +355,7 @@ class Spec {
     if (tuple || (text.starts_with('[') && text.ends_with(']'))) {
       const std::string inside = text.substr(1, text.size() - 2);
       SpecJson list = SpecJson::array();
-      for (const std::string& one : PartsOf(inside)) {
+      for (const std::string& one : SplitParts(inside)) {
         list.push_back(ReadPart(one));
       }
       const bool grouped =
@@ -384,7 +380,7 @@ class Spec {
   // of Python, Hydra and DVC, without HIGH.
   SpecJson PythonRange(const std::string& inside) const {
     SpecJson bounds = SpecJson::array();
-    for (const std::string& one : PartsOf(inside)) {
+    for (const std::string& one : SplitParts(inside)) {
       bounds.push_back(Bound("bound of range", ReadPart(one), true));
     }
     if (bounds.size() == 1) bounds.insert(bounds.begin(), 0);
@@ -400,8 +396,8 @@ class Spec {
                             "; write range(LOW,HIGH,STEP), without HIGH");
   }
 
-  // Returns what a named argument means here; empty if it has no name.
-  static std::string NameOfArgument(std::string_view name) {
+  // Returns the meaning of a named argument; empty for an unknown name.
+  static std::string FindMeaning(std::string_view name) {
     struct Argument {
       std::string_view name;
       std::string_view meaning;
@@ -426,11 +422,10 @@ class Spec {
   void ReadArguments(const std::string& inside, RangeKind kind,
                      const std::string& word) {
     arguments_ = SpecJson::array();
-    for (const std::string& part : PartsOf(inside)) {
+    for (const std::string& part : SplitParts(inside)) {
       const std::size_t equals = part.find('=');
       const std::string name =
-          equals == part.npos ? ""
-                              : NameOfArgument(Trim(part.substr(0, equals)));
+          equals == part.npos ? "" : FindMeaning(Trim(part.substr(0, equals)));
       if (name.empty()) {
         if (!named_.empty()) {
           RefuseSpec(option_, "unexpected '" + std::string(Trim(part)) +
