@@ -366,13 +366,11 @@ class SweepParameter {
     const double last = std::round(high.get<double>() / width) * width;
     const bool whole = q->is_number_integer();
     if (!CheckMultiples(first, last, whole)) return nullptr;
-    if (first == last)
-      return whole ? SweepJson(static_cast<std::int64_t>(first))
-                   : SweepJson(first);
     const auto as = [&](double value) {
       return whole ? SweepJson(static_cast<std::int64_t>(value))
                    : SweepJson(value);
     };
+    if (first == last) return as(first);
     const auto values = MultiplesOf(as(first), as(last), *q);
     if (values && !values->empty()) return Choice(*values);
     if (whole) {
