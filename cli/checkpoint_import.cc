@@ -7,6 +7,7 @@
 // safetensors.
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <iterator>
 #include <memory>
@@ -36,6 +37,7 @@
 #include "engine/os/installation.h"
 #include "engine/plugin/model_library.h"
 #include "engine/process/local_launcher.h"
+#include "engine/report/format.h"
 #include "engine/run/evaluation.h"
 #include "engine/run/runner.h"
 #include "engine/slots/slots.h"
@@ -62,13 +64,19 @@ struct ImportOptions : JsonOption {
 // The tensors of FILE that --key and --prefix select.
 struct SelectedWeights {
   WeightsFile file;
-  std::vector<TensorBytes> tensors;
+  std::string prefix;  // of the names, removed
+  std::vector<TensorBytes> tensors = {};
   std::size_t left_out = 0;  // tensors without the prefix
 };
 
 SelectedWeights SelectWeights(const ImportOptions& options) {
-  SelectedWeights selected{.file = OpenWeights(options.file, options.key)};
-  const std::string& prefix = options.prefix;
+  SelectedWeights selected{.file = OpenWeights(options.file, options.key),
+                           .prefix = options.prefix};
+  std::string& prefix = selected.prefix;
+  const bool ends_a_word =
+      !prefix.empty() &&
+      std::isalnum(static_cast<unsigned char>(prefix.back())) != 0;
+  if (ends_a_word) prefix += '.';  // encoder must not match encoder2.weight
   for (TensorBytes tensor : selected.file.tensors()) {
     if (!tensor.name.starts_with(prefix) || tensor.name == prefix) continue;
     tensor.name.erase(0, prefix.size());
@@ -111,7 +119,7 @@ void WriteSafetensors(const std::vector<TensorBytes>& tensors, NewFile& file) {
 int Convert(const ImportOptions& options, const GlobalOptions& globals) {
   const SelectedWeights weights = SelectWeights(options);
   std::vector<TensorBytes> tensors = weights.tensors;
-  const std::string prefix = options.prefix + TakeOffPrefixes(tensors);
+  const std::string prefix = weights.prefix + TakeOffPrefixes(tensors);
   const fs::path out =
       options.out.empty()
           ? fs::path(options.file).stem().string() + ".safetensors"
@@ -127,8 +135,8 @@ int Convert(const ImportOptions& options, const GlobalOptions& globals) {
                {"other_keys", weights.file.other_keys()}});
   } else {
     Say(globals,
-        "wrote " + out.string() + ": " + std::to_string(tensors.size()) +
-            " tensors, " + FormatBytes(file.bytes()) +
+        "wrote " + out.string() + ": " + CountText(tensors.size(), "tensor") +
+            ", " + FormatBytes(file.bytes()) +
             (prefix.empty()
                  ? ""
                  : "; removed the prefix '" + EscapeForTerminal(prefix) +
@@ -337,7 +345,7 @@ int ImportInto(const ImportOptions& options, const GlobalOptions& globals) {
                {"left_out", weights.left_out},
                {"other_keys", weights.file.other_keys()}});
   } else {
-    Say(globals, "imported " + std::to_string(count) + " tensors" +
+    Say(globals, "imported " + CountText(count, "tensor") +
                      (cast.empty() ? ""
                                    : " (cast from " + Join(cast, ", ") +
                                          " to the model's types)") +
