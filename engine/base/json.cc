@@ -47,20 +47,16 @@ std::map<std::string, nlohmann::json> FlattenNames(const nlohmann::json& json) {
 
 const nlohmann::json* FindMember(const nlohmann::json& json,
                                  std::string_view name) {
-  const nlohmann::json* place = &json;
-  while (true) {
-    if (!place->is_object()) return nullptr;
-    // A name may itself contain a dot.
-    if (const auto whole = place->find(name); whole != place->end()) {
-      return &*whole;
-    }
-    const auto dot = name.find('.');
-    if (dot == std::string_view::npos) return nullptr;
-    const auto inner = place->find(name.substr(0, dot));
-    if (inner == place->end()) return nullptr;
-    place = &*inner;
-    name.remove_prefix(dot + 1);
+  if (!json.is_object()) return nullptr;
+  if (const auto whole = json.find(name); whole != json.end()) return &*whole;
+  for (std::size_t dot = name.find('.'); dot != name.npos;
+       dot = name.find('.', dot + 1)) {
+    const auto outer = json.find(name.substr(0, dot));
+    if (outer == json.end()) continue;
+    const auto* member = FindMember(*outer, name.substr(dot + 1));
+    if (member != nullptr) return member;
   }
+  return nullptr;
 }
 
 bool NestsDeeperThan(const nlohmann::json& json, int levels) {

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "engine/base/error.h"
+#include "engine/base/json.h"
 #include "engine/base/placeholders.h"
 #include "engine/base/text.h"
 #include "engine/checkpoint/checkpoint_files.h"
@@ -294,22 +295,6 @@ void AddHparams(const std::string& prefix, const json& hparams,
   }
 }
 
-// Returns the hyperparameter with the dotted path; null if there is none. A
-// name may have points itself.
-const json* FindHparam(const json& hparams, const std::string& path) {
-  if (!hparams.is_object()) return nullptr;
-  if (const auto found = hparams.find(path); found != hparams.end()) {
-    return &*found;
-  }
-  for (std::size_t dot = path.find('.'); dot != path.npos;
-       dot = path.find('.', dot + 1)) {
-    const auto outer = hparams.find(path.substr(0, dot));
-    if (outer == hparams.end()) continue;
-    if (const json* one = FindHparam(*outer, path.substr(dot + 1))) return one;
-  }
-  return nullptr;
-}
-
 // Returns the value of {length}.
 Length LengthOfProgram(const TrialSpec& spec, Length until) {
   return spec.metrics && spec.stops_trials ? spec.max_length.value_or(until)
@@ -319,7 +304,7 @@ Length LengthOfProgram(const TrialSpec& spec, Length until) {
 std::string PlaceholderValue(const TemplatePart& part, const TrialSpec& spec,
                              Length until, const ProgramPaths& paths) {
   const std::string& name = part.text;
-  const json* value = FindHparam(spec.hparams, name);
+  const json* value = FindMember(spec.hparams, name);
   if (part.is_flag()) {
     if (value != nullptr && (value->is_boolean() || value->is_null())) {
       return *value == true ? part.on : part.off;
@@ -345,7 +330,7 @@ bool IsNullArgument(const std::string& word, const TrialSpec& spec) {
   if (spec.rules < 2) return false;  // the text null
   const auto only = OnlyPlaceholder(word);
   if (!only || only->is_flag()) return false;
-  const json* value = FindHparam(spec.hparams, only->text);
+  const json* value = FindMember(spec.hparams, only->text);
   return value != nullptr && value->is_null();
 }
 
@@ -409,7 +394,7 @@ std::vector<std::string> WithoutPlaced(std::vector<std::string> names,
 }
 
 std::optional<Length> LengthInWords(const TrialSpec& spec, Length until) {
-  if (!spec.placeholders || FindHparam(spec.hparams, "length") != nullptr) {
+  if (!spec.placeholders || FindMember(spec.hparams, "length") != nullptr) {
     return std::nullopt;
   }
   bool found = false;

@@ -83,6 +83,12 @@ TEST(FindMemberTest, FollowsDotsToNestedMembers) {
   EXPECT_EQ(FindMember(3, "d"), nullptr);
 }
 
+TEST(FindMemberTest, FindsAMemberBelowANameWithADot) {
+  const json below = {{"a.b", {{"c.d", {{"e", 1}}}}}, {"a", {{"b", 2}}}};
+  EXPECT_EQ(*FindMember(below, "a.b.c.d.e"), 1);
+  EXPECT_EQ(FindMember(below, "a.b.c.e"), nullptr);
+}
+
 TEST(FindMemberTest, PrefersANameWithADot) {
   const json both = {{"a", {{"b", 1}}}, {"a.b", 2}};
   EXPECT_EQ(*FindMember(both, "a.b"), 2);
