@@ -52,18 +52,6 @@ std::string Quoted(std::string_view name) {
   return std::string("'").append(Truncate(EscapeForTerminal(name), 60)) + "'";
 }
 
-std::string FormatKeys(const std::vector<std::string>& keys) {
-  std::vector<std::string> quoted;
-  for (const std::string& key : keys) {
-    if (quoted.size() == kShownKeys) {
-      quoted.emplace_back("...");
-      break;
-    }
-    quoted.push_back(Quoted(key));
-  }
-  return Join(quoted, ", ");
-}
-
 struct Item {
   std::string_view name;
   PickleIndex value = 0;
@@ -89,8 +77,8 @@ bool HasTensor(const Pickle& pickle, const std::vector<Item>& items) {
       items, [&](const Item& item) { return IsTensor(pickle, item.value); });
 }
 
-// Returns the class of the object at `index`, " (argparse.Namespace)"; empty if
-// it is none.
+// Returns the class of an object, " (argparse.Namespace)"; empty for another
+// value.
 std::string FormatClass(const Pickle& pickle, const PickleValue& value) {
   const auto* call = std::get_if<PickleCall>(&value);
   const auto* global = call ? pickle.Get<PickleGlobal>(call->function)
@@ -98,7 +86,8 @@ std::string FormatClass(const Pickle& pickle, const PickleValue& value) {
   return global == nullptr ? "" : " (" + global->FullName() + ")";
 }
 
-std::string Keys(const Pickle& pickle, const std::vector<Item>& items) {
+// Returns the first keys of the items, with the classes of objects.
+std::string FormatKeys(const Pickle& pickle, const std::vector<Item>& items) {
   std::vector<std::string> keys;
   for (const Item& item : items) {
     if (keys.size() == kShownKeys) {
@@ -151,14 +140,14 @@ StateDict GetStateDict(const Pickle& pickle, std::vector<Item> items,
                                : static_cast<const PickleDict*>(nullptr);
     if (dict == nullptr) {
       FailWeights(what, "it holds no dict " + Quoted(key) + ", but " +
-                            Keys(pickle, items));
+                            FormatKeys(pickle, items));
     }
     rest.remove_prefix(std::min(longest->name.size() + 1, rest.size()));
     items = ItemsOf(pickle, *dict);
   }
   if (!HasTensor(pickle, items)) {
     FailWeights(what, Quoted(key) + " is not a dict of tensors, but one of " +
-                          Keys(pickle, items));
+                          FormatKeys(pickle, items));
   }
   return {.key = key, .items = std::move(items)};
 }
@@ -193,16 +182,19 @@ StateDict FindStateDict(const Pickle& pickle, const std::string& key,
       chosen = StateDict{.items = items};
     }
   }
+  std::vector<Item> keys;
   for (const StateDict& one : inner) {
-    if (!chosen || one.key != chosen->key) others.push_back(one.key);
+    if (chosen && one.key == chosen->key) continue;
+    others.push_back(one.key);
+    keys.push_back({.name = one.key});
   }
   if (chosen) return *std::move(chosen);
   FailWeights(
       what,
       others.empty()
-          ? "it holds no state dict, but " + Keys(pickle, items) +
+          ? "it holds no state dict, but " + FormatKeys(pickle, items) +
                 "; save model.state_dict()"
-          : "it holds its tensors under " + FormatKeys(others) +
+          : "it holds its tensors under " + FormatKeys(pickle, keys) +
                 "; 'dtrain checkpoint import' with --key reads one of them");
 }
 
