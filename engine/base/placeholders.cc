@@ -66,7 +66,7 @@ std::variant<std::vector<TemplatePart>, TemplateProblem> ParseTemplate(
     if (bytes == 0) {
       const bool ascii =
           std::ranges::all_of(text.substr(at, text.find('}', at) - at),
-                              [](char c) { return c > 0; });
+                              [](unsigned char c) { return c < 0x80; });
       return TemplateProblem{
           std::string("'{' begins no placeholder; write {NAME}, ") +
               (ascii ? "" : "with letters of ASCII only, ") +
