@@ -311,6 +311,29 @@ nlohmann::json ReadHyperparameters(const Node& node, Findings& findings) {
 
 namespace {
 
+// One hyperparameter of the map, with its dotted path. `type` is "const" also
+// for a plain value.
+struct Hyperparameter {
+  const Node& node;
+  std::string path;
+  std::string_view type;
+};
+
+// Calls `visit` for every hyperparameter, nested maps included.
+void VisitHyperparameters(const Node& node, const std::string& path,
+                          const auto& visit) {
+  for (const Node::Entry& entry : node.entries) {
+    const std::string place = JoinPath(path, entry.key);
+    if (!entry.value.is_map()) {
+      visit(Hyperparameter{entry.value, place, "const"});
+    } else if (const Node* type = entry.value.Find("type")) {
+      visit(Hyperparameter{entry.value, place, type->text});
+    } else {
+      VisitHyperparameters(entry.value, place, visit);
+    }
+  }
+}
+
 // Returns a·b, or the largest number if that overflows.
 std::int64_t Times(std::int64_t a, std::int64_t b) {
   std::int64_t product = 0;
@@ -370,21 +393,6 @@ void WarnOfRanges(const Node& node, Findings& findings) {
 }
 
 }  // namespace
-
-void VisitHyperparameters(
-    const Node& node, const std::string& path,
-    const std::function<void(const Hyperparameter&)>& visit) {
-  for (const Node::Entry& entry : node.entries) {
-    const std::string place = JoinPath(path, entry.key);
-    if (!entry.value.is_map()) {
-      visit({entry.value, place, "const"});
-    } else if (const Node* type = entry.value.Find("type")) {
-      visit({entry.value, place, type->text});
-    } else {
-      VisitHyperparameters(entry.value, place, visit);
-    }
-  }
-}
 
 void CheckSearched(const Node& node, std::string_view searcher,
                    Findings& findings) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,23 +19,9 @@ inline constexpr std::int64_t kMaxGridPoints = 100'000;
 /// Reads `hyperparameters` into the form of searchers and checks every range.
 nlohmann::json ReadHyperparameters(const Node& node, Findings& findings);
 
-/// One hyperparameter of the map, with its dotted path. `type` is "const" also
-/// for a plain value.
-struct Hyperparameter {
-  const Node& node;
-  std::string path;
-  std::string_view type;
-};
-
-/// Calls `visit` for every hyperparameter, nested maps included. REQUIRES:
-/// `ReadHyperparameters` found nothing wrong with `node`.
-void VisitHyperparameters(
-    const Node& node, const std::string& path,
-    const std::function<void(const Hyperparameter&)>& visit);
-
 /// Checks the hyperparameters for the searcher: `single` warns about ranges,
 /// `grid` needs their counts and no more than kMaxGridPoints points. REQUIRES:
-/// as `VisitHyperparameters`.
+/// `ReadHyperparameters` found nothing wrong with `node`.
 void CheckSearched(const Node& node, std::string_view searcher,
                    Findings& findings);
 
