@@ -66,15 +66,10 @@ class IgnoreRules {
   void Add(std::string_view text, const std::string& directory,
            const std::string& name = "");
 
-  /// True if a pattern ignores `path` ("a/b.txt"). Files in an ignored
+  /// Returns the line that ignores `path` ("a/b.txt"), such as
+  /// "a/.gitignore:3 (data/)"; empty if none does. Files in an ignored
   /// directory are ignored whatever other patterns say: the caller does not
   /// enter it.
-  bool IsIgnored(std::string_view path, bool is_directory) const {
-    return !FindRule(path, is_directory).empty();
-  }
-
-  /// Returns the line that ignores `path`, such as "a/.gitignore:3 (data/)";
-  /// empty if none does.
   std::string FindRule(std::string_view path, bool is_directory) const;
 
   /// Number of patterns, and back to that number: the patterns of a directory

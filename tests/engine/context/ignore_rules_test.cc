@@ -16,7 +16,7 @@ bool Ignores(const IgnoreRules& rules, const std::string& path) {
   for (std::size_t end = 0; end < path.size();) {
     end = std::min(path.find('/', end + 1), path.size());
     const bool is_directory = end < path.size();
-    if (rules.IsIgnored(path.substr(0, end), is_directory)) return true;
+    if (!rules.FindRule(path.substr(0, end), is_directory).empty()) return true;
     if (end + 1 == path.size()) break;
   }
   return false;
