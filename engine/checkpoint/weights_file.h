@@ -66,7 +66,7 @@ class WeightsFile {
   /// The tensors in the order of the file. Bytes are row-major, little-endian
   /// and not aligned.
   const std::vector<TensorBytes>& tensors() const;
-  /// As StateDictFile::other_keys.
+  /// See StateDictFile::other_keys.
   std::vector<std::string> other_keys() const;
 
  private:
@@ -80,7 +80,7 @@ class WeightsFile {
 };
 
 /// Opens the file at `path`. Its contents decide the format, not its name.
-/// `key`: as of StateDictFile. Throws Error(kFailed) that names the file, the
+/// `key`: see StateDictFile. Throws Error(kFailed) that names the file, the
 /// fault and what to do.
 WeightsFile OpenWeights(const std::filesystem::path& path,
                         const std::string& key = "");

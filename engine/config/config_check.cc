@@ -242,7 +242,7 @@ std::string LowerCase(std::string text) {
 // Returns the words of a metric's name in small letters, each also without the
 // digits at its end and what usually precedes a name: val, acc and acc1 of
 // `val_acc1`, acc of `valAcc`, map of `mAP`.
-std::vector<std::string> WordsOfMetric(const std::string& name) {
+std::vector<std::string> SplitMetricName(const std::string& name) {
   constexpr std::string_view kDigits = "0123456789";
   constexpr std::array<std::string_view, 6> kBefore = {
       "val", "valid", "test", "train", "eval", "mean"};
@@ -276,7 +276,7 @@ std::string_view WordIn(const std::string& name,
   for (const std::string_view part : parts) {
     if (lower.find(part) != lower.npos) return part;
   }
-  const std::vector<std::string> all = WordsOfMetric(name);
+  const std::vector<std::string> all = SplitMetricName(name);
   for (const std::string_view word : words) {
     if (std::ranges::find(all, word) != all.end()) return word;
   }

@@ -42,7 +42,7 @@ constexpr std::int64_t kTrialsWithoutCap = 100;
 // Returns the scalar as YAML 1.1 reads it, if that differs from YAML 1.2: on
 // and yes are true, 0777 is octal, 0b11 binary, 1:30 has base 60, and 0o17 and
 // 089 are strings.
-std::optional<Node> ScalarOfYaml11(const Node& node) {
+std::optional<Node> ReadAsYaml11(const Node& node) {
   // https://yaml.org/type/bool.html and https://yaml.org/type/int.html
   static const RE2 kTrue("yes|Yes|YES|on|On|ON");
   static const RE2 kFalse("no|No|NO|off|Off|OFF");
@@ -84,7 +84,7 @@ void TypeAsYaml11(Node& node, const std::string& path, Findings& findings) {
     TypeAsYaml11(entry.value, JoinPath(path, entry.key), findings);
   }
   if (!node.IsScalar() || node.quoted || node.text.empty()) return;
-  std::optional<Node> typed = ScalarOfYaml11(node);
+  std::optional<Node> typed = ReadAsYaml11(node);
   if (!typed) return;
   findings.Warning(node.mark, path,
                    "'" + node.text + "' is " + Describe(*typed) +

@@ -72,7 +72,7 @@ constexpr int kMaxLogSteps = 20;
 constexpr int kMaxRepeats = 100;
 
 // Keys of a parameter that its distribution reads, besides q.
-std::vector<std::string_view> KeysOf(Shape shape) {
+std::vector<std::string_view> FindUsedKeys(Shape shape) {
   switch (shape) {
     case Shape::kConstant:
       return {"value"};
@@ -196,7 +196,7 @@ class SweepParameter {
     static const std::vector<std::string> kKnown = {
         "value", "values", "min", "max",          "q", "distribution", "mu",
         "sigma", "a",      "b",   "probabilities"};
-    const std::vector<std::string_view> used = KeysOf(distribution.shape);
+    const std::vector<std::string_view> used = FindUsedKeys(distribution.shape);
     for (const Node::Entry& entry : node_.entries) {
       if (std::ranges::find(kKnown, entry.key) == kKnown.end()) {
         findings_.UnknownKey(entry.mark, JoinPath(path_, entry.key), entry.key,

@@ -75,7 +75,7 @@ bool IsNeverStored(const std::string& name) {
 
 // True for a directory that tools fill: an environment of Python, packages of
 // node, one that is hidden.
-bool IsOfTools(const fs::path& directory, const std::string& name) {
+bool IsToolDirectory(const fs::path& directory, const std::string& name) {
   std::error_code ignored;
   return name.starts_with('.') || name == "node_modules" ||
          name.ends_with(".egg-info") ||
@@ -93,7 +93,7 @@ class Walk {
        const ContextLimits& limits);
 
   ContextList Run();
-  // As FindLeavingOut, for a path that is inside the context by its text.
+  // Implements FindExclusion for a path that is inside the context by its text.
   std::optional<std::string> Explain(const fs::path& path);
 
  private:
@@ -169,7 +169,7 @@ void Walk::Visit(const fs::path& directory, const std::string& prefix,
   const bool is_directory = !dangles && S_ISDIR(status.st_mode);
   if (IsNeverStored(name)) return;
   if (std::string rule = rules_.FindRule(path, is_directory); !rule.empty()) {
-    const bool is_told = is_directory && !IsOfTools(source, name) &&
+    const bool is_told = is_directory && !IsToolDirectory(source, name) &&
                          list_.ignored.size() < kMaxIgnored;
     if (is_told) list_.ignored.push_back(path + "/ by " + std::move(rule));
     return;
@@ -354,8 +354,8 @@ ContextList ListContext(const fs::path& directory,
   return Walk(directory, excluded, limits).Run();
 }
 
-std::optional<std::string> FindLeavingOut(const fs::path& directory,
-                                          const std::string& path) try {
+std::optional<std::string> FindExclusion(const fs::path& directory,
+                                         const std::string& path) try {
   const fs::path normal = fs::path(path).lexically_normal();
   std::error_code ignored;
   if (path.empty() || normal.is_absolute() || normal == "." ||

@@ -55,8 +55,8 @@ ContextList ListContext(const std::filesystem::path& directory,
 /// Returns why the file or directory `path`, relative to `directory`, is not in
 /// its context although it exists: the rule that leaves it out, a link, or that
 /// it is outside. Nothing if it is in the context or does not exist.
-std::optional<std::string> FindLeavingOut(
-    const std::filesystem::path& directory, const std::string& path);
+std::optional<std::string> FindExclusion(const std::filesystem::path& directory,
+                                         const std::string& path);
 
 /// Mode of a copy's files. Directories stay writable, so that the copy can be
 /// removed without chmod.

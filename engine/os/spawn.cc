@@ -132,8 +132,8 @@ std::string FormatExit(const ExitStatus& status) {
   return "exited with code " + std::to_string(status.code);
 }
 
-// Looks again and again if the kernel has no pidfd_open(2) (before 5.3, and in
-// some containers).
+// Polls if the kernel has no pidfd_open(2) (before 5.3, and in some
+// containers).
 bool HasEnded(pid_t pid, Duration limit) {
   using std::chrono::milliseconds;
   constexpr milliseconds kLookInterval(10);

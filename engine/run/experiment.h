@@ -24,7 +24,6 @@
 
 namespace dtrain {
 
-/// Beginning of the reason of a trial that refuses its hyperparameters.
 /// Beginning of the error of a program that exits as if it had succeeded, but
 /// without its result (engine/command).
 inline constexpr std::string_view kNoResult = "the program ended at ";

@@ -449,7 +449,7 @@ bool Experiment::StopIfDiskIsFull(const TrialState& trial,
 // a failure of the trial, whatever its own message says.
 bool Experiment::StopIfUnwritable(const TrialState& trial,
                                   const std::string& why, bool has_run) {
-  const std::string problem = files_.WhyUnwritable(trial.row.id, has_run);
+  const std::string problem = files_.FindUnwritable(trial.row.id, has_run);
   if (problem.empty()) return false;
   StopBecauseOf(Error(ErrorKind::kStore, "trial " + ToString(trial.row.id) +
                                              ": " + why + ": " + problem +

@@ -72,7 +72,7 @@ std::string ExperimentFiles::WhyLost(bool with_storage) const {
   return why;
 }
 
-std::string ExperimentFiles::WhyUnwritable(TrialId trial, bool has_run) const {
+std::string ExperimentFiles::FindUnwritable(TrialId trial, bool has_run) const {
   if (places_.directory.empty()) return "";
   const std::filesystem::path directory = store_.layout().Trial(trial);
   std::vector<std::filesystem::path> candidates = {CheckpointsOf(trial)};

@@ -66,7 +66,7 @@ class ExperimentFiles {
   std::string WhyLost(bool with_storage = true) const;
   /// Explains that nothing can be written now for the trial; empty if something
   /// can. `has_run`: it has a directory already.
-  std::string WhyUnwritable(TrialId trial, bool has_run) const;
+  std::string FindUnwritable(TrialId trial, bool has_run) const;
   /// True if `WhyLost` may look at the checkpoint directory at any time.
   bool watches_storage() const { return places_.watches_storage; }
   /// Storage of new checkpoints, as in CheckpointRow.
