@@ -325,15 +325,6 @@ std::string PlaceholderValue(const TemplatePart& part, const TrialSpec& spec,
                                       "' for {" + name + "} in its command");
 }
 
-// True if the argument consists of the value of a hyperparameter that is null.
-bool IsNullArgument(const std::string& word, const TrialSpec& spec) {
-  if (spec.rules < 2) return false;  // the text null
-  const auto only = OnlyPlaceholder(word);
-  if (!only || only->is_flag()) return false;
-  const json* value = FindMember(spec.hparams, only->text);
-  return value != nullptr && value->is_null();
-}
-
 // True if the word is an option whose value is the next word, as far as its
 // text tells.
 bool TakesNextWord(const std::string& word) {
@@ -347,20 +338,24 @@ std::vector<std::string> ProgramWords(const TrialSpec& spec, Length until,
                                       const ProgramPaths& paths) {
   if (!spec.placeholders) return spec.command;
   std::vector<std::string> words;
-  for (const std::string& word : spec.command) {
-    if (IsNullArgument(word, spec)) {
+  for (std::size_t i = 0; i < spec.command.size(); ++i) {
+    const std::string& word = spec.command[i];
+    const auto only = OnlyPlaceholder(word);
+    const bool is_flag = only && only->is_flag();
+    const json* value =
+        only && !is_flag ? FindMember(spec.hparams, only->text) : nullptr;
+    // By rules 1, null is the text "null".
+    if (spec.rules >= 2 && value != nullptr && value->is_null()) {
       // The option whose value it would be: `--teacher {teacher}`.
-      const bool is_word = word.starts_with('{');
-      if (is_word && words.size() > 1 && TakesNextWord(words.back())) {
-        words.pop_back();
-      }
+      const bool is_value =
+          i > 1 && word.starts_with('{') && TakesNextWord(spec.command[i - 1]);
+      if (is_value) words.pop_back();
       continue;
     }
     words.push_back(FillTemplate(word, [&](const TemplatePart& part) {
       return PlaceholderValue(part, spec, until, paths);
     }));
-    const auto only = OnlyPlaceholder(word);
-    if (only && only->is_flag() && words.back().empty()) {
+    if (is_flag && words.back().empty()) {
       words.pop_back();
       continue;
     }
