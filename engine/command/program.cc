@@ -381,7 +381,9 @@ std::vector<std::string> WithoutPlaced(std::vector<std::string> names,
   if (!spec.placeholders) return names;
   for (const std::string& word : spec.command) {
     FillTemplate(word, [&](const TemplatePart& part) {
-      std::erase(names, part.text);
+      std::erase_if(names, [&](const std::string& name) {
+        return name == part.text || name.starts_with(part.text + ".");
+      });
       return std::string();
     });
   }

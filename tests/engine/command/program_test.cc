@@ -39,5 +39,13 @@ TEST(ProgramWordsTest, LeavesOutAnArgumentThatIsNullAndItsOption) {
   }
 }
 
+TEST(WithoutPlacedTest, RemovesWhatTheCommandPasses) {
+  TrialSpec spec;
+  spec.command = {"p", "--opt={opt}", "{bn:--bn}", "{lr}"};
+  spec.placeholders = true;
+  EXPECT_EQ(WithoutPlaced({"bn", "lr", "lr_end", "opt", "opt.lr", "x"}, spec),
+            (Words{"lr_end", "x"}));
+}
+
 }  // namespace
 }  // namespace dtrain
