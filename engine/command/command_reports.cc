@@ -405,8 +405,8 @@ void CommandTrial::On(const ProgramEnd& report) {
 }
 
 void CommandTrial::On(const ProgramUnread& report) {
-  unread_ = report.names;
-  if (!validation_) unread_so_far_ = WithoutPlaced(report.names, spec_);
+  unread_ = WithoutPlaced(report.names, spec_);
+  if (!validation_) unread_so_far_ = unread_;
 }
 
 void CommandTrial::On(const ProgramStopping&) { stop_followed_ = stop_sent_; }
