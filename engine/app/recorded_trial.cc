@@ -88,11 +88,16 @@ json SingleTrialConfig(const RecordedTrial& trial) {
   const ExperimentConfig config = ConfigFromJson(effective);
   effective["rules"] = config.rules;
   effective["hyperparameters"] = Constants(trial.row.hparams);
-  effective["searcher"] = {
-      {"name", "single"},
-      {"metric", config.searcher.metric},
-      {"smaller_is_better", config.searcher.smaller_is_better},
-      {"max_length", MaxLengthJson(config)}};
+  json searcher = {{"name", "single"},
+                   {"metric", config.searcher.metric},
+                   {"smaller_is_better", config.searcher.smaller_is_better}};
+  if (config.training.time_metric.empty()) {
+    searcher["max_length"] = MaxLengthJson(config);
+  } else {
+    searcher["max_time"] = config.searcher.max_length;
+    searcher["time_metric"] = config.training.time_metric;
+  }
+  effective["searcher"] = std::move(searcher);
   return effective;
 }
 
