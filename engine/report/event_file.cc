@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "engine/base/crc32c.h"
 #include "engine/base/text.h"
@@ -99,7 +100,7 @@ enum DataType { kNoType = 0, kString = 1, kBool = 2, kNumber = 3 };
 
 // TensorBoard's numbers are doubles. An integer that is none is a text.
 bool IsExact(const json& number) {
-  return !number.is_number_integer() || json(number.get<double>()) == number;
+  return !number.is_number_integer() || std::abs(number.get<double>()) < 0x1p53;
 }
 
 DataType TypeOf(const json& value) {

@@ -1,6 +1,8 @@
 #include "engine/report/event_file.h"
 
 #include <span>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -21,6 +23,16 @@ TEST(EventFileTest, RecordsEqualThoseOfTensorboard) {
   EXPECT_EQ(ToHex(std::as_bytes(std::span(scalar))),
             "2600000000000000734fe3000900001040fc54d94110ac022a180a160a0f76616c"
             "69646174696f6e2f6c6f7373150000003e9486bc9c");
+}
+
+TEST(EventFileTest, IntegersThatNoDoubleHoldsAreTexts) {
+  for (const nlohmann::json& number : std::vector<nlohmann::json>{
+           9'007'199'254'740'993, -9'007'199'254'740'993,
+           18'446'744'073'709'551'615U}) {
+    std::string start;
+    AppendTrialStart(start, 0, {{"seed", number}});
+    EXPECT_NE(start.find(number.dump()), std::string::npos) << number;
+  }
 }
 
 TEST(EventFileTest, InvalidTextIsMadeValid) {
