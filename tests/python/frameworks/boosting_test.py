@@ -112,6 +112,9 @@ class BoostingTests:
     def test_a_paused_trial_continues_as_if_it_ran_through(self):
         self.check_pauses(self.script(), {"epochs": 12}, (5, 10), hparams=self.HPARAMS)
 
+    def test_nothing_reported_is_lost_with_the_runner(self):
+        self.check_kills(self.script(), {"epochs": 6}, (2, 5), hparams=self.HPARAMS)
+
     def test_schedules_by_round_continue(self):
         for name in self.SCHEDULES:
             with self.subTest(name):

@@ -1,12 +1,14 @@
 """Base of the tests with real frameworks.
 
 A script calls `hold(step)`, of a file hold.py beside it, at each step of its training (on
-all ranks), so that a test decides at which one the trial is paused. Such a script must not
+all ranks), so that a test decides at which one the trial is paused, or its runner killed. Such a script must not
 depend on the trial's seed: tests compare trials of different experiments.
 """
 
+import os
 import pathlib
 import shutil
+import signal
 import sys
 import unittest
 
@@ -25,7 +27,7 @@ def hold(step):
     mark = os.environ.get("HELD", "") + str(trial.rank)
     if str(step) == os.environ.get("HOLD_AT") and not os.path.exists(mark):
         open(mark, "w").close()
-        while not trial.should_stop:
+        while not trial.should_stop and not os.path.exists(mark + ".go"):
             time.sleep(0.01)
 """
 
@@ -34,6 +36,7 @@ class FrameworkTest(module_test.ExperimentTest):
     """Runs scripts as trials that import a framework, which may take a minute to load."""
 
     LIMIT = 900
+    maxDiff = None
 
     def setUp(self):
         super().setUp()
@@ -62,11 +65,58 @@ class FrameworkTest(module_test.ExperimentTest):
         self.run_dtrain("resume", experiment, code=code)
         return before
 
+    def kill_at(self, step, experiment, create):
+        """As pause_at, but kills the runner once the script has saved its next checkpoint, of
+        which the runner has recorded nothing."""
+        held = self.home / f"held-{experiment}-"
+        self.environment.update(HOLD_AT=str(step), HELD=str(held))
+        create()
+        del self.environment["HOLD_AT"]
+        self.wait_for(pathlib.Path(f"{held}0").exists)
+        [runner] = [pid for pid, words in self.processes() if "create" in words]
+        os.kill(runner, signal.SIGSTOP)
+        directory = self.home / "store" / "experiments" / experiment
+        saved = lambda: {path for path in directory.glob("trials/*/checkpoints/*")
+                         if len(path.name) == 36}
+        before = saved()
+        pathlib.Path(f"{held}0.go").touch()
+        self.wait_for(lambda: saved() - before)
+        os.kill(runner, signal.SIGKILL)
+        self.wait_for(lambda: not self.processes())
+        self.run_dtrain("resume", experiment)
+
+    def processes(self):
+        """Returns the process IDs and command lines of dtrain and its trials."""
+        store = f"DTRAIN_STORE={self.home / 'store'}".encode()
+        found = []
+        for process in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                if store in (process / "environ").read_bytes().split(b"\0"):
+                    words = (process / "cmdline").read_text().split("\0")
+                    found.append((int(process.name), words))
+            except OSError:
+                continue
+        return found
+
     def reset(self):
         """Removes the store, so that experiments are numbered from 1 again."""
         shutil.rmtree(self.home / "store", ignore_errors=True)
         for mark in self.home.glob("held-*"):
             mark.unlink()
+
+    def check_kills(self, script, length, steps, **create):
+        """Compares a trial that ran through with one whose runner is killed after each of
+        `steps`."""
+        searcher = {"name": "single", "max_length": length}
+        self.create(script, searcher, **create)
+        straight = self.reports("1")
+        for number, step in enumerate(steps, start=2):
+            with self.subTest(step=step):
+                self.kill_at(
+                    step, str(number), lambda: self.create(script, searcher, "-d", **create))
+                [trial] = self.rows("trials", str(number))
+                self.assertEqual(trial["state"], "COMPLETED")
+                self.assertEqual(self.reports(str(number)), straight)
 
     def check_pauses(self, script, length, steps, **create):
         """Compares a trial that ran through with one that is paused at each of `steps` and

@@ -87,6 +87,10 @@ class KerasTest(framework.FrameworkTest):
         # Within an epoch, which is trained again, and at the last batch of one.
         self.check_pauses(script(), {"epochs": 5}, (14, 29), hparams=self.HPARAMS)
 
+    def test_nothing_reported_is_lost_with_the_runner(self):
+        # In the last batches of the second epoch, and of the last.
+        self.check_kills(script(), {"epochs": 3}, (19, 29), hparams=self.HPARAMS)
+
     def test_promoted_trials_continue(self):
         self.check_promotion(script(), {"epochs": 4}, LRS)
 

@@ -92,6 +92,11 @@ class LightningTest(framework.FrameworkTest):
         self.assertEqual([(report[2], report[3]) for report in self.reports("1")
                           if report[1] == "accuracy"], [(12, 1), (24, 2), (36, 3), (48, 4)])
 
+    def test_nothing_reported_is_lost_with_the_runner(self):
+        # Before the validations of the second epoch, and of the last. A trial whose runner is
+        # killed may save a checkpoint within the next epoch.
+        self.check_kills(script(changes=[STEPS]), {"epochs": 3}, (24, 36), hparams={"lr": 0.05})
+
     def test_a_trial_paused_within_an_epoch_continues_as_if_it_ran_through(self):
         self.check_pauses(script(changes=[STEPS]), {"epochs": 3}, (7, 29), hparams={"lr": 0.05})
 

@@ -87,6 +87,11 @@ class TransformersTest(framework.FrameworkTest):
                                  ("validation", "eval_accuracy")})
         self.assertEqual(self.evaluations(), [12, 24, 36, 48])
 
+    def test_nothing_reported_is_lost_with_the_runner(self):
+        # Before the evaluations of the second epoch, and of the last.
+        self.check_kills(script("num_train_epochs=3, eval_strategy='epoch'"), {"epochs": 3},
+                         (24, 36), hparams={"lr": 0.05})
+
     def test_pauses_of_a_search_in_batches(self):
         self.check_pauses(script("max_steps=31"), {"batches": 31}, (5, 24), hparams={"lr": 0.05})
         self.assertEqual(self.evaluations(), [31])
