@@ -289,7 +289,7 @@ class Spec {
     const bool log = word == "loguniform";
     const bool takes_slice = log || word == "uniform" || word.empty();
     const auto is_word = [&](const auto& one) { return one.word == word; };
-    const bool is_known = takes_slice ||
+    const bool is_known = takes_slice || IsSlice(inside) ||
                           std::ranges::any_of(kRangeWords, is_word) ||
                           std::ranges::any_of(kRefusedWords, is_word);
     if (!is_known || (word.empty() && !IsSlice(inside))) return std::nullopt;

@@ -150,6 +150,12 @@ void YamlTreeBuilder::OnDocumentEnd() {}
 void YamlTreeBuilder::OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) {
   Node node;
   node.mark = ToMark(mark);
+  // yaml-cpp gives no text: null and a value that is missing are one event.
+  const std::string_view rest =
+      text_.substr(std::min(text_.size(), static_cast<std::size_t>(mark.pos)));
+  for (const std::string_view word : {"~", "null", "Null", "NULL"}) {
+    if (rest.starts_with(word)) node.text = word;
+  }
   Accept(std::move(node), anchor, /*plain=*/true);
 }
 
@@ -322,7 +328,7 @@ void YamlTreeBuilder::AcceptKey(const Node& key, bool plain) {
     return;
   }
   frame.has_key = true;
-  frame.pending = {key.text, key.mark, {}};
+  frame.pending = {key.is_null() ? "" : key.text, key.mark, {}};
   frame.is_merge = plain && key.text == "<<";
   std::string problem;
   if (key.text.empty() || key.is_null()) {
