@@ -474,7 +474,7 @@ void CommandTrial::Drain() {
 }
 
 CommandEnd CommandTrial::DecideEnd() {
-  const ProgramExit exit = *program_->Reap();
+  const ExitStatus exit = *program_->Reap();
   const auto finish = [&](EndReason reason, const std::string& message = "") {
     return CommandEnd{.finished = Finished{reason, message, unread_},
                       .exit = exit};
@@ -507,7 +507,8 @@ CommandEnd CommandTrial::DecideEnd() {
   }
   if (exit.code != 0 && !terminated_) {
     Log(LogLevel::kError,
-        DescribeExit(exit) + " at " + PositionText() + IgnoredText());
+        std::string("the program ") + (exit.signal != 0 ? "was " : "") +
+            FormatExit(exit) + " at " + PositionText() + IgnoredText());
     return {.exit = exit};
   }
   if (closed_) return finish(EndReason::kCompleted);
@@ -543,14 +544,6 @@ void CommandTrial::LogResumePoint() const {
   Log(LogLevel::kInfo, "stopped at " + PositionText() + "; will " + next);
 }
 
-std::string CommandTrial::DescribeExit(const ProgramExit& exit) {
-  if (exit.signal != 0) {
-    return "the program was killed by signal " + std::to_string(exit.signal);
-  }
-  return "the program " +
-         FormatExit({.code = exit.code, .signal = exit.signal});
-}
-
 std::string CommandTrial::PositionText() const {
   if (!units_.planned) return LengthText(at_.count, units_.unit);
   return FormatNumber(at_.count) + " of " + std::to_string(until_.count) + " " +
@@ -582,8 +575,7 @@ namespace {
 
 CommandEnd Failed(EndReason reason, const std::string& message) {
   LogLine(LogLevel::kError, "dtrain: " + message);
-  return {.finished = Finished{reason, message},
-          .exit = ProgramExit{.code = 1}};
+  return {.finished = Finished{reason, message}, .exit = ExitStatus{.code = 1}};
 }
 
 CommandEnd RunOn(TrialChannel& channel) try {

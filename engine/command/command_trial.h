@@ -39,7 +39,7 @@ struct CommandLimits {
 /// End of a command: its last message, or the end of its program.
 struct CommandEnd {
   std::optional<Finished> finished;
-  ProgramExit exit;
+  ExitStatus exit;
 };
 
 /// Runs one trial that is a user's program: executes it, forwards the runner's
@@ -110,7 +110,6 @@ class CommandTrial {
   bool FollowsStop() const;
   static bool HasReadStop(const Connection& connection);
   void LogResumePoint() const;
-  static std::string DescribeExit(const ProgramExit& exit);
   std::string PositionText() const;
   std::string IgnoredText() const;
   std::string MissingText() const;

@@ -176,20 +176,19 @@ void Program::SignalAll(int signal) {
   }
 }
 
-std::optional<ProgramExit> Program::Reap() {
+std::optional<ExitStatus> Program::Reap() {
   if (exit_) return exit_;
   int status = 0;
   while (true) {
     const pid_t ended = ::waitpid(-1, &status, WNOHANG);
     if (ended < 0 && errno == EINTR) continue;
-    if (ended < 0) return exit_ = ProgramExit{.code = -1};  // unknown
+    if (ended < 0) return exit_ = ExitStatus();  // unknown
     if (ended == 0) return std::nullopt;
     // Orphans of the program become children of this process.
     if (ended == static_cast<pid_t>(pid_)) break;
   }
-  exit_ = WIFEXITED(status)
-              ? ProgramExit{.code = WEXITSTATUS(status)}
-              : ProgramExit{.code = -1, .signal = WTERMSIG(status)};
+  exit_ = WIFEXITED(status) ? ExitStatus{.code = WEXITSTATUS(status)}
+                            : ExitStatus{.signal = WTERMSIG(status)};
   return exit_;
 }
 

@@ -51,12 +51,6 @@ struct ProgramStart {
   std::vector<std::pair<std::string, std::string>> environment;  // added
 };
 
-/// End of a program's process.
-struct ProgramExit {
-  int code = 0;    // −1: by `signal`, or unknown
-  int signal = 0;  // or 0
-};
-
 /// A user's program as a child of this process, in the same process group. One
 /// thread.
 class Program {
@@ -87,7 +81,7 @@ class Program {
   void SignalAll(int signal);
   /// Returns the end of the program, or none yet. Reaps all other children of
   /// this process that have ended.
-  std::optional<ProgramExit> Reap();
+  std::optional<ExitStatus> Reap();
 
  private:
   void Execute(const ProgramStart& start, int reports, int operations);
@@ -100,7 +94,7 @@ class Program {
   bool told_ = false;  // the last line is in the pipe, or was read
   UniqueFd output_;
   UniqueFd errors_;
-  std::optional<ProgramExit> exit_;
+  std::optional<ExitStatus> exit_;
 };
 
 /// Unix socket to which a program may connect if a launcher closed the
