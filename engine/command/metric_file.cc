@@ -281,11 +281,6 @@ void MetricFile::End(bool whole) {
   if (const auto line = lines_.Rest()) ReadLine(line->text, line->overlong);
 }
 
-std::optional<double> MetricFile::held() const {
-  if (!held_) return std::nullopt;
-  return held_->count;
-}
-
 void MetricFile::Settle() {
   if (held_) Send(*std::exchange(held_, std::nullopt));
 }

@@ -63,7 +63,9 @@ class MetricFile {
   void End(bool whole);
   /// Returns the count of the step whose result waits for the next step, if
   /// there is one.
-  std::optional<double> held() const;
+  std::optional<double> held() const {
+    return held_ ? std::optional(held_->count) : std::nullopt;
+  }
   /// Reports that result now.
   void Settle();
 
