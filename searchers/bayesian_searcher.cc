@@ -115,7 +115,7 @@ BayesianSearcher::BayesianSearcher(const SearcherConfig& config,
       budget_seconds_(config.budget_seconds),
       lengths_(PlanBrackets(config).front().rungs),
       space_(hyperparameters),
-      roster_(hyperparameters, config.points, seed),
+      roster_(hyperparameters, config, seed),
       model_(space_, lengths_, CountsTime(config)),
       max_trials_(config.max_trials),
       results_(lengths_.size()) {}

@@ -22,7 +22,7 @@ HalvingSearcher::HalvingSearcher(const SearcherConfig& config,
                                  const nlohmann::json& hyperparameters,
                                  std::uint32_t seed)
     : smaller_is_better_(config.smaller_is_better),
-      roster_(hyperparameters, config.points, seed) {
+      roster_(hyperparameters, config, seed) {
   const auto method = config.stop_once ? AshaBracket::Method::kStopping
                                        : AshaBracket::Method::kPromotion;
   for (const Bracket& bracket : PlanBrackets(config)) {
@@ -33,6 +33,7 @@ HalvingSearcher::HalvingSearcher(const SearcherConfig& config,
 std::vector<Operation> HalvingSearcher::Handle(const Event& event) {
   std::vector<Operation> operations;
   Dispatch(event, operations);
+  CreateDue(operations);
   const bool ends = std::get_if<Closed>(&event) != nullptr ||
                     std::get_if<ExitedEarly>(&event) != nullptr;
   UpdateProgress(ends && roster_.ShutDownIfOver(operations));
@@ -43,7 +44,7 @@ void HalvingSearcher::Dispatch(const Event& event,
                                std::vector<Operation>& operations) {
   if (std::get_if<Started>(&event)) {
     for (std::size_t i = 0; i < brackets_.size(); ++i) {
-      brackets_[i].Start(roster_, operations);
+      brackets_[i].Start(roster_);
       AssignNewTrials(i);
     }
   } else if (const auto* done = std::get_if<ValidationCompleted>(&event)) {
@@ -59,6 +60,16 @@ void HalvingSearcher::Dispatch(const Event& event,
     BracketOf(early->trial)
         .Exit(early->trial, early->reason, roster_, operations);
     AssignNewTrials(bracket_of_[static_cast<std::size_t>(early->trial)]);
+  } else if (const auto* added = std::get_if<PlacesAdded>(&event)) {
+    roster_.CreateAhead(added->ahead);
+  }
+}
+
+void HalvingSearcher::CreateDue(std::vector<Operation>& operations) {
+  std::int64_t open = -roster_.deferred();
+  for (const AshaBracket& bracket : brackets_) open += bracket.open();
+  for (; roster_.IsDue(open); ++open) {
+    BracketOf(roster_.next()).Create(roster_, operations);
   }
 }
 
@@ -66,7 +77,7 @@ AshaBracket& HalvingSearcher::BracketOf(TrialIndex trial) {
   return brackets_[bracket_of_.at(static_cast<std::size_t>(trial))];
 }
 
-// Assigns the trials created since the last call to this bracket.
+// Assigns the trials added since the last call to this bracket.
 void HalvingSearcher::AssignNewTrials(std::size_t bracket) {
   bracket_of_.resize(static_cast<std::size_t>(roster_.created()),
                      static_cast<std::uint32_t>(bracket));
@@ -121,17 +132,18 @@ AshaBracket::AshaBracket(const Bracket& bracket, double divisor, Method method,
                                                      : Rung::Rule::kStopping)),
       outstanding_(bracket.rungs.size(), 0) {}
 
-void AshaBracket::Start(TrialRoster& roster,
-                        std::vector<Operation>& operations) {
-  for (std::int64_t i = 0; i < at_start_; ++i) CreateTrial(roster, operations);
+void AshaBracket::Start(TrialRoster& roster) { Add(at_start_, roster); }
+
+void AshaBracket::Add(std::int64_t trials, TrialRoster& roster) {
+  roster.Defer(trials);
+  created_ += trials;
+  outstanding_.front() += trials;
 }
 
-void AshaBracket::CreateTrial(TrialRoster& roster,
-                              std::vector<Operation>& operations) {
+void AshaBracket::Create(TrialRoster& roster,
+                         std::vector<Operation>& operations) {
   const TrialIndex trial = roster.Create(operations);
   trials_[trial] = {};
-  ++created_;
-  ++outstanding_.front();
   operations.push_back(ValidateAfter{trial, lengths_.front()});
 }
 
@@ -153,14 +165,15 @@ void AshaBracket::Settle(TrialIndex trial, double metric, TrialRoster& roster,
     place.training = true;
     ++outstanding_[place.rung];
     if (!place.exited) {
-      operations.push_back(ValidateAfter{*next, lengths_[place.rung]});
+      operations.push_back(
+          ValidateAfter{*next, lengths_[place.rung], roster.deferred()});
       training = true;
       break;
     }
     trial = *next;
     metric = Rung::kWorst;
   }
-  if (!training && created_ < max_trials_) CreateTrial(roster, operations);
+  if (!training && created_ < max_trials_) Add(1, roster);
   CloseFinishedRungs(operations);
 }
 
@@ -249,7 +262,7 @@ void AshaBracket::Remove(TrialIndex trial, TrialRoster& roster,
   for (std::size_t i = 0; i <= place.rung; ++i) rungs_[i].Remove(trial);
   --created_;
   if (!roster.MayReplace()) --max_trials_;
-  if (created_ < max_trials_) CreateTrial(roster, operations);
+  if (created_ < max_trials_) Add(1, roster);
   CloseFinishedRungs(operations);
 }
 

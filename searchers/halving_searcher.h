@@ -99,8 +99,10 @@ class AshaBracket {
   AshaBracket(const Bracket& bracket, double divisor, Method method,
               std::int64_t rules);
 
-  /// Creates the first trials.
-  void Start(TrialRoster& roster, std::vector<Operation>& operations);
+  /// Adds the first trials, which are deferred as all others of the bracket.
+  void Start(TrialRoster& roster);
+  /// Creates the next deferred trial of the roster, which is the bracket's.
+  void Create(TrialRoster& roster, std::vector<Operation>& operations);
   /// Handles the result of a trial at its rung; smaller is better. NaN and
   /// infinity count as the worst result and end the trial.
   void Complete(TrialIndex trial, double metric, TrialRoster& roster,
@@ -112,6 +114,8 @@ class AshaBracket {
   void Exit(TrialIndex trial, ExitReason reason, TrialRoster& roster,
             std::vector<Operation>& operations);
 
+  /// Number of trials without a result at the lowest rung, with deferred ones.
+  std::int64_t open() const { return outstanding_.front(); }
   /// Completed fraction of the bracket, in [0, 1]; may decrease.
   double Progress() const;
 
@@ -127,7 +131,7 @@ class AshaBracket {
     bool closed = false;   // has a Close operation, or has ended
   };
 
-  void CreateTrial(TrialRoster& roster, std::vector<Operation>& operations);
+  void Add(std::int64_t trials, TrialRoster& roster);
   std::optional<TrialIndex> Advance(TrialIndex trial, double metric,
                                     std::vector<Operation>& operations);
   void Settle(TrialIndex trial, double metric, TrialRoster& roster,
@@ -160,6 +164,7 @@ class HalvingSearcher final : public Searcher {
                   const nlohmann::json& hyperparameters, std::uint32_t seed);
 
   std::vector<Operation> Handle(const Event& event) override;
+  std::int64_t CreatesAhead() const override { return roster_.ahead(); }
   double Progress() const override { return progress_; }
   nlohmann::json Save() const override;
   void Load(const nlohmann::json& state) override;
@@ -167,6 +172,7 @@ class HalvingSearcher final : public Searcher {
  private:
   AshaBracket& BracketOf(TrialIndex trial);
   void AssignNewTrials(std::size_t bracket);
+  void CreateDue(std::vector<Operation>& operations);
   void Dispatch(const Event& event, std::vector<Operation>& operations);
   void UpdateProgress(bool over);
 

@@ -31,6 +31,7 @@ class IndependentSearcher : public Searcher {
                      : std::min(max_concurrent_trials, trials)) {}
 
   std::vector<Operation> Handle(const Event& event) final;
+  std::int64_t CreatesAhead() const final { return roster_.ahead(); }
   nlohmann::json Save() const override { return {{"trials", roster_.Save()}}; }
   void Load(const nlohmann::json& state) final;
 
@@ -47,8 +48,7 @@ class IndependentSearcher : public Searcher {
   const TrialRoster& roster() const { return roster_; }
 
  private:
-  void OnEnd(std::optional<ExitReason> exit,
-             std::vector<Operation>& operations);
+  void OnEnd(std::optional<ExitReason> exit);
 
   TrialRoster roster_;
   std::int64_t at_once_;
@@ -56,21 +56,25 @@ class IndependentSearcher : public Searcher {
 
 std::vector<Operation> IndependentSearcher::Handle(const Event& event) {
   std::vector<Operation> operations;
+  const auto* early = std::get_if<ExitedEarly>(&event);
+  const bool ends = early != nullptr || std::get_if<Closed>(&event) != nullptr;
   if (std::get_if<Started>(&event)) {
-    for (std::int64_t i = 0; i < at_once_; ++i) CreateTrial(operations);
-  } else if (std::get_if<Closed>(&event)) {
-    OnEnd(std::nullopt, operations);
-  } else if (const auto* early = std::get_if<ExitedEarly>(&event)) {
-    OnEnd(early->reason, operations);
+    roster_.Defer(at_once_);
+  } else if (const auto* added = std::get_if<PlacesAdded>(&event)) {
+    roster_.CreateAhead(added->ahead);
+  } else if (ends) {
+    OnEnd(early != nullptr ? std::optional(early->reason) : std::nullopt);
   }
+  while (roster_.IsDue(roster_.next() - roster_.ended())) {
+    CreateTrial(operations);
+  }
+  if (ends) (void)roster_.ShutDownIfOver(operations);
   return operations;
 }
 
-void IndependentSearcher::OnEnd(std::optional<ExitReason> exit,
-                                std::vector<Operation>& operations) {
+void IndependentSearcher::OnEnd(std::optional<ExitReason> exit) {
   roster_.End(exit);
-  if (CreatesNext(exit)) CreateTrial(operations);
-  (void)roster_.ShutDownIfOver(operations);
+  if (CreatesNext(exit)) roster_.Defer(1);
 }
 
 void IndependentSearcher::Load(const nlohmann::json& state) {
@@ -89,8 +93,8 @@ class GridSearcher final : public IndependentSearcher {
   GridSearcher(const SearcherConfig& config,
                const nlohmann::json& hyperparameters, HparamGrid grid,
                std::uint32_t seed)
-      : IndependentSearcher(TrialRoster(hyperparameters, {}, seed), grid.size(),
-                            config.max_concurrent_trials),
+      : IndependentSearcher(TrialRoster(hyperparameters, config, seed),
+                            grid.size(), config.max_concurrent_trials),
         max_length_(config.max_length),
         grid_(std::move(grid)) {}
 
@@ -109,7 +113,7 @@ class GridSearcher final : public IndependentSearcher {
 void GridSearcher::CreateTrial(std::vector<Operation>& operations) {
   const std::int64_t last = grid_.size() - 1;
   const TrialIndex trial =
-      roster().Create(grid_.At(last - roster().created()), operations);
+      roster().Create(grid_.At(last - roster().next()), operations);
   operations.push_back(ValidateAfter{trial, max_length_});
   operations.push_back(Close{trial});
 }
@@ -125,7 +129,7 @@ class RandomSearcher final : public IndependentSearcher {
  public:
   RandomSearcher(const SearcherConfig& config,
                  const nlohmann::json& hyperparameters, std::uint32_t seed)
-      : IndependentSearcher(TrialRoster(hyperparameters, config.points, seed),
+      : IndependentSearcher(TrialRoster(hyperparameters, config, seed),
                             config.max_trials, config.max_concurrent_trials),
         stops_(config.stops),
         max_length_(config.max_length),

@@ -40,8 +40,7 @@ class RehearsalSearcher final : public Searcher {
 RehearsalSearcher::RehearsalSearcher(const SearcherConfig& config,
                                      const nlohmann::json& hyperparameters,
                                      std::uint32_t seed)
-    : max_length_(config.max_length),
-      roster_(hyperparameters, config.points, seed) {}
+    : max_length_(config.max_length), roster_(hyperparameters, config, seed) {}
 
 std::vector<Operation> RehearsalSearcher::Handle(const Event& event) {
   std::vector<Operation> operations;

@@ -67,6 +67,9 @@ struct EventToJson {
             {"trial", e.trial},
             {"reason", ReasonName(e.reason)}};
   }
+  json operator()(const PlacesAdded& e) const {
+    return {{"event", "places_added"}, {"ahead", e.ahead}};
+  }
 };
 
 struct OperationToJson {
@@ -78,9 +81,11 @@ struct OperationToJson {
             {"seed", o.seed}};
   }
   json operator()(const ValidateAfter& o) const {
-    return {{"operation", "validate_after"},
-            {"trial", o.trial},
-            {"length", o.length}};
+    json operation = {{"operation", "validate_after"},
+                      {"trial", o.trial},
+                      {"length", o.length}};
+    if (o.deferred != 0) operation["deferred"] = o.deferred;
+    return operation;
   }
   json operator()(const Close& o) const {
     return {{"operation", "close"}, {"trial", o.trial}};
@@ -93,6 +98,7 @@ struct OperationToJson {
 Event ReadEvent(const json& json) {
   const std::string name = json.at("event");
   if (name == "started") return Started{};
+  if (name == "places_added") return PlacesAdded{json.at("ahead")};
   const TrialIndex trial = json.at("trial");
   if (name == "created") return Created{trial};
   if (name == "closed") return Closed{trial};
@@ -112,7 +118,10 @@ Operation ReadOperation(const json& json) {
   if (name == "shutdown") return Shutdown{json.at("failed")};
   const TrialIndex trial = json.at("trial");
   if (name == "close") return Close{trial};
-  if (name == "validate_after") return ValidateAfter{trial, json.at("length")};
+  if (name == "validate_after") {
+    return ValidateAfter{trial, json.at("length"),
+                         json.value("deferred", std::int64_t{0})};
+  }
   if (name == "create") {
     return Create{trial, json.at("request_id"), json.at("hparams"),
                   json.at("seed")};

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <variant>
@@ -29,6 +30,9 @@ struct Create {
 struct ValidateAfter {
   TrialIndex trial = 0;
   std::int64_t length = 0;
+  // Number of trials that precede it in the queue for slots although their
+  // Create comes later.
+  std::int64_t deferred = 0;
 
   friend bool operator==(const ValidateAfter&, const ValidateAfter&) = default;
 };
@@ -80,8 +84,13 @@ struct ExitedEarly {
   ExitReason reason = ExitReason::kErrored;
 };
 
-using Event =
-    std::variant<Started, Created, ValidationCompleted, Closed, ExitedEarly>;
+/// There are more slots than Searcher::CreatesAhead allows for.
+struct PlacesAdded {
+  std::int64_t ahead = 0;  // the new CreatesAhead, if it is greater
+};
+
+using Event = std::variant<Started, Created, ValidationCompleted, Closed,
+                           ExitedEarly, PlacesAdded>;
 
 /// Version of the rules that new experiments follow. A recorded experiment
 /// keeps the rules that it began with, so that it resumes and replays
@@ -97,6 +106,8 @@ struct SearcherConfig {
   std::int64_t max_length = 0;  // 0: a program decides
   std::int64_t max_trials = 1;
   std::int64_t max_concurrent_trials = 16;  // 0: unlimited
+  // See Searcher::CreatesAhead. By rules 1 there is no limit.
+  std::int64_t creates_ahead = 1024;
   std::int64_t num_rungs = 0;  // 0: as many as the length and trials allow
   double divisor = 4;
   bool stop_once = false;
@@ -125,6 +136,15 @@ class Searcher {
   /// Handles one event and returns the operations that follow, in order.
   /// REQUIRES: the event's trial was created by this searcher.
   [[nodiscard]] virtual std::vector<Operation> Handle(const Event& event) = 0;
+
+  /// Returns how many trials that have no result yet the search creates. More
+  /// that may run at the same time are deferred, so that a search of a million
+  /// trials is small until slots need them. A deferred trial gets the same
+  /// hyperparameters, and the same place in the queue for slots, as if all had
+  /// been created at once. The maximum of the type if none is deferred.
+  virtual std::int64_t CreatesAhead() const {
+    return std::numeric_limits<std::int64_t>::max();
+  }
 
   /// Completed fraction of the search, from 0 to 1; never decreases.
   virtual double Progress() const = 0;

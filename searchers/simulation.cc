@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -55,6 +56,9 @@ class Player {
 
   Simulation Play() {
     Send(Started{});
+    // A round has all trials that may run at the same time.
+    constexpr auto kAll = std::numeric_limits<std::int64_t>::max();
+    if (searcher_.CreatesAhead() < kAll) Send(PlacesAdded{kAll});
     while (!busy_.empty()) {
       if (options_.order == SimulationOrder::kSequential) {
         Step(*busy_.begin());

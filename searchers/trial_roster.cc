@@ -4,44 +4,64 @@
 
 #include "searchers/trial_roster.h"
 
+#include <algorithm>
+#include <limits>
 #include <utility>
-
-#include "searchers/hparam_space.h"
 
 namespace dtrain {
 namespace {
 
 // Number of invalid trials that are always replaced.
 constexpr std::int64_t kInvalidAllowed = 1000;
+constexpr auto kNoLimit = std::numeric_limits<std::int64_t>::max();
 
 }  // namespace
 
 // Seeds are below 2^31, so the complement is not the seed of any experiment.
-TrialRoster::TrialRoster(nlohmann::json space,
-                         std::vector<nlohmann::json> points, std::uint32_t seed)
+TrialRoster::TrialRoster(nlohmann::json space, const SearcherConfig& config,
+                         std::uint32_t seed)
     : space_(std::move(space)),
-      points_(std::move(points)),
+      points_(config.points),
       rng_(seed),
       point_rng_(~seed),
-      constant_(IsConstant(space_)) {}
+      constant_(IsConstant(space_)),
+      ahead_(config.rules < 2 ? kNoLimit : config.creates_ahead) {}
+
+void TrialRoster::Defer(std::int64_t trials) {
+  created_ += trials;
+  deferred_ += trials;
+}
+
+void TrialRoster::CreateAhead(std::int64_t trials) {
+  ahead_ = std::max(ahead_, trials);
+}
+
+std::int64_t TrialRoster::ahead() const {
+  return deferred_ > 0 ? ahead_ : kNoLimit;
+}
 
 TrialIndex TrialRoster::Create(std::vector<Operation>& operations) {
   const bool point = HasPoint();
   Rng& rng = point ? point_rng_ : rng_;
-  Sample sample =
+  return Append(
       point ? Identify(HparamsOfPoint(space_, points_[points_used_++]), rng)
-            : SampleTrial(space_, rng);
-  operations.push_back(dtrain::Create{created_, std::move(sample.request_id),
-                                      std::move(sample.hparams), sample.seed});
-  return created_++;
+            : SampleTrial(space_, rng),
+      operations);
 }
 
 TrialIndex TrialRoster::Create(nlohmann::json hparams,
                                std::vector<Operation>& operations) {
-  Sample sample = Identify(std::move(hparams), rng_);
-  operations.push_back(dtrain::Create{created_, std::move(sample.request_id),
+  return Append(Identify(std::move(hparams), rng_), operations);
+}
+
+TrialIndex TrialRoster::Append(Sample sample,
+                               std::vector<Operation>& operations) {
+  if (deferred_ == 0) Defer(1);
+  const TrialIndex trial = next();
+  --deferred_;
+  operations.push_back(dtrain::Create{trial, std::move(sample.request_id),
                                       std::move(sample.hparams), sample.seed});
-  return created_++;
+  return trial;
 }
 
 void TrialRoster::End(std::optional<ExitReason> exit) {
@@ -66,6 +86,8 @@ nlohmann::json TrialRoster::Save() const {
           {"point_rng", point_rng_.Save()},
           {"points_used", points_used_},
           {"created", created_},
+          {"deferred", deferred_},
+          {"ahead", ahead_},
           {"ended", ended_},
           {"errored", errored_},
           {"invalid", invalid_}};
@@ -76,6 +98,9 @@ void TrialRoster::Load(const nlohmann::json& state) {
   point_rng_.Load(state.at("point_rng"));
   points_used_ = state.at("points_used");
   created_ = state.at("created");
+  // Added in 0.2.0.
+  deferred_ = state.value("deferred", std::int64_t{0});
+  ahead_ = state.value("ahead", ahead_);
   ended_ = state.at("ended");
   errored_ = state.at("errored");
   invalid_ = state.at("invalid");

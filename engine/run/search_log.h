@@ -28,6 +28,7 @@ class SearchLog {
   std::vector<Operation> Handle(const Event& event, Outbox& outbox);
 
   double progress() const { return searcher_->Progress(); }
+  std::int64_t creates_ahead() const { return searcher_->CreatesAhead(); }
   /// Number of events so far.
   std::int64_t seq() const { return seq_; }
   /// True once the searcher has asked for the end of the search.

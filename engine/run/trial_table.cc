@@ -207,7 +207,10 @@ TrialState* TrialTable::ApplyOperation(const Event& cause,
     // crash it must not be queued behind those that were pending.
     const auto* done = std::get_if<ValidationCompleted>(&cause);
     const bool continues = done != nullptr && done->trial == more->trial;
-    if (!trial->has_work() && !continues) trial->turn = ++turns_;
+    if (!trial->has_work() && !continues) {
+      trial->turn =
+          trial->completed.empty() ? NextTurn() : TurnBehind(more->deferred);
+    }
     trial->operations.push_back(more->length);
     Refile(*trial);
     return trial;
@@ -218,6 +221,27 @@ TrialState* TrialTable::ApplyOperation(const Event& cause,
     return trial;
   }
   return nullptr;
+}
+
+// Returns the turn of a new trial.
+std::int64_t TrialTable::NextTurn() {
+  if (reserved_turns_.empty()) return ++turns_;
+  auto& [first, count] = reserved_turns_.front();
+  const std::int64_t turn = first++;
+  --reserved_;
+  if (--count == 0) reserved_turns_.pop_front();
+  return turn;
+}
+
+// Returns a turn behind those of all new trials, `deferred` of which come
+// later.
+std::int64_t TrialTable::TurnBehind(std::int64_t deferred) {
+  if (const std::int64_t more = deferred - reserved_; more > 0) {
+    reserved_turns_.emplace_back(turns_ + 1, more);
+    reserved_ += more;
+    turns_ += more;
+  }
+  return ++turns_;
 }
 
 void TrialTable::Refile(const TrialState& trial) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -343,6 +344,8 @@ class TrialTable {
 
  private:
   void CountEnd(const TrialRow& row);
+  std::int64_t NextTurn();
+  std::int64_t TurnBehind(std::int64_t deferred);
 
   Trials trials_;
   Live live_;
@@ -358,7 +361,10 @@ class TrialTable {
   double ended_length_ = 0;
   // Lengths of replayed operations of ended trials, by number.
   std::map<std::int64_t, double> replayed_;
-  std::int64_t turns_ = 0;  // given so far
+  std::int64_t turns_ = 0;  // given or reserved so far
+  // Turns of deferred trials, as ranges: the first turn, and the number.
+  std::deque<std::pair<std::int64_t, std::int64_t>> reserved_turns_;
+  std::int64_t reserved_ = 0;  // their number
 };
 
 }  // namespace dtrain

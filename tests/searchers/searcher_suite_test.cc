@@ -59,6 +59,13 @@ SearcherConfig With(SearcherConfig config,
   return config;
 }
 
+// All trials at once, of which few are created ahead.
+SearcherConfig Deferred(SearcherConfig config) {
+  config.max_concurrent_trials = 0;
+  config.creates_ahead = 2;
+  return config;
+}
+
 std::vector<SearchCase> ModelBasedCases() {
   const SearcherConfig bayesian{.name = "bayesian_asha",
                                 .max_length = 27,
@@ -132,6 +139,11 @@ std::vector<SearchCase> MakeCases() {
                                     [](auto& c) {
                                       c.bracket_rungs = {1, 3, 9, 2};
                                     })},
+      {"RandomDeferred", Deferred(random)},
+      {"GridDeferred", Deferred(grid)},
+      {"PromotionDeferred", Deferred(Asha(false, 40, 0))},
+      {"StoppingDeferred", Deferred(Asha(true, 40, 0))},
+      {"AdaptiveDeferred", Deferred(Adaptive(false, "standard"))},
   };
   const std::vector<SearchCase> model_based = ModelBasedCases();
   cases.insert(cases.end(), model_based.begin(), model_based.end());

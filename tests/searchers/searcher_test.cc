@@ -18,6 +18,8 @@ TEST(SearcherRecordTest, OperationsRoundTrip) {
   EXPECT_EQ(OperationFromJson(ToJson(create)), create);
   EXPECT_EQ(OperationFromJson(ToJson(Operation(ValidateAfter{3, 900}))),
             Operation(ValidateAfter{3, 900}));
+  EXPECT_EQ(OperationFromJson(ToJson(Operation(ValidateAfter{3, 900, 5}))),
+            Operation(ValidateAfter{3, 900, 5}));
   EXPECT_EQ(OperationFromJson(ToJson(Operation(Close{3}))),
             Operation(Close{3}));
   EXPECT_EQ(OperationFromJson(ToJson(Operation(Shutdown{true}))),
@@ -32,6 +34,8 @@ TEST(SearcherRecordTest, EventsRoundTrip) {
   ASSERT_NE(early, nullptr);
   EXPECT_EQ(early->trial, 4);
   EXPECT_EQ(early->reason, ExitReason::kInvalidHp);
+  const Event added = EventFromJson(ToJson(Event(PlacesAdded{8})));
+  EXPECT_EQ(std::get<PlacesAdded>(added).ahead, 8);
 }
 
 TEST(SearcherRecordTest, EveryReasonToExitRoundTrips) {

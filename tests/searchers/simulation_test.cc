@@ -78,6 +78,26 @@ TEST(SimulationTest, PlaysALargeSearch) {
   EXPECT_EQ(played.trials.size(), 20'000u);
 }
 
+TEST(SimulationTest, PlaysDeferredTrialsWithTheOthers) {
+  const auto play = [](std::int64_t creates_ahead) {
+    const auto searcher = MakeSearcher({.name = "adaptive_asha",
+                                        .max_length = 64,
+                                        .max_trials = 200,
+                                        .max_concurrent_trials = 0,
+                                        .creates_ahead = creates_ahead},
+                                       kOneDimension, 1);
+    json trials = json::array();
+    for (const SimulatedTrial& trial :
+         Simulate(*searcher, {.metric = FindSimulatedMetric("hash_step")})
+             .trials) {
+      trials.push_back({ToJson(Operation(trial.created)), trial.lengths});
+    }
+    return trials;
+  };
+
+  EXPECT_EQ(play(1), play(1024));
+}
+
 SearcherConfig ThreeRungs(std::int64_t max_trials) {
   return {.name = "async_halving",
           .metric = "loss",

@@ -1,6 +1,7 @@
 // An experiment whose runner dies at any moment ends as one that was left
 // alone.
 
+#include <array>
 #include <cmath>
 #include <random>
 #include <string>
@@ -244,6 +245,54 @@ TEST_F(RecoveryTest, ResumesAdaptiveAsha) {
                     .max_rungs = 3});
 
   EXPECT_GT(KillEverywhere(), 80);
+}
+
+// Whether all trials are created at once or one after another, the search is
+// the same, and so it is after a death of the runner.
+TEST_F(RecoveryTest, ResumesWithDeferredTrials) {
+  const std::array searches = {
+      SearcherConfig{.name = "random", .max_length = 50, .max_trials = 7},
+      SearcherConfig{.name = "grid", .max_length = 50},
+      Asha(/*stop_once=*/false),
+      Asha(/*stop_once=*/true),
+      SearcherConfig{.name = "adaptive_asha",
+                     .max_length = 90,
+                     .max_trials = 12,
+                     .divisor = 3,
+                     .max_rungs = 3},
+  };
+  invalid_ = {3};
+  failing_ = {5};
+  for (SearcherConfig search : searches) {
+    SCOPED_TRACE(search.name + (search.stop_once ? " stop_once" : ""));
+    search.max_concurrent_trials = search.num_rungs > 0 ? 9 : 0;
+    config_ = Config(search);
+    KilledSearch whole = Make();
+    (void)whole.Run();
+    config_.searcher.creates_ahead = 1;
+    KilledSearch deferred = Make();
+    (void)deferred.Run();
+
+    EXPECT_EQ(deferred.Story(), whole.Story());
+    EXPECT_NE(deferred.Events(), whole.Events());
+    KillThrice(/*rounds=*/8);
+  }
+}
+
+// A million trials begin as fast as two.
+TEST_F(RecoveryTest, RecordsTrialsAsSlotsNeedThem) {
+  config_ = Config({.name = "random",
+                    .max_length = 50,
+                    .max_trials = 1'000'000,
+                    .max_concurrent_trials = 0});
+  KilledSearch search = Make();
+
+  (void)search.Run(/*kill_at=*/30);
+  (void)search.Run(/*kill_at=*/30);
+
+  const auto trials = search.Story().at("trials").size();
+  EXPECT_GT(trials, 1024u);
+  EXPECT_LT(trials, 1100u);
 }
 
 TEST_F(RecoveryTest, ResumesAfterTrialsOfAllKinds) {

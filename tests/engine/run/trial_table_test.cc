@@ -96,6 +96,25 @@ TEST_F(TrialTableTest, QueuesAPromotedTrialAgain) {
   EXPECT_GT(trial_->turn, other_->turn);
 }
 
+TEST_F(TrialTableTest, QueuesAPromotedTrialBehindThoseThatAreDeferred) {
+  TrialState* const third = table_.Add({.id = {1, 3}});
+  TrialState* const fourth = table_.Add({.id = {1, 4}});
+  const ValidationCompleted done{.trial = 0, .length = 10, .metric = 1};
+  table_.ApplyOperation(Started{}, ValidateAfter{.trial = 0, .length = 10});
+  table_.ApplyEvent(done);
+  table_.ApplyOperation(Closed{}, ValidateAfter{0, 30, /*deferred=*/2});
+  const std::int64_t promoted = trial_->turn;
+
+  // Of these, the last was not deferred at that time.
+  table_.ApplyOperation(done, ValidateAfter{.trial = 1, .length = 10});
+  table_.ApplyOperation(done, ValidateAfter{.trial = 2, .length = 10});
+  table_.ApplyOperation(done, ValidateAfter{.trial = 3, .length = 10});
+
+  EXPECT_LT(other_->turn, third->turn);
+  EXPECT_LT(third->turn, promoted);
+  EXPECT_LT(promoted, fourth->turn);
+}
+
 TEST_F(TrialTableTest, CountsCompletedOperations) {
   table_.ApplyOperation(Started{}, ValidateAfter{.trial = 0, .length = 10});
 
