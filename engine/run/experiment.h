@@ -139,6 +139,7 @@ class Experiment {
   void CleanWorkingTree(TrialId trial);
   std::size_t MaxLive() const;
   std::size_t FreeSlots() const;
+  void CreateForSlots();
   void Schedule();
   void ReleaseIdleSlots();
   void StopProcess(TrialState& trial, StopCause cause);

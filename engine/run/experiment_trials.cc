@@ -284,9 +284,21 @@ std::size_t Experiment::FreeSlots() const {
   return free > held ? free - held : 0;
 }
 
+// Has the searcher create deferred trials if there are more slots than before.
+// Another one is pending whenever a slot becomes free.
+void Experiment::CreateForSlots() {
+  const std::size_t places =
+      std::min(MaxLive(), trials_.live().size() + deps_.launcher.FreeSlots());
+  const auto ahead = 2 * static_cast<std::int64_t>(places);
+  if (search_.creates_ahead() >= ahead) return;
+  Post(PlacesAdded{ahead});
+  HandleEvents();
+}
+
 // Starts pending trials. REQUIRES: nothing urgent is unrecorded.
 void Experiment::Schedule() {
   if (stop_.stopping()) return;
+  CreateForSlots();
   queue_.Wake(Now());
   while (queue_.size() > 0 && FreeSlots() > 0 && !outbox_.urgent()) {
     TrialState* trial = trials_.Find(queue_.Pop());
