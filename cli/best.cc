@@ -397,15 +397,15 @@ int Best(const BestOptions& options, const GlobalOptions& globals) {
   if (rows.empty() && !options.json) {
     ExplainNone(options, detail.row, globals);
   }
-  const Unit unit = CountedUnit(store, detail.row.id);
-  PrintListing(
-      ListingFor(options, detail, store, rows, columns, fields, unit, now),
-      rows, options.format(), globals,
-      {{"experiment", detail.row.id}, {"metric", detail.row.metric}});
+  const Units units = UnitsOf(store, detail.row.id);
+  PrintListing(ListingFor(options, detail, store, rows, columns, fields,
+                          units.counted, now),
+               rows, options.format(), globals,
+               {{"experiment", detail.row.id}, {"metric", detail.row.metric}});
   for (const ListedTrial& trial : rows) {
     if (!trial.row.best->checkpoint.empty()) continue;
     Say(globals, "note: " + NoBestCheckpointText(trial.row, detail.row,
-                                                 trial.saved, unit));
+                                                 trial.saved, units));
   }
   return kExitDone;
 }

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <iostream>
+#include <map>
 #include <memory>
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "cli/selection.h"
 #include "engine/app/checkpoints.h"
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
@@ -33,15 +35,17 @@ int Show(const ShowOptions& options, const GlobalOptions& globals) {
   const Store store = OpenStore(globals);
   const CheckpointRow row = FindToShow(store, options);
   const std::string path = store.PathOf(row).string();
+  const Unit counted = CountedUnit(store, row.trial.experiment);
   if (options.json) {
-    PrintJson(CheckpointJson(row, path));
+    nlohmann::json document = CheckpointJson(row, path);
+    AddLength(counted, document);
+    PrintJson(document);
     return kExitDone;
   }
   std::cout << "checkpoint " << EscapeForTerminal(row.uuid) << '\n';
   PrintFact("trial", ToString(row.trial));
   PrintFact("state", row.state);
-  PrintFact(std::string(UnitName(CountedUnit(store, row.trial.experiment))),
-            std::to_string(row.batches));
+  PrintFact(std::string(UnitName(counted)), std::to_string(row.batches));
   PrintFact("epoch", KnowsEpochs(store, row.trial.experiment)
                          ? FormatMetric(row.epoch)
                          : "-");
@@ -64,6 +68,7 @@ struct VerifyOptions : TableOptions {
 
 struct Verified {
   CheckpointRow row;
+  Unit counted = Unit::kBatches;  // what its `batches` count
   FileReport report;
 };
 
@@ -99,13 +104,16 @@ std::vector<CheckpointRow> AskedFor(const Store& store,
 std::vector<Verified> Verify(const Store& store,
                              std::vector<CheckpointRow> rows) {
   std::vector<Verified> results;
+  std::map<std::int64_t, Unit> units;  // by experiment
   for (CheckpointRow& row : rows) {
+    const std::int64_t id = row.trial.experiment;
+    if (!units.contains(id)) units[id] = CountedUnit(store, id);
     FileReport report = VerifyCheckpoint(store, row);
     if (report.state != FileState::kGood &&
         store.CheckpointByPrefix(row.uuid).state == "DELETED") {
       continue;
     }
-    results.push_back({std::move(row), std::move(report)});
+    results.push_back({std::move(row), units[id], std::move(report)});
   }
   return results;
 }
@@ -146,37 +154,48 @@ void RecordStates(const StoreLayout& layout,
   });
 }
 
-Listing<Verified> VerifiedListing() {
-  return {.name = "checkpoints",
-          .columns = {{.name = "uuid"},
-                      {.name = "trial", .right = true},
-                      {.name = "batches", .right = true},
-                      {.name = "bytes", .right = true},
-                      {.name = "state"},
-                      {.name = "problem", .elastic = true}},
-          .json = [](const Verified& result) -> nlohmann::json {
-            const bool good = result.report.state == FileState::kGood;
-            nlohmann::json problem;
-            if (!good) problem = result.report.problem;
-            return {{"uuid", result.row.uuid},
-                    {"trial", ToString(result.row.trial)},
-                    {"batches", result.row.batches},
-                    {"bytes", result.row.bytes},
-                    {"state", result.row.state},
-                    {"ok", good},
-                    {"problem", std::move(problem)}};
-          },
-          .cells = [](const Verified& result) -> std::vector<Cell> {
-            const bool good = result.report.state == FileState::kGood;
-            const std::string& state = result.row.state;
-            return {result.row.uuid,
-                    ToString(result.row.trial),
-                    std::to_string(result.row.batches),
-                    Cell(FormatBytes(result.row.bytes),
-                         std::to_string(result.row.bytes)),
-                    Cell(state, state, good ? Tone::kGood : Tone::kBad),
-                    result.report.problem};
-          }};
+Listing<Verified> VerifiedListing(Format format) {
+  const bool is_text = format == Format::kText;
+  Listing<Verified> listing = {
+      .name = "checkpoints",
+      .columns = {{.name = "uuid"},
+                  {.name = "trial", .right = true},
+                  {.name = is_text ? "length" : "batches", .right = true},
+                  {.name = "bytes", .right = true},
+                  {.name = "state"},
+                  {.name = "problem", .elastic = true}},
+      .json = [](const Verified& result) -> nlohmann::json {
+        const bool good = result.report.state == FileState::kGood;
+        nlohmann::json problem;
+        if (!good) problem = result.report.problem;
+        nlohmann::json json = {{"uuid", result.row.uuid},
+                               {"trial", ToString(result.row.trial)},
+                               {"batches", result.row.batches},
+                               {"bytes", result.row.bytes},
+                               {"state", result.row.state},
+                               {"ok", good},
+                               {"problem", std::move(problem)}};
+        AddLength(result.counted, json);
+        return json;
+      },
+      .cells = [](const Verified& result) -> std::vector<Cell> {
+        const bool good = result.report.state == FileState::kGood;
+        const std::string& state = result.row.state;
+        return {result.row.uuid,
+                ToString(result.row.trial),
+                Cell(LengthText(result.row.batches, result.counted),
+                     std::to_string(result.row.batches)),
+                Cell(FormatBytes(result.row.bytes),
+                     std::to_string(result.row.bytes)),
+                Cell(state, state, good ? Tone::kGood : Tone::kBad),
+                result.report.problem};
+      }};
+  if (!is_text) {
+    AddLengthColumns([](const Verified& result) { return result.row.batches; },
+                     [](const Verified& result) { return result.counted; },
+                     listing);
+  }
+  return listing;
 }
 
 int Verify(const VerifyOptions& options, const GlobalOptions& globals) {
@@ -188,7 +207,8 @@ int Verify(const VerifyOptions& options, const GlobalOptions& globals) {
   }
   const auto news = NoteNews(results);
   // Print first: the store may be read-only.
-  PrintListing(VerifiedListing(), results, options.format(), globals);
+  PrintListing(VerifiedListing(options.format()), results, options.format(),
+               globals);
   RecordStates(layout, results, news, globals);
   const auto bad = std::ranges::count_if(results, [](const Verified& result) {
     return result.report.state != FileState::kGood;

@@ -54,7 +54,7 @@ Outcome OutcomeOf(State state) {
 }
 
 CiCase TrialCase(const TrialRow& trial, const ExperimentRow& experiment,
-                 Unit counted) {
+                 const Units& units) {
   CiCase test{.name = "trial " + ToString(trial.id),
               .class_name = experiment.name,
               .seconds = trial.seconds,
@@ -62,7 +62,7 @@ CiCase TrialCase(const TrialRow& trial, const ExperimentRow& experiment,
   test.message = std::string(StateName(trial.state)) +
                  (trial.reason.empty() ? "" : ": " + trial.reason);
   test.output = FormatHparams(trial.hparams) + "\n" + experiment.metric + " " +
-                FormatBest(trial.best, counted);
+                FormatBest(trial.best, units);
   return test;
 }
 
@@ -74,13 +74,13 @@ CiCase CheckCase(const Check& check, const ExperimentRow& experiment) {
 }
 
 CiSuite SuiteOf(const Store& store, const ExperimentRow& experiment,
-                const std::vector<Check>& checks, Unit counted) {
+                const std::vector<Check>& checks, const Units& units) {
   CiSuite suite{.name = experiment.name,
                 .host = HostName(),
                 .time = experiment.started.value_or(experiment.created),
                 .seconds = experiment.seconds};
   for (const TrialRow& trial : ListTrials(store, experiment)) {
-    suite.cases.push_back(TrialCase(trial, experiment, counted));
+    suite.cases.push_back(TrialCase(trial, experiment, units));
   }
   const bool told = std::ranges::any_of(suite.cases, [](const CiCase& c) {
     return c.outcome == Outcome::kFailed;
@@ -189,14 +189,14 @@ std::string Code(const std::string& text) {
 constexpr std::size_t kMaxSummaryRows = 200;
 
 std::string SummaryOf(const CiSuite& suite, const ExperimentRow& row,
-                      Unit counted) {
+                      const Units& units) {
   std::string text = "### dtrain: experiment " + std::to_string(row.id) + " " +
                      Code(row.name) + " is " +
                      std::string(StateName(row.state)) + "\n\n";
   if (!row.error.empty()) text += Code(row.error) + "\n\n";
   if (row.best) {
     text += "Best: trial " + ToString(TrialId{row.id, row.best_trial}) + ", " +
-            Code(row.metric + " " + FormatBest(row.best, counted)) + "\n\n";
+            Code(row.metric + " " + FormatBest(row.best, units)) + "\n\n";
   }
   text += "| | |\n|---|---|\n";
   for (std::size_t i = 0; i < suite.cases.size(); ++i) {
@@ -212,7 +212,8 @@ std::string SummaryOf(const CiSuite& suite, const ExperimentRow& row,
   return text;
 }
 
-void Annotate(const CiSuite& suite, const ExperimentRow& row, Unit counted) {
+void Annotate(const CiSuite& suite, const ExperimentRow& row,
+              const Units& units) {
   for (const CiCase& test : suite.cases) {
     if (test.outcome != Outcome::kFailed) continue;
     PrintAnnotation(
@@ -221,7 +222,7 @@ void Annotate(const CiSuite& suite, const ExperimentRow& row, Unit counted) {
                                   " '" + row.name + "'"),
         test.name + ": " + test.message);
   }
-  AppendStepSummary(SummaryOf(suite, row, counted));
+  AppendStepSummary(SummaryOf(suite, row, units));
 }
 
 std::string FindingList(const Diagnostics& diagnostics) {
@@ -299,11 +300,10 @@ void WriteCiReport(const CiFlags& flags, const Store& store,
   if (!flags.has_file() && flags.annotate.empty()) return;
   std::vector<CiSuite> suites;
   for (const JudgedExperiment& experiment : experiments) {
-    const Unit counted = CountedUnit(store, experiment.row.id);
-    suites.push_back(
-        SuiteOf(store, experiment.row, experiment.checks, counted));
+    const Units units = UnitsOf(store, experiment.row.id);
+    suites.push_back(SuiteOf(store, experiment.row, experiment.checks, units));
     if (!flags.annotate.empty()) {
-      Annotate(suites.back(), experiment.row, counted);
+      Annotate(suites.back(), experiment.row, units);
     }
   }
   WriteFiles(flags, suites, "the experiment itself is recorded");

@@ -11,6 +11,7 @@
 #include "engine/app/disk_use.h"
 #include "engine/app/record_experiment.h"
 #include "engine/app/stores.h"
+#include "engine/base/length.h"
 #include "engine/base/text.h"
 #include "engine/config/experiment_config.h"
 #include "engine/report/format.h"
@@ -19,7 +20,6 @@
 #include "engine/report/search_preview.h"
 #include "engine/run/reporter.h"
 #include "engine/run/runner.h"
-#include "engine/run/search_results.h"
 #include "engine/slots/slots.h"
 #include "engine/store/store.h"
 #include "searchers/search_plan.h"
@@ -39,7 +39,7 @@ void PrintProfile(const ProfileReport& profile, const GlobalOptions& globals) {
 
 void PrintTrial(const TrialRow& row, const std::string& metric,
                 const std::string& directory, const SlotWait* wait,
-                Unit counted) {
+                const Units& units) {
   const std::string named = metric + " ";
   std::cout << "trial " << ToString(row.id) << '\n';
   PrintFact("state", StateText(row.state, wait) +
@@ -47,14 +47,13 @@ void PrintTrial(const TrialRow& row, const std::string& metric,
   if (wait != nullptr) PrintFact("slots", wait->ToString());
   PrintFact("hparams", FormatHparams(row.hparams));
   PrintFact("seed", std::to_string(row.seed));
-  PrintFact(std::string(UnitName(counted)), std::to_string(row.batches));
+  PrintFact(std::string(UnitName(units.counted)), std::to_string(row.batches));
   PrintFact("rung", std::to_string(row.rung));
   const bool is_lost = row.best && row.best->checkpoint.empty();
-  PrintFact("best", row.best ? named + FormatBest(row.best, counted) +
+  PrintFact("best", row.best ? named + FormatBest(row.best, units) +
                                    (is_lost ? ", no checkpoint" : "")
                              : "-");
-  PrintFact("latest",
-            row.latest ? named + FormatBest(row.latest, counted) : "-");
+  PrintFact("latest", row.latest ? named + FormatBest(row.latest, units) : "-");
   PrintFact("checkpoint", row.latest_checkpoint);
   PrintFact("restarts", std::to_string(row.restarts));
   if (row.preemptions > 0) {
@@ -68,22 +67,27 @@ void PrintTrial(const TrialRow& row, const std::string& metric,
   PrintFact("directory", directory);
 }
 
-nlohmann::json EvaluationsJson(const std::vector<EvaluationRow>& rows) {
+nlohmann::json EvaluationsJson(const std::vector<EvaluationRow>& rows,
+                               Unit counted) {
   nlohmann::json array = nlohmann::json::array();
-  for (const EvaluationRow& row : rows) array.push_back(EvaluationJson(row));
+  for (const EvaluationRow& row : rows) {
+    array.push_back(EvaluationJson(row));
+    AddLength(counted, array.back());
+  }
   return array;
 }
 
 // Prints the results that `evaluate --record` stored.
-void PrintEvaluations(const std::vector<EvaluationRow>& rows) {
+void PrintEvaluations(const std::vector<EvaluationRow>& rows,
+                      const Units& units) {
   if (rows.empty()) return;
   std::cout << "\nrecorded evaluations\n";
   for (const EvaluationRow& row : rows) {
     const std::string data = row.data.empty() ? "" : ", data " + row.data;
     PrintFact(FormatTime(row.time), row.split + " set, trial " +
                                         ToString(row.trial) + ", checkpoint " +
-                                        row.checkpoint + " at batch " +
-                                        std::to_string(row.batches) + data +
+                                        row.checkpoint + " at " +
+                                        PositionText(row.at(), units) + data +
                                         ": " + FormatMetrics(row.metrics));
   }
 }
@@ -98,35 +102,35 @@ void DescribeTrial(const Store& store, const ExperimentRow& experiment,
   const auto evaluations = store.Evaluations(experiment.id, number);
   const SlotQueueView queue(store);
   const SlotWait* wait = queue.WaitOf(row);
+  const Units units = UnitsOf(store, experiment.id);
   if (as_json) {
     const double seconds = ElapsedSeconds(row, Clock::System().now());
     nlohmann::json document = TrialJson(row, experiment.metric, seconds, wait);
-    AddLength(CountedUnit(store, experiment.id), document);
+    AddLength(units.counted, document);
     document["directory"] = directory;
     document["profile"] = ProfileJson(profile);
-    document["evaluations"] = EvaluationsJson(evaluations);
+    document["evaluations"] = EvaluationsJson(evaluations, units.counted);
     PrintJson(document);
     return;
   }
-  PrintTrial(row, experiment.metric, directory, wait,
-             CountedUnit(store, experiment.id));
+  PrintTrial(row, experiment.metric, directory, wait, units);
   if (profile) PrintProfile(*profile, globals);
-  PrintEvaluations(evaluations);
+  PrintEvaluations(evaluations, units);
 }
 
 struct DescribeOptions : JsonOption {
   std::string target;
 };
 
-std::string BestText(const ExperimentRow& row, Unit counted) {
+std::string BestText(const ExperimentRow& row, const Units& units) {
   if (!row.best) return "-";
-  return row.metric + " " + FormatBest(row.best, counted) + ", trial " +
+  return row.metric + " " + FormatBest(row.best, units) + ", trial " +
          ToString(TrialId{row.id, row.best_trial}) +
          (row.best->checkpoint.empty() ? ", no checkpoint" : "");
 }
 
 void PrintRow(const ExperimentRow& row, double seconds, const SlotWait* wait,
-              Unit counted) {
+              const Units& units) {
   std::cout << "experiment " << row.id << " '" << EscapeForTerminal(row.name)
             << "'\n";
   PrintFact("state", StateText(row.state, wait) +
@@ -139,7 +143,7 @@ void PrintRow(const ExperimentRow& row, double seconds, const SlotWait* wait,
             row.searcher + ", " +
                 (row.smaller_is_better ? "minimizing " : "maximizing ") +
                 row.metric);
-  PrintFact("best", BestText(row, counted));
+  PrintFact("best", BestText(row, units));
   PrintFact("seed", std::to_string(row.seed));
   PrintFact("created", FormatTime(row.created));
   PrintFact("started", FormatTime(row.started));
@@ -279,8 +283,8 @@ void PrintRecord(const Store& store, const ExperimentDetail& detail,
   const auto trials = ListTrials(store, detail.row);
   const ExperimentConfig config = ConfigFromJson(detail.config);
   const SlotQueueView queue(store);
-  PrintRow(detail.row, seconds, queue.WaitOf(detail.row),
-           CountedUnit(store, detail.row.id, config));
+  const Units units = UnitsOf(store, detail.row.id, config);
+  PrintRow(detail.row, seconds, queue.WaitOf(detail.row), units);
   PrintFact("entrypoint", EntrypointText(config));
   PrintFact("note", detail.note);
   PrintSearch(config, trials);
@@ -294,7 +298,7 @@ void PrintRecord(const Store& store, const ExperimentDetail& detail,
   PrintFact("disk", use.Text() + "; database of all experiments " +
                         FormatBytes(DatabaseBytes(store)));
   PrintFact("keep less", HowToKeepLess(use, detail.row.id, detail.config));
-  PrintEvaluations(store.Evaluations(detail.row.id));
+  PrintEvaluations(store.Evaluations(detail.row.id), units);
   PrintProvenance(detail.provenance);
   std::cout << "\nconfiguration ('dtrain config " << detail.row.id
             << "' prints only this)\n";
@@ -309,6 +313,8 @@ nlohmann::json RecordJson(const Store& store, const ExperimentDetail& detail,
   const SlotQueueView queue(store);
   nlohmann::json document =
       ExperimentJson(detail.row, seconds, queue.WaitOf(detail.row));
+  const Unit counted = CountedUnit(store, detail.row.id, config);
+  AddLength(counted, document);
   document["entrypoint"] = EntrypointText(config);
   document["config"] = detail.config;
   document["yaml"] = detail.yaml;
@@ -321,7 +327,8 @@ nlohmann::json RecordJson(const Store& store, const ExperimentDetail& detail,
       ExpectedJson(ExpectSearch(config.searcher, config.hyperparameters));
   document["trials_by_rung"] = TrialsByRung(ListTrials(store, detail.row));
   document["metrics"] = store.MetricNames(detail.row.id);
-  document["evaluations"] = EvaluationsJson(store.Evaluations(detail.row.id));
+  document["evaluations"] =
+      EvaluationsJson(store.Evaluations(detail.row.id), counted);
   document["directory"] = store.layout().Experiment(detail.row.id).string();
   document["disk"] = ReadDiskUse(store, detail.row.id).Json();
   document["disk"]["database"] = DatabaseBytes(store);

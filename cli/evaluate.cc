@@ -65,15 +65,17 @@ void RecordEvaluation(const CheckpointUse& use, const EvaluateOptions& options,
 
 void PrintEvaluation(const CheckpointUse& use, const EvaluateOptions& options,
                      bool is_recorded) {
-  const auto& [checkpoint, evaluation] = use;
+  const auto& [checkpoint, counted, evaluation] = use;
   if (options.json) {
-    return PrintJson({{"checkpoint", checkpoint.uuid},
-                      {"trial", ToString(checkpoint.trial)},
-                      {"batches", checkpoint.batches},
-                      {"split", options.split},
-                      {"metrics", MetricsJson(evaluation.metrics)},
-                      {"duration", evaluation.seconds},
-                      {"recorded", is_recorded}});
+    nlohmann::json document = {{"checkpoint", checkpoint.uuid},
+                               {"trial", ToString(checkpoint.trial)},
+                               {"batches", checkpoint.batches},
+                               {"split", options.split},
+                               {"metrics", MetricsJson(evaluation.metrics)},
+                               {"duration", evaluation.seconds},
+                               {"recorded", is_recorded}};
+    AddLength(counted, document);
+    return PrintJson(document);
   }
   std::cout << "checkpoint " << checkpoint.uuid << " of trial "
             << ToString(checkpoint.trial) << ", " << options.split << " set\n";

@@ -105,7 +105,8 @@ void ShowErrors(Listing<ExperimentRow>& listing) {
   };
 }
 
-Listing<ExperimentRow> ExperimentListing(const SlotQueueView& queue,
+Listing<ExperimentRow> ExperimentListing(const Store& store,
+                                         const SlotQueueView& queue,
                                          Timestamp now) {
   const bool local = StdoutIsTerminal();
   return {.name = "experiments",
@@ -119,9 +120,11 @@ Listing<ExperimentRow> ExperimentListing(const SlotQueueView& queue,
                       {.name = "started", .optional = true},
                       {.name = "duration", .right = true, .optional = true}},
           .json =
-              [&queue, now](const ExperimentRow& row) {
-                return ExperimentJson(row, ElapsedSeconds(row, now),
-                                      queue.WaitOf(row));
+              [&store, &queue, now](const ExperimentRow& row) {
+                nlohmann::json json = ExperimentJson(
+                    row, ElapsedSeconds(row, now), queue.WaitOf(row));
+                if (row.best) AddLength(CountedUnit(store, row.id), json);
+                return json;
               },
           .cells =
               [&queue, now, local](const ExperimentRow& row) {
@@ -153,7 +156,7 @@ int List(const ListOptions& options, const GlobalOptions& globals) {
     return kExitDone;
   }
   const SlotQueueView queue(store);
-  auto listing = ExperimentListing(queue, now);
+  auto listing = ExperimentListing(store, queue, now);
   if (options.format() == Format::kText &&
       std::ranges::any_of(rows,
                           [](const auto& row) { return !row.error.empty(); })) {

@@ -38,6 +38,7 @@
 #include "engine/app/script_check.h"
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
+#include "engine/base/length.h"
 #include "engine/base/text.h"
 #include "engine/config/experiment_config.h"
 #include "engine/context/stored_context.h"
@@ -54,7 +55,6 @@
 #include "engine/report/summary.h"
 #include "engine/run/reporter.h"
 #include "engine/run/runner.h"
-#include "engine/run/search_results.h"
 
 namespace dtrain {
 namespace {
@@ -223,7 +223,7 @@ class LogFollower : public ReporterGroup {
     begin_ = Clock::System().now();
     ReporterGroup::Begin(info);
   }
-  void OnTrialStarted(const TrialRow& trial, std::int64_t from) override {
+  void OnTrialStarted(const TrialRow& trial, const ReportedAt& from) override {
     ReporterGroup::OnTrialStarted(trial, from);
     if (!follows_) return;
     // Show the output of the last process before that of the new one.
@@ -322,7 +322,7 @@ SummaryContext ContextOf(const Store& store, const ExperimentRow& row,
       .hyperparameters = config.hyperparameters,
       .command = ProgramFor(globals),
       .max_length = LengthText(config.searcher.max_length, config.length_unit)};
-  context.counted = CountedUnit(store, row.id, config);
+  context.units = UnitsOf(store, row.id, config);
   for (const TrialRow& trial : ListTrials(store, row)) {
     ++context.trials[trial.state];
     if (trial.reason == kKilledReason) ++context.killed;
@@ -340,6 +340,7 @@ nlohmann::json FinalDocument(const Store& store, const RunResult& result,
                              const SummaryContext& context,
                              const std::vector<Check>& checks) {
   nlohmann::json document = ResultJson(result, row.metric);
+  AddLength(context.units.counted, document);
   document["name"] = row.name;
   document["trials"] = row.trials;
   document["trials_by_state"] = nlohmann::json::object();

@@ -178,19 +178,25 @@ void AddHparamColumns(const std::vector<Row>& rows, const nlohmann::json& space,
 }
 
 /// Adds the columns length and unit, after the others: for CSV, where `batches`
-/// has this name whatever it counts. `count_of` returns it.
-template <typename Row, typename CountOf>
-void AddLengthColumns(Unit counted, const CountOf& count_of,
+/// has this name whatever it counts. `count_of` returns it, `unit_of` its unit.
+template <typename Row, typename CountOf, typename UnitOf>
+void AddLengthColumns(const CountOf& count_of, const UnitOf& unit_of,
                       Listing<Row>& listing) {
   listing.columns.push_back({.name = "length"});
   listing.columns.push_back({.name = "unit"});
-  listing.cells = [counted, count_of,
+  listing.cells = [unit_of, count_of,
                    first = std::move(listing.cells)](const Row& row) {
     std::vector<Cell> cells = first(row);
     cells.emplace_back(std::to_string(count_of(row)));
-    cells.emplace_back(std::string(UnitName(counted)));
+    cells.emplace_back(std::string(UnitName(unit_of(row))));
     return cells;
   };
+}
+template <typename Row, typename CountOf>
+void AddLengthColumns(Unit counted, const CountOf& count_of,
+                      Listing<Row>& listing) {
+  AddLengthColumns(
+      count_of, [counted](const Row&) { return counted; }, listing);
 }
 
 /// The columns of the hyperparameters that the search of `config` varies.

@@ -124,6 +124,7 @@ CheckpointUse RunCheckpointUse(const CheckpointUseOptions& options, Task task,
   const Store store = OpenStore(globals);
   CheckpointUse use{.checkpoint = FindSourceCheckpoint(store, options.source,
                                                        options.latest)};
+  use.counted = CountedUnit(store, use.checkpoint.trial.experiment);
   ExperimentConfig config =
       ConfigOf(FindExperimentDetail(store, use.checkpoint.trial.experiment),
                options.slots);

@@ -22,6 +22,7 @@ struct CheckpointUseOptions {
 /// Result of applying a checkpoint's model.
 struct CheckpointUse {
   CheckpointRow checkpoint;
+  Unit counted = Unit::kBatches;  // what its `batches` count
   Evaluation evaluation;
 };
 

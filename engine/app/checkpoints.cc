@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <span>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <unistd.h>
@@ -26,6 +27,7 @@
 #include "engine/config/experiment_config.h"
 #include "engine/os/files.h"
 #include "engine/os/sha256.h"
+#include "engine/report/json_view.h"
 
 namespace dtrain {
 namespace {
@@ -155,12 +157,14 @@ FileReport GlanceAtCheckpoint(const Store& store,
 namespace {
 
 SourceCheckpoint At(const Store& store, const CheckpointRow& row) {
+  nlohmann::json origin = {{"trial", ToString(row.trial)},
+                           {"checkpoint", row.uuid},
+                           {"batches", row.batches}};
+  AddLength(CountedUnit(store, row.trial.experiment), origin);
   return {.uuid = row.uuid,
           .trial = row.trial,
           .directory = store.PathOf(row),
-          .origin = {{"trial", ToString(row.trial)},
-                     {"checkpoint", row.uuid},
-                     {"batches", row.batches}}};
+          .origin = std::move(origin)};
 }
 
 // Returns the trial's checkpoints, the latest first, damaged ones too.

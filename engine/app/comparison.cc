@@ -14,9 +14,9 @@
 #include "engine/app/trial_selection.h"
 #include "engine/base/error.h"
 #include "engine/base/json.h"
+#include "engine/base/length.h"
 #include "engine/base/metric_order.h"
 #include "engine/base/text.h"
-#include "engine/run/search_results.h"
 #include "engine/store/store.h"
 #include "searchers/hparam_space.h"
 

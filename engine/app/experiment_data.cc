@@ -449,8 +449,11 @@ std::vector<SearchAxis> AxesOf(const ExperimentDetail& detail) {
                     detail.row.searcher == "grid");
 }
 
-json RecordJson(const ExperimentDetail& detail) {
+// `best` has its position for people beside its count.
+json RecordJson(const ExperimentDetail& detail, const Units& units) {
   const ExperimentRow& row = detail.row;
+  json best = BestJson(row.best, row.metric, {row.id, row.best_trial});
+  if (row.best) best["at"] = PositionText(row.best->at(), units);
   return {{"id", row.id},
           {"name", row.name},
           {"description", row.description},
@@ -466,7 +469,8 @@ json RecordJson(const ExperimentDetail& detail) {
           {"started", MillisecondsJson(row.started)},
           {"ended", MillisecondsJson(row.ended)},
           {"seconds", row.seconds},
-          {"best", BestJson(row.best, row.metric, {row.id, row.best_trial})},
+          {"unit", UnitName(units.counted)},
+          {"best", std::move(best)},
           {"config", detail.config},
           {"yaml", detail.yaml},
           {"provenance", detail.provenance}};
@@ -476,8 +480,7 @@ json RecordJson(const ExperimentDetail& detail) {
 
 json ExperimentSummary(const Store& store, const ExperimentDetail& detail,
                        const PageOptions& options) {
-  json data = RecordJson(detail);
-  data["unit"] = UnitName(CountedUnit(store, detail.row.id));
+  json data = RecordJson(detail, UnitsOf(store, detail.row.id));
   data["importance"] =
       ImportanceJson(store, detail, AxesOf(detail), options.selection);
   data["filter"] = options.selection.ToJson(detail.row.id);
@@ -504,8 +507,7 @@ json ExperimentData(const Store& store, const ExperimentDetail& detail,
     store.ForEachMetric({.experiment = row.id, .superseded = true}, add);
   }
   metrics.Flush();
-  json data = RecordJson(detail);
-  data["unit"] = UnitName(CountedUnit(store, row.id));
+  json data = RecordJson(detail, UnitsOf(store, row.id));
   data["states"] = StateNames();
   data["trials"] = TrialColumns(trials, row.created, bundle);
   if (!options.without_metrics) {
@@ -576,7 +578,7 @@ json ExperimentChanges(const Store& store, const ExperimentDetail& detail,
     }
   }
   metrics.Flush();
-  json data = RecordJson(detail);
+  json data = RecordJson(detail, UnitsOf(store, row.id));
   for (const char* large : {"config", "yaml", "provenance"}) data.erase(large);
   data["trials"] = TrialColumns(trials, row.created, bundle);
   data["searched"] = json::array();

@@ -81,9 +81,9 @@ void FollowedRun::Read(Duration now, Reporter& reporter) {
   }
   run_.Apply(records_,
              {.last_lines = [this](TrialId trial) { return LastLines(trial); },
-              .checkpoint_batches =
+              .checkpoint_at =
                   [this](const std::string& uuid) {
-                    return store_.CheckpointByPrefix(uuid).batches;
+                    return store_.CheckpointByPrefix(uuid).at();
                   }},
              reporter);
 }

@@ -16,9 +16,9 @@
 
 #include "engine/app/stores.h"
 #include "engine/base/json.h"
+#include "engine/base/length.h"
 #include "engine/base/text.h"
 #include "engine/report/json_view.h"
-#include "engine/run/search_results.h"
 
 namespace dtrain {
 namespace {
@@ -102,9 +102,9 @@ std::string MetricComparison::Text(double tolerance) const {
       "; the largest relative difference is " + FormatNumber(largest);
   if (where) {
     text += ", of " + std::string(MetricKindName(where->kind)) + " " +
-            where->name + " at " + PositionText(where->batches, counted) +
-            ": " + FormatNumber(value) + " instead of " +
-            FormatNumber(where->value);
+            where->name + " at " +
+            PositionText({where->batches, where->epoch}, units) + ": " +
+            FormatNumber(value) + " instead of " + FormatNumber(where->value);
   }
   if (AreEqual(tolerance)) text += "; within --tolerance";
   return text + lacking;
@@ -118,6 +118,7 @@ nlohmann::json MetricComparison::Json(double tolerance) const {
           {"name", where->name},
           {"expected", JsonNumber(where->value)},
           {"value", JsonNumber(value)}};
+    AddLength(units.counted, at);
   }
   return {{"source", ToString(source)},
           {"trial", ToString(trial)},
@@ -134,7 +135,7 @@ MetricComparison CompareMetrics(const Store& store, TrialId source,
                                 TrialId trial) {
   MetricComparison result{.source = source,
                           .trial = trial,
-                          .counted = CountedUnit(store, source.experiment)};
+                          .units = UnitsOf(store, source.experiment)};
   const auto expected = MetricsOf(store, source);
   auto found = MetricsOf(store, trial);
   std::int64_t last = -1;

@@ -25,7 +25,7 @@ struct MetricComparison {
   /// Metric with the largest difference, as in `source`; its value in `trial`.
   std::optional<MetricRow> where;
   double value = 0;
-  Unit counted = Unit::kBatches;  // what its batches count
+  Units units;  // of `source`
 
   /// True if no metric is missing and none differs by more than `tolerance`; 0
   /// requires equal bits. NaN equals NaN.

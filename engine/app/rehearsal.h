@@ -25,8 +25,8 @@ class RehearsalFindings : public Reporter {
   void OnCheckpoint(TrialId, const CheckpointSaved& saved) override {
     checkpoint_bytes_ = saved.bytes;
   }
-  void OnTrialStarted(const TrialRow&, std::int64_t from) override {
-    if (from > 0) restored_ = true;
+  void OnTrialStarted(const TrialRow&, const ReportedAt& from) override {
+    if (from.batches > 0) restored_ = true;
   }
   void OnTrialEnded(const TrialRow& trial,
                     const std::vector<std::string>& last_lines) override {

@@ -251,7 +251,7 @@ CheckpointRow FindBestCheckpoint(const Store& store, const Target& target) {
       NoBestCheckpointText(trial, experiment,
                            BestSavedCheckpoint(store.Checkpoints(experiment.id),
                                                experiment, number),
-                           CountedUnit(store, experiment.id)) +
+                           UnitsOf(store, experiment.id)) +
           "; give a checkpoint, or use the latest with '" + ToString(trial.id) +
           " --latest'");
 }
@@ -259,16 +259,17 @@ CheckpointRow FindBestCheckpoint(const Store& store, const Target& target) {
 std::string NoBestCheckpointText(const TrialRow& trial,
                                  const ExperimentRow& experiment,
                                  const std::optional<CheckpointRow>& saved,
-                                 Unit counted) {
+                                 const Units& units) {
   const std::string text = "trial " + ToString(trial.id) +
                            ": its best validation (" + experiment.metric + " " +
-                           FormatBest(trial.best, counted) +
+                           FormatBest(trial.best, units) +
                            ") has no checkpoint; ";
   if (!saved) return text + "no other validation has one either";
   return text + "the best one with a checkpoint is " + saved->uuid + " (" +
-         FormatBest(
-             BestValidation{.value = *saved->metric, .batches = saved->batches},
-             counted) +
+         FormatBest(BestValidation{.value = *saved->metric,
+                                   .batches = saved->batches,
+                                   .epoch = saved->epoch},
+                    units) +
          ")";
 }
 
@@ -381,8 +382,12 @@ const SlotWait* SlotQueueView::WaitOf(const TrialRow& row) const {
 }
 
 Unit CountedUnit(const Store& store, std::int64_t experiment) {
+  return UnitsOf(store, experiment).counted;
+}
+
+Units UnitsOf(const Store& store, std::int64_t experiment) {
   const ExperimentDetail detail = FindExperimentDetail(store, experiment);
-  return CountedUnit(store, experiment, ConfigFromJson(detail.config));
+  return UnitsOf(store, experiment, ConfigFromJson(detail.config));
 }
 
 bool KnowsEpochs(const Store& store, std::int64_t experiment) {

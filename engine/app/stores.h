@@ -96,12 +96,12 @@ std::optional<CheckpointRow> BestSavedCheckpoint(
     std::int64_t trial);
 /// Returns "trial 3.7: its best validation (loss 0.2 at batch 40) has no
 /// checkpoint; the best one with a checkpoint is UUID (0.3 at batch 80)".
-/// `saved` is the result of BestSavedCheckpoint, `counted` the unit of batches.
+/// `saved` is the result of BestSavedCheckpoint.
 /// REQUIRES: the trial has a best validation.
 std::string NoBestCheckpointText(const TrialRow& trial,
                                  const ExperimentRow& experiment,
                                  const std::optional<CheckpointRow>& saved,
-                                 Unit counted);
+                                 const Units& units);
 /// Returns the checkpoint of the best validation of a trial or, for an
 /// experiment, of its best trial. Throws Error(kNotFound) if it has none,
 /// naming the best existing checkpoint.
@@ -150,6 +150,8 @@ class SlotQueueView {
 
 /// Returns the unit that the experiment's `batches` count.
 Unit CountedUnit(const Store& store, std::int64_t experiment);
+/// Returns it with the unit of the search.
+Units UnitsOf(const Store& store, std::int64_t experiment);
 /// True if the epochs of the experiment's reports are known: a program that
 /// counts batches or records reports none, which is stored as 0.
 bool KnowsEpochs(const Store& store, std::int64_t experiment);

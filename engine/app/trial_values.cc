@@ -10,9 +10,9 @@
 
 #include "engine/app/trial_selection.h"
 #include "engine/base/error.h"
+#include "engine/base/length.h"
 #include "engine/base/text.h"
 #include "engine/report/format.h"
-#include "engine/run/search_results.h"
 #include "engine/store/store.h"
 
 namespace dtrain {

@@ -1,5 +1,10 @@
 #include "engine/base/length.h"
 
+#include <cmath>
+
+#include "engine/base/rounding.h"
+#include "engine/base/text.h"
+
 namespace dtrain {
 
 std::string_view UnitName(Unit unit) {
@@ -12,6 +17,47 @@ std::string_view UnitName(Unit unit) {
       return "epochs";
   }
   return "batches";
+}
+
+namespace {
+
+std::string OneOf(Unit unit) {
+  std::string name(UnitName(unit));
+  name.resize(name.size() - (unit == Unit::kBatches ? 2 : 1));
+  return name;
+}
+
+}  // namespace
+
+std::string LengthText(std::int64_t count, Unit unit) {
+  return LengthText(static_cast<double>(count), unit);
+}
+
+std::string LengthText(double count, Unit unit) {
+  return FormatNumber(count) + " " +
+         (count == 1 ? OneOf(unit) : std::string(UnitName(unit)));
+}
+
+std::string PositionText(const ReportedAt& at, const Units& units) {
+  const std::string recorded =
+      OneOf(units.counted) + " " + std::to_string(at.batches);
+  if (units.searched == units.counted || units.searched == Unit::kBatches) {
+    return recorded;
+  }
+  const std::string one = OneOf(units.searched) + " ";
+  if (at.batches == 0) return one + "0";
+  const double count =
+      units.searched == Unit::kEpochs
+          ? at.epoch
+          : std::round(at.epoch * static_cast<double>(units.records_per_epoch));
+  if (count <= 0) return recorded;
+  return one + FormatRounded(count, 6) + " (" + recorded + ")";
+}
+
+std::string RangeText(std::int64_t first, std::int64_t last, Unit unit) {
+  if (first == last) return OneOf(unit) + " " + std::to_string(first);
+  return std::string(UnitName(unit)) + " " + std::to_string(first) + " to " +
+         std::to_string(last);
 }
 
 }  // namespace dtrain

@@ -129,8 +129,7 @@ bool CommandTrial::IsUnwanted(const ProgramPoint& point) {
   if (!closed_ || !spec_.stops_trials || point.count <= until) return false;
   if (!std::exchange(warned_of_unwanted_, true)) {
     LogLine(LogLevel::kInfo,
-            "dtrain: reports beyond " + std::to_string(until_.count) + " " +
-                std::string(UnitName(until_.unit)) +
+            "dtrain: reports beyond " + LengthText(until_.count, until_.unit) +
                 ", where the trial has ended, are not recorded");
   }
   return true;
@@ -253,9 +252,9 @@ void CommandTrial::WarnOfOvershoot() {
   const double count = validation_->point.count;
   if (!units_.planned || count <= static_cast<double>(until_.count)) return;
   if (std::exchange(warned_of_overshoot_, true)) return;
-  Warn("the program trained to " + FormatNumber(count) + " " +
-       std::string(UnitName(until_.unit)) + " instead of " +
-       std::to_string(until_.count) + "; the operation counts as complete");
+  Warn("the program trained to " + LengthText(count, until_.unit) +
+       " instead of " + std::to_string(until_.count) +
+       "; the operation counts as complete");
 }
 
 // The validation of its count is in the checkpoint before the runner hears of

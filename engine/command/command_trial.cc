@@ -58,16 +58,6 @@ using std::chrono::milliseconds;
 constexpr Duration kTick = milliseconds(100);
 constexpr std::size_t kMaxConnections = 256;
 
-// "1 epoch", "2.5 epochs".
-std::string LengthText(double count, Unit unit) {
-  std::string name(UnitName(unit));
-  if (count == 1) {
-    name.pop_back();
-    if (unit == Unit::kBatches) name.pop_back();  // "batch"
-  }
-  return FormatNumber(count) + " " + name;
-}
-
 void Log(LogLevel level, const std::string& text) {
   LogLine(level, "dtrain: " + text);
 }
@@ -178,8 +168,7 @@ void CommandTrial::Restore() {
     std::string text = "no checkpoint; starting from scratch";
     if (spec_.metrics) {
       text = "the program is run again from its beginning" +
-             (units_.planned ? " to " + std::to_string(until_.count) + " " +
-                                   std::string(UnitName(until_.unit))
+             (units_.planned ? " to " + LengthText(until_.count, until_.unit)
                              : "") +
              ": it has saved no checkpoint with dtrain";
     }

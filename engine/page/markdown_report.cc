@@ -34,19 +34,11 @@ void AddHead(std::string& text, const std::vector<std::string>& names) {
   text += '\n';
 }
 
-// "1 epoch", "3000 records". `unit`: the plural.
-std::string LengthText(std::int64_t count, const std::string& unit) {
-  const std::string one =
-      unit == "batches" ? "batch" : unit.substr(0, unit.size() - 1);
-  return std::to_string(count) + " " + (count == 1 ? one : unit);
-}
-
-std::string BestText(const json& best, const std::string& unit) {
+std::string BestText(const json& best) {
   if (best.is_null()) return "none";
   std::string text = FormatMetric(NumberFromJson(best.at("value"))) +
                      " in trial " + best.at("trial").get<std::string>() +
-                     " after " +
-                     LengthText(best.at("batches").get<std::int64_t>(), unit);
+                     " at " + best.at("at").get<std::string>();
   if (!best.at("checkpoint").is_string()) return text + ", without checkpoint";
   return text + ", checkpoint " + best.at("checkpoint").get<std::string>();
 }
@@ -130,7 +122,7 @@ std::string OneReport(const MarkdownSubject& subject) {
          {"state", text_of("state") + (error.empty() ? "" : ": ") + error});
   AddRow(text, {"searcher", text_of("searcher")});
   AddRow(text, {"metric", text_of("metric") + " (" + direction + ")"});
-  AddRow(text, {"best", BestText(data.at("best"), text_of("unit"))});
+  AddRow(text, {"best", BestText(data.at("best"))});
   AddRow(text, {"trials", StatesText(subject.ranked)});
   const json& filter = data.at("filter");
   if (!filter.is_null()) {

@@ -12,7 +12,6 @@
 
 #include "engine/base/rounding.h"
 #include "engine/base/text.h"
-#include "engine/run/search_results.h"
 
 namespace dtrain {
 namespace {
@@ -206,10 +205,9 @@ std::string FormatMetrics(const MetricValues& values) {
 }
 
 std::string FormatBest(const std::optional<BestValidation>& best,
-                       Unit counted) {
+                       const Units& units) {
   if (!best) return "-";
-  return FormatMetric(best->value) + " at " +
-         PositionText(best->batches, counted);
+  return FormatMetric(best->value) + " at " + PositionText(best->at(), units);
 }
 
 json SearchedHparams(const json& space, const json& hparams) {

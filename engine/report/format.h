@@ -57,9 +57,9 @@ std::string FormatHparamsBriefly(const nlohmann::json& hparams);
 /// "loss 0.0312, accuracy 0.984".
 std::string FormatMetrics(const MetricValues& values);
 
-/// "0.9841 at batch 3750", or "-". `counted` is what its `batches` count.
+/// "0.9841 at batch 3750", or "-".
 std::string FormatBest(const std::optional<BestValidation>& best,
-                       Unit counted = Unit::kBatches);
+                       const Units& units);
 
 /// Returns those of `hparams` that `space`, the configuration's
 /// hyperparameters, left open; all of them if nothing was searched.

@@ -43,6 +43,7 @@ json RungsJson(const std::vector<RungStatus>& rungs) {
 void JsonLinesReporter::Begin(const RunInfo& info) {
   experiment_ = info.experiment;
   metric_ = info.metric;
+  counted_ = info.units.counted;
   Write("begin", {{"experiment", info.experiment},
                   {"name", info.name},
                   {"entrypoint", info.entrypoint},
@@ -55,11 +56,12 @@ void JsonLinesReporter::Begin(const RunInfo& info) {
 }
 
 void JsonLinesReporter::OnTrialStarted(const TrialRow& trial,
-                                       std::int64_t from_batches) {
+                                       const ReportedAt& from) {
   json object = TrialJson(trial, metric_, trial.seconds);
-  object["from_batches"] = from_batches;
+  object["from_batches"] = from.batches;
+  object["from_length"] = from.batches;
   object["promoted"] =
-      paused_.NoteStart(trial.id, from_batches) == StartKind::kPromoted;
+      paused_.NoteStart(trial.id, from) == StartKind::kPromoted;
   Write("trial_started", std::move(object));
 }
 
@@ -138,6 +140,7 @@ void JsonLinesReporter::OnStatus(const RunStatus& status) {
 
 void JsonLinesReporter::Write(const char* event, json object) {
   object["event"] = event;
+  AddLength(counted_, object);
   if (!object.contains("time")) object["time"] = TimeJson(clock_.now());
   out_ << DumpJson(object, /*indent=*/-1, terminal_) + "\n" << std::flush;
 }

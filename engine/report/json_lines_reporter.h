@@ -20,8 +20,8 @@ class JsonLinesReporter : public Reporter {
       : out_(out), clock_(std::move(clock)), terminal_(terminal) {}
 
   void Begin(const RunInfo& info) override;
-  void OnTrialStarted(const TrialRow& trial,
-                      std::int64_t from_batches) override;
+  void OnCounted(Unit unit) override { counted_ = unit; }
+  void OnTrialStarted(const TrialRow& trial, const ReportedAt& from) override;
   void OnTraining(TrialId trial, const TrainingReport& report) override;
   void OnValidation(TrialId trial, const ValidationReport& report,
                     bool best) override;
@@ -43,6 +43,7 @@ class JsonLinesReporter : public Reporter {
   bool terminal_;
   std::int64_t experiment_ = 0;
   std::string metric_;
+  Unit counted_ = Unit::kBatches;  // what `batches` count
   Duration last_status_{-1};
   double last_progress_ = -1;
   PausedTrials paused_;

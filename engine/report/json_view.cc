@@ -38,7 +38,8 @@ json BestJson(const std::optional<BestValidation>& best,
 
 void AddLength(Unit unit, json& row) {
   if (!row.is_object()) return;
-  if (const auto batches = row.find("batches"); batches != row.end()) {
+  const auto batches = row.find("batches");
+  if (batches != row.end() && !row.contains("unit")) {
     row["length"] = json(*batches);
     row["unit"] = UnitName(unit);
   }

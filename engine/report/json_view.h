@@ -35,7 +35,7 @@ nlohmann::json BestJson(const std::optional<BestValidation>& best,
                         const std::string& metric, TrialId trial = {});
 
 /// Adds `length` and `unit` beside `batches`, which counts `unit`: to a row and
-/// its best, latest and best saved validation.
+/// its validations, such as the best, unless they have these.
 void AddLength(Unit unit, nlohmann::json& row);
 
 /// {needed, slots, held_by}, or null.

@@ -14,7 +14,6 @@
 #include "engine/base/text.h"
 #include "engine/report/format.h"
 #include "engine/report/plain_reporter.h"
-#include "engine/run/search_results.h"
 
 namespace dtrain {
 namespace {
@@ -162,8 +161,26 @@ std::string RungsLine(const LiveFrame& frame, std::size_t width, bool utf8) {
 
 }  // namespace
 
+namespace {
+
+// Returns "  epoch 1.25"; empty if it is unknown or what is counted.
+std::string EpochText(const LiveFrame& frame, const TrialStatus& trial) {
+  if (trial.batches_per_epoch == 0 ||
+      frame.info.units.counted == Unit::kEpochs) {
+    return "";
+  }
+  return "  epoch " +
+         Fixed("%.2f", static_cast<double>(trial.batches) /
+                           static_cast<double>(trial.batches_per_epoch));
+}
+
+}  // namespace
+
 std::string BatchText(const LiveFrame& frame, const TrialStatus& trial) {
-  std::string text = "  " + PositionText(trial.batches, frame.info.counted);
+  const auto& [searched, counted, records] = frame.info.units;
+  std::string text = searched == Unit::kEpochs ? EpochText(frame, trial) : "";
+  text += "  " + PositionText({.batches = trial.batches},
+                              {.searched = counted, .counted = counted});
   if (trial.total_batches > 0) {
     text += "/" + std::to_string(trial.total_batches);
   }
@@ -193,10 +210,8 @@ bool Fits(const std::string& line, const std::string& more, std::size_t width) {
 std::string TrialLine(const LiveFrame& frame, const TrialStatus& trial,
                       std::size_t width, bool utf8) {
   std::string line = "  " + ToString(trial.id);
-  if (trial.batches_per_epoch > 0 && frame.info.counted != Unit::kEpochs) {
-    line += "  epoch " +
-            Fixed("%.2f", static_cast<double>(trial.batches) /
-                              static_cast<double>(trial.batches_per_epoch));
+  if (frame.info.units.searched != Unit::kEpochs) {
+    line += EpochText(frame, trial);
   }
   line += BatchText(frame, trial);
   if (!trial.training.empty()) {
@@ -238,7 +253,7 @@ std::string BestLine(const LiveFrame& frame, std::size_t width) {
   std::string line =
       label + ToString(TrialId{frame.info.experiment, status.best_trial}) +
       "  " + frame.info.metric + " " +
-      FormatBest(status.best, frame.info.counted);
+      FormatBest(status.best, frame.info.units);
   if (!search) return line;
   const auto& space = frame.info.hyperparameters;
   line +=
@@ -428,17 +443,26 @@ void LiveDisplay::Begin(const RunInfo& info) {
 }
 
 void LiveDisplay::OnTrialStarted(const TrialRow& trial,
-                                 std::int64_t from_batches) {
-  const StartKind kind = paused_.NoteStart(trial.id, from_batches);
-  if (from_batches == 0) histories_.erase(trial.id);
+                                 const ReportedAt& from) {
+  const StartKind kind = paused_.NoteStart(trial.id, from);
+  if (from.batches == 0) histories_.erase(trial.id);
   // Normal starts are visible in the frame.
   const bool usual = kind != StartKind::kResumed;
   if (usual && verbosity_ != Verbosity::kVerbose) return;
-  Print(Tone::kPlain, StartedLine(info_, trial, kind, from_batches));
+  Print(Tone::kPlain, StartedLine(info_, trial, kind, from));
+}
+
+void LiveDisplay::OnTraining(TrialId trial, const TrainingReport& report) {
+  reports_.Note(trial, {report.batches, report.epoch});
+}
+
+void LiveDisplay::OnCheckpoint(TrialId trial, const CheckpointSaved& saved) {
+  reports_.Note(trial, {saved.batches, saved.epoch});
 }
 
 void LiveDisplay::OnValidation(TrialId trial, const ValidationReport& report,
                                bool) {
+  reports_.Note(trial, {report.batches, report.epoch});
   for (const auto& [name, value] : report.metrics) {
     if (name == info_.metric) histories_[trial].push_back(value);
   }
@@ -456,7 +480,9 @@ void LiveDisplay::OnTrialEnded(const TrialRow& trial,
                       trial.state == State::kCompleted);
   if (!failure && !early && verbosity_ != Verbosity::kVerbose) return;
   Tone tone = failure ? Tone::kBad : Tone::kPlain;
-  for (const std::string& line : EndedLines(info_, trial, last_lines)) {
+  for (const std::string& line :
+       EndedLines(info_, trial, last_lines,
+                  reports_.Find(trial.id, trial.at()).epoch)) {
     Print(tone, line);
     tone = Tone::kPlain;
   }
@@ -469,7 +495,10 @@ void LiveDisplay::OnOutput(TrialId trial, const LogRecord& record) {
 
 void LiveDisplay::OnCheckpointFailed(TrialId trial,
                                      const CheckpointFailed& failed) {
-  OnNotice(LogLevel::kWarning, CheckpointFailedText(info_, trial, failed));
+  OnNotice(
+      LogLevel::kWarning,
+      CheckpointFailedText(info_, trial, failed,
+                           reports_.Find(trial, {.batches = failed.batches})));
 }
 
 void LiveDisplay::OnNotice(LogLevel level, const std::string& text) {

@@ -126,11 +126,12 @@ class LiveDisplay : public Reporter {
         clock_(std::move(clock)) {}
 
   void Begin(const RunInfo& info) override;
-  void OnCounted(Unit unit) override { info_.counted = unit; }
-  void OnTrialStarted(const TrialRow& trial,
-                      std::int64_t from_batches) override;
+  void OnCounted(Unit unit) override { info_.units.counted = unit; }
+  void OnTrialStarted(const TrialRow& trial, const ReportedAt& from) override;
+  void OnTraining(TrialId trial, const TrainingReport& report) override;
   void OnValidation(TrialId trial, const ValidationReport& report,
                     bool best) override;
+  void OnCheckpoint(TrialId trial, const CheckpointSaved& saved) override;
   void OnTrialEnded(const TrialRow& trial,
                     const std::vector<std::string>& last_lines) override;
   void OnOutput(TrialId trial, const LogRecord& record) override;
@@ -153,6 +154,7 @@ class LiveDisplay : public Reporter {
   std::string workers_;  // as in LiveFrame
   SpeedMeter speeds_;
   PausedTrials paused_;
+  LastReports reports_;
   // The searcher's metric at the validations of each trial that runs.
   std::map<TrialId, std::vector<double>> histories_;
   std::optional<Duration> last_draw_;

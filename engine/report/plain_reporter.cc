@@ -9,30 +9,30 @@
 
 #include "engine/base/text.h"
 #include "engine/report/format.h"
-#include "engine/run/search_results.h"
 
 namespace dtrain {
 namespace {
 
-std::string At(const RunInfo& info, std::int64_t batches, double epoch) {
-  const std::string at = PositionText(batches, info.counted);
+// Adds the epoch to the position of a report in one unit.
+std::string At(const RunInfo& info, const ReportedAt& at) {
+  const std::string text = PositionText(at, info.units);
   // A command may report no epochs, or count in epochs.
-  const bool known = epoch != 0 || batches == 0;
-  if (!known || info.counted == Unit::kEpochs) return at;
-  return at + " (epoch " + FormatMetric(epoch) + ")";
+  const bool known = at.epoch != 0 || at.batches == 0;
+  if (!known || text.starts_with("epoch ") || text.ends_with(')')) return text;
+  return text + " (epoch " + FormatMetric(at.epoch) + ")";
 }
 
 std::string StartText(const RunInfo& info, StartKind kind,
-                      std::int64_t from_batches) {
-  const std::string from = " from " + PositionText(from_batches, info.counted);
+                      const ReportedAt& at) {
+  const std::string from = " from " + PositionText(at, info.units);
   switch (kind) {
     case StartKind::kStarted:
       return " started";
     case StartKind::kResumed:
       return " resumed" + from;
     case StartKind::kPromoted:
-      return from_batches == 0 ? " promoted, runs again from its beginning"
-                               : " promoted, resumed" + from;
+      return at.batches == 0 ? " promoted, runs again from its beginning"
+                             : " promoted, resumed" + from;
   }
   return "";
 }
@@ -63,10 +63,17 @@ void PausedTrials::NoteEnd(const TrialRow& trial) {
   if (trial.state == State::kPaused) paused_.insert(trial.id);
 }
 
-StartKind PausedTrials::NoteStart(TrialId trial, std::int64_t from_batches) {
+StartKind PausedTrials::NoteStart(TrialId trial, const ReportedAt& from) {
   const bool promoted = paused_.erase(trial) > 0;
   if (promoted) return StartKind::kPromoted;
-  return from_batches == 0 ? StartKind::kStarted : StartKind::kResumed;
+  return from.batches == 0 ? StartKind::kStarted : StartKind::kResumed;
+}
+
+ReportedAt LastReports::Find(TrialId trial, const ReportedAt& at) const {
+  const auto last = last_.find(trial);
+  const bool is_there =
+      last != last_.end() && last->second.batches == at.batches;
+  return is_there ? last->second : at;
 }
 
 bool SlotWaitNotice::IsDue(const RunStatus& status) {
@@ -76,25 +83,24 @@ bool SlotWaitNotice::IsDue(const RunStatus& status) {
 }
 
 std::string StartedLine(const RunInfo& info, const TrialRow& trial,
-                        StartKind kind, std::int64_t from_batches) {
+                        StartKind kind, const ReportedAt& from) {
   const std::string hparams = FormatHparamsBriefly(
       SearchedHparams(info.hyperparameters, trial.hparams));
-  return EscapeForTerminal(ToString(trial.id) +
-                           StartText(info, kind, from_batches) +
+  return EscapeForTerminal(ToString(trial.id) + StartText(info, kind, from) +
                            (hparams.empty() ? "" : ": " + hparams));
 }
 
 std::string TrainingLine(const RunInfo& info, TrialId trial,
                          const TrainingReport& report) {
   return EscapeForTerminal(ToString(trial) + " training at " +
-                           At(info, report.batches, report.epoch) + ": " +
+                           At(info, {report.batches, report.epoch}) + ": " +
                            FormatMetrics(report.metrics));
 }
 
 std::string ValidationLine(const RunInfo& info, TrialId trial,
                            const ValidationReport& report, bool best) {
   return EscapeForTerminal(ToString(trial) + " validation at " +
-                           At(info, report.batches, report.epoch) + ": " +
+                           At(info, {report.batches, report.epoch}) + ": " +
                            FormatMetrics(report.metrics) +
                            (best ? " (best so far)" : ""));
 }
@@ -102,18 +108,20 @@ std::string ValidationLine(const RunInfo& info, TrialId trial,
 std::string CheckpointLine(const RunInfo& info, TrialId trial,
                            const CheckpointSaved& saved) {
   return EscapeForTerminal(ToString(trial) + " checkpoint " + saved.uuid +
-                           " at " + At(info, saved.batches, saved.epoch) +
+                           " at " + At(info, {saved.batches, saved.epoch}) +
                            ", " + FormatBytes(saved.bytes));
 }
 
 std::string CheckpointFailedText(const RunInfo& info, TrialId trial,
-                                 const CheckpointFailed& failed) {
-  const std::string at = PositionText(failed.batches, info.counted);
+                                 const CheckpointFailed& failed,
+                                 const ReportedAt& at) {
+  const std::string where = PositionText(at, info.units);
   const std::string experiment = std::to_string(trial.experiment);
   return "trial " + ToString(trial) +
          (failed.waits
-              ? " is waiting at " + at + " with its state in memory: "
-              : ": no checkpoint at " + at + ", the previous one is kept: ") +
+              ? " is waiting at " + where + " with its state in memory: "
+              : ": no checkpoint at " + where +
+                    ", the previous one is kept: ") +
          failed.message +
          (failed.waits ? "; it continues when there is space, and "
                          "`dtrain pause " +
@@ -156,8 +164,9 @@ std::vector<std::string> EndedLines(const RunInfo& info, const TrialRow& trial,
   } else {
     std::string state(StateName(trial.state));
     for (char& c : state) c = static_cast<char>(c | 0x20);
-    line += " " + state + " at " +
-            At(info, trial.batches, info.unit == Unit::kEpochs ? epoch : 0);
+    ReportedAt at = trial.at();
+    if (epoch > 0) at.epoch = epoch;
+    line += " " + state + " at " + PositionText(at, info.units);
     if (IsSearch(info) && trial.latest) {
       line += ", " + info.metric + " " + FormatMetric(trial.latest->value);
     }
@@ -180,35 +189,32 @@ void PlainReporter::Begin(const RunInfo& info) {
 }
 
 void PlainReporter::OnTrialStarted(const TrialRow& trial,
-                                   std::int64_t from_batches) {
-  const StartKind kind = paused_.NoteStart(trial.id, from_batches);
-  Say(Verbosity::kNormal, Tone::kPlain,
-      StartedLine(info_, trial, kind, from_batches));
+                                   const ReportedAt& from) {
+  const StartKind kind = paused_.NoteStart(trial.id, from);
+  Say(Verbosity::kNormal, Tone::kPlain, StartedLine(info_, trial, kind, from));
 }
 
 void PlainReporter::OnTraining(TrialId trial, const TrainingReport& report) {
-  epochs_[trial] = {report.batches, report.epoch};
+  reports_.Note(trial, {report.batches, report.epoch});
   Say(Verbosity::kVerbose, Tone::kPlain, TrainingLine(info_, trial, report));
 }
 
 void PlainReporter::OnValidation(TrialId trial, const ValidationReport& report,
                                  bool best) {
-  epochs_[trial] = {report.batches, report.epoch};
+  reports_.Note(trial, {report.batches, report.epoch});
   const bool minor = IsSearch(info_) && !best;
   Say(minor ? Verbosity::kVerbose : Verbosity::kNormal, Tone::kPlain,
       ValidationLine(info_, trial, report, best));
 }
 
 void PlainReporter::OnCheckpoint(TrialId trial, const CheckpointSaved& saved) {
-  epochs_[trial] = {saved.batches, saved.epoch};
+  reports_.Note(trial, {saved.batches, saved.epoch});
   Say(Verbosity::kVerbose, Tone::kPlain, CheckpointLine(info_, trial, saved));
 }
 
 void PlainReporter::OnTrialEnded(const TrialRow& trial,
                                  const std::vector<std::string>& last_lines) {
   paused_.NoteEnd(trial);
-  const auto [batches, epoch] = epochs_[trial.id];
-  const double reached = batches == trial.batches ? epoch : 0;
   if (trial.state == State::kStopped && paused_.NoteStop(trial.id)) {
     ++stopped_;
     if (verbosity_ != Verbosity::kVerbose) return;
@@ -217,7 +223,8 @@ void PlainReporter::OnTrialEnded(const TrialRow& trial,
   const Verbosity least = failure ? Verbosity::kQuiet : Verbosity::kNormal;
   Tone tone = failure ? Tone::kBad : Tone::kPlain;
   for (const std::string& line :
-       EndedLines(info_, trial, last_lines, reached)) {
+       EndedLines(info_, trial, last_lines,
+                  reports_.Find(trial.id, trial.at()).epoch)) {
     Say(least, tone, line);
     tone = Tone::kPlain;
   }
@@ -240,7 +247,10 @@ void PlainReporter::OnOutput(TrialId trial, const LogRecord& record) {
 
 void PlainReporter::OnCheckpointFailed(TrialId trial,
                                        const CheckpointFailed& failed) {
-  OnNotice(LogLevel::kWarning, CheckpointFailedText(info_, trial, failed));
+  OnNotice(
+      LogLevel::kWarning,
+      CheckpointFailedText(info_, trial, failed,
+                           reports_.Find(trial, {.batches = failed.batches})));
 }
 
 void PlainReporter::OnNotice(LogLevel level, const std::string& text) {

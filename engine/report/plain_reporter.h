@@ -32,7 +32,7 @@ enum class StartKind {
 class PausedTrials {
  public:
   void NoteEnd(const TrialRow& trial);
-  StartKind NoteStart(TrialId trial, std::int64_t from_batches);
+  StartKind NoteStart(TrialId trial, const ReportedAt& from);
   /// True if the trial, which was just stopped, had been paused.
   bool NoteStop(TrialId trial) { return paused_.erase(trial) > 0; }
 
@@ -50,10 +50,21 @@ class SlotWaitNotice {
   bool said_ = false;
 };
 
+/// Last reported position of each trial of a run.
+class LastReports {
+ public:
+  void Note(TrialId trial, const ReportedAt& at) { last_[trial] = at; }
+  /// Returns `at` with the epoch of its batches, if that is known.
+  ReportedAt Find(TrialId trial, const ReportedAt& at) const;
+
+ private:
+  std::map<TrialId, ReportedAt> last_;
+};
+
 /// "3.1 started: lr=0.01", or "3.1 resumed from batch 6000: …", with the
 /// hyperparameters that are searched according to `info`.
 std::string StartedLine(const RunInfo& info, const TrialRow& trial,
-                        StartKind kind, std::int64_t from_batches);
+                        StartKind kind, const ReportedAt& from);
 std::string TrainingLine(const RunInfo& info, TrialId trial,
                          const TrainingReport& report);
 std::string ValidationLine(const RunInfo& info, TrialId trial,
@@ -61,8 +72,10 @@ std::string ValidationLine(const RunInfo& info, TrialId trial,
 std::string CheckpointLine(const RunInfo& info, TrialId trial,
                            const CheckpointSaved& saved);
 
+/// `at`: where the trial is.
 std::string CheckpointFailedText(const RunInfo& info, TrialId trial,
-                                 const CheckpointFailed& failed);
+                                 const CheckpointFailed& failed,
+                                 const ReportedAt& at);
 
 /// Returns a line that a trial has printed: unchanged for the only trial, after
 /// the trial's id in a search, with the rank unless it is the first. Only the
@@ -76,7 +89,7 @@ std::string OutputLine(const LogRecord& record);
 bool IsFailure(const TrialRow& trial);
 /// Returns the end of the trial with its reason, in a search with its last
 /// validation, and for a failure with the last lines of its log. `epoch`: that
-/// of its batches, 0 if unknown; named if the search counts epochs.
+/// of its batches; 0: as the row has it.
 std::vector<std::string> EndedLines(const RunInfo& info, const TrialRow& trial,
                                     const std::vector<std::string>& last_lines,
                                     double epoch = 0);
@@ -97,9 +110,8 @@ class PlainReporter : public Reporter {
       : out_(out), mode_(mode), verbosity_(verbosity) {}
 
   void Begin(const RunInfo& info) override;
-  void OnCounted(Unit unit) override { info_.counted = unit; }
-  void OnTrialStarted(const TrialRow& trial,
-                      std::int64_t from_batches) override;
+  void OnCounted(Unit unit) override { info_.units.counted = unit; }
+  void OnTrialStarted(const TrialRow& trial, const ReportedAt& from) override;
   void OnTraining(TrialId trial, const TrainingReport& report) override;
   void OnValidation(TrialId trial, const ValidationReport& report,
                     bool best) override;
@@ -124,8 +136,7 @@ class PlainReporter : public Reporter {
   RunInfo info_;
   PausedTrials paused_;
   SlotWaitNotice slot_wait_;
-  // Batches and epoch of each trial's last report.
-  std::map<TrialId, std::pair<std::int64_t, double>> epochs_;
+  LastReports reports_;
   std::int64_t stopped_ = 0;  // of those
 };
 
@@ -148,7 +159,7 @@ class ReporterGroup : public Reporter {
   void OnCounted(Unit unit) override {
     for (const auto& r : reporters_) r->OnCounted(unit);
   }
-  void OnTrialStarted(const TrialRow& trial, std::int64_t from) override {
+  void OnTrialStarted(const TrialRow& trial, const ReportedAt& from) override {
     for (const auto& r : reporters_) r->OnTrialStarted(trial, from);
   }
   void OnTraining(TrialId trial, const TrainingReport& report) override {

@@ -12,12 +12,12 @@
 #include <map>
 #include <optional>
 
+#include "engine/base/length.h"
 #include "engine/base/metric_order.h"
 #include "engine/base/text.h"
 #include "engine/report/format.h"
 #include "engine/report/json_view.h"
 #include "engine/report/terminal.h"
-#include "engine/run/search_results.h"
 #include "searchers/hparam_space.h"
 
 namespace dtrain {

@@ -52,7 +52,7 @@ std::string BestLines(const RunResult& result, const SummaryContext& context) {
   std::string text =
       EscapeForTerminal("best trial " + ToString(trial) +
                         EndRemark(context.best_state) + ": " + context.metric +
-                        " " + FormatBest(result.best, context.counted)) +
+                        " " + FormatBest(result.best, context.units)) +
       "\n";
   const std::string hparams = FormatHparams(
       SearchedHparams(context.hyperparameters, result.best_hparams));

@@ -19,7 +19,7 @@ struct SummaryContext {
   State best_state = State::kCompleted;  // of the best trial
   std::string command;                   // "dtrain" or "dtrain --store DIR"
   std::string max_length;                // of the search: "900 batches"
-  Unit counted = Unit::kBatches;         // what `batches` count
+  Units units;
   // Trials that ended before their length, and why the first of them did.
   std::int64_t early = 0;
   std::string why_early;  // "trial 1.1 ended early: ..."

@@ -13,7 +13,6 @@
 #include "engine/base/metric_order.h"
 #include "engine/base/text.h"
 #include "engine/report/format.h"
-#include "engine/run/search_results.h"
 
 namespace dtrain {
 namespace {
@@ -395,7 +394,7 @@ std::vector<ListColumn> EmptyColumns(const RunInfo& info, bool one_metric,
                  : "latest";
   return {{.name = "trial", .importance = 6},
           {.name = "state", .importance = 3},
-          {.name = std::string(UnitName(info.counted)),
+          {.name = std::string(UnitName(info.units.counted)),
            .importance = 5,
            .right = true},
           {.name = metric, .importance = 4, .right = true},
@@ -458,12 +457,12 @@ std::string DetailHead(const WatchedRun& run, const TrialRow& trial,
                        const TerminalMode& mode) {
   const RunInfo& info = run.frame.info;
   const TrialStatus* status = StatusOf(run, trial.id);
-  return EscapeForTerminal(
-      "trial " + ToString(trial.id) + " of " +
-      Truncate(info.name, 24, Ellipsis(mode)) + "  " +
-      std::string(StateName(trial.state)) +
-      (status != nullptr ? BatchText(run.frame, *status)
-                         : "  " + PositionText(trial.batches, info.counted)));
+  return EscapeForTerminal("trial " + ToString(trial.id) + " of " +
+                           Truncate(info.name, 24, Ellipsis(mode)) + "  " +
+                           std::string(StateName(trial.state)) +
+                           (status != nullptr
+                                ? BatchText(run.frame, *status)
+                                : "  " + PositionText(trial.at(), info.units)));
 }
 
 // Returns a line for each metric, at most `room`.
@@ -520,7 +519,7 @@ std::vector<WatchScreen::Line> WatchScreen::DetailLines(
   }
   if (trial.best) {
     add("best " + EscapeForTerminal(info.metric) + " " +
-        FormatBest(trial.best, info.counted));
+        FormatBest(trial.best, info.units));
   }
   const std::size_t log_rows =
       std::min<std::size_t>(details.log.size(), kMaxReserved) + 1;

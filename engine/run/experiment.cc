@@ -60,7 +60,7 @@ Experiment::Experiment(ExperimentSetup setup, ExperimentDeps deps)
       keeper_(setup_.config.checkpoints, searcher().smaller_is_better),
       best_(searcher().smaller_is_better),
       unread_(setup_.config.hyperparameters),
-      counted_(setup_.info.counted) {}
+      units_(setup_.info.units) {}
 
 SearchOutcome Experiment::Outcome() const {
   const SearcherConfig& searcher = setup_.config.searcher;

@@ -180,7 +180,7 @@ class Experiment {
   void WarnOfFarCount(const TrialState& trial, std::int64_t batches,
                       double epoch);
   void SetUnit(Unit counted);
-  bool RecordValidation(TrialState& trial, double value, std::int64_t batches);
+  bool RecordValidation(TrialState& trial, double value, const ReportedAt& at);
   std::optional<double> ResultOf(TrialState& trial,
                                  const OperationCompleted& completed);
   std::optional<double> LastValidation(const TrialState& trial,
@@ -291,7 +291,7 @@ class Experiment {
   bool may_have_read_all_ = false;  // a program, before one named some
   bool explained_repeat_ = false;
   bool validated_ = false;         // a trial was, after training
-  Unit counted_;                   // unit of the trials' `batches`
+  Units units_;                    // its `counted` may be detected later
   std::string last_error_;         // of a trial
   std::vector<std::string> lost_;  // see RunResult
   bool warned_of_far_ = false;     // of a validation beyond max_length

@@ -479,7 +479,7 @@ void Experiment::ResumeEarlier(TrialState& trial, const std::string& why) {
   const std::string from = next == nullptr
                                ? "the beginning"
                                : "checkpoint " + next->uuid + " at " +
-                                     PositionText(next->batches, counted_);
+                                     PositionText(next->at(), units_);
   deps_.reporter.OnNotice(LogLevel::kWarning,
                           "trial " + ToString(trial.row.id) + ": " + why +
                               " trial resumes from " + from);
@@ -505,7 +505,7 @@ bool Experiment::LacksItsValidation(const TrialState& trial,
   }
   const auto& validated = process.validated;
   if (validated && validated->batches >= latest->batches) return false;
-  const double length = counted_ == config.length_unit
+  const double length = units_.counted == config.length_unit
                             ? static_cast<double>(latest->batches)
                         : config.length_unit == Unit::kEpochs ? latest->epoch
                                                               : 0;
@@ -531,10 +531,10 @@ void Experiment::RepeatLength(TrialState& trial, const CheckpointRow& last,
 // its last checkpoint is behind its present position.
 std::string Experiment::TrainedAgain(const TrialState& trial) const {
   const CheckpointRow* latest = keeper_.Latest(trial.row.id);
-  const std::int64_t saved = latest == nullptr ? 0 : latest->batches;
-  if (!trial.has_work() || saved >= trial.position) return "";
+  const ReportedAt saved = latest == nullptr ? ReportedAt() : latest->at();
+  if (!trial.has_work() || saved.batches >= trial.position) return "";
   if (latest == nullptr) return "resumes from the beginning: no checkpoint";
-  return "resumes from " + PositionText(saved, counted_) +
+  return "resumes from " + PositionText(saved, units_) +
          ", its last checkpoint";
 }
 
@@ -545,21 +545,25 @@ void Experiment::RecordLoss(const TrialState& trial,
                             const TrialExited& event) {
   if (!process.running()) return;  // it was waiting for a slot
   const CheckpointRow* latest = keeper_.Latest(trial.row.id);
-  const std::int64_t saved = latest == nullptr ? 0 : latest->batches;
+  const ReportedAt saved = latest == nullptr ? ReportedAt() : latest->at();
   const std::string of = " of trial " + ToString(trial.row.id);
   const bool is_program = IsCommand(setup_.config);
   // Within a step: the host of a program had to end it.
   const bool was_cut_off =
       event.killed_by_us ||
       (process.finished() && !process.finished()->message.empty());
-  if (trial.position > saved) {
-    lost_.push_back(RangeText(saved + 1, trial.position, counted_) + of);
-  } else if (process.saved_since_stop() || !is_program) {
+  const bool is_behind = trial.position > saved.batches;
+  const bool is_exact =
+      units_.searched == units_.counted || units_.searched == Unit::kBatches;
+  if (is_behind && is_exact) {
+    lost_.push_back(
+        RangeText(saved.batches + 1, trial.position, units_.counted) + of);
+  } else if (!is_behind && (process.saved_since_stop() || !is_program)) {
     return;
   } else if (latest == nullptr) {
     lost_.push_back("all that was done" + of);
-  } else if (was_cut_off) {
-    lost_.push_back("what came after " + PositionText(saved, counted_) + of);
+  } else if (is_behind || was_cut_off) {
+    lost_.push_back("what came after " + PositionText(saved, units_) + of);
   }
 }
 
@@ -609,9 +613,9 @@ void Experiment::Pause(TrialState& trial) {
 void Experiment::HandleError(TrialState& trial, const TrialProcess& process,
                              const std::string& reason) {
   const CheckpointRow* latest = keeper_.Latest(trial.row.id);
-  const std::int64_t reached = latest == nullptr ? 0 : latest->batches;
+  const ReportedAt reached = latest == nullptr ? ReportedAt() : latest->at();
   // A trial that makes progress between failures is not stuck.
-  if (reached > process.from()) trial.row.failures = 0;
+  if (reached.batches > process.from()) trial.row.failures = 0;
   const std::int64_t most = setup_.config.max_restarts;
   if (trial.row.failures >= most) {
     const std::string restarts =
@@ -638,7 +642,7 @@ void Experiment::HandleError(TrialState& trial, const TrialProcess& process,
       LogLevel::kWarning,
       "trial " + ToString(trial.row.id) + ": " + reason + "; restart " +
           std::to_string(trial.row.failures) + " of " + std::to_string(most) +
-          " from " + PositionText(reached, counted_) + " in " +
+          " from " + PositionText(reached, units_) + " in " +
           FormatDuration(wait));
 }
 

@@ -93,7 +93,10 @@ void Experiment::On(const TrialStarted& event) {
                                          .slots = trial->row.slots}](
                   StoreWriter& writer) { writer.SetTrialProcess(id, process); },
               Urgency::kBatched);
-  outbox_.After([this, row = trial->row, from = trial->process->from()] {
+  ReportedAt from{.batches = trial->process->from()};
+  const CheckpointRow* restored = keeper_.At(trial->row.id, from.batches);
+  if (restored != nullptr) from.epoch = restored->epoch;
+  outbox_.After([this, row = trial->row, from] {
     deps_.reporter.OnTrialStarted(row, from);
   });
 }
@@ -144,7 +147,7 @@ void Experiment::On(TrialState& trial, const Progress& progress) {
   DetectUnit(trial, progress);
   if (!trial.has_work() || progress.total <= 0) return;
   const bool counts_lengths =
-      IsCommand(setup_.config) && counted_ == setup_.config.length_unit;
+      IsCommand(setup_.config) && units_.counted == setup_.config.length_unit;
   // Sent before the program got its present length.
   if (counts_lengths && progress.total != trial.operations.front()) return;
   const double share = static_cast<double>(progress.batches) /
@@ -193,14 +196,14 @@ void Experiment::WarnOfFarCount(const TrialState& trial, std::int64_t batches,
   if (!IsCommand(config) || longest == 0 || warned_of_far_) return;
   const bool is_epochs = config.length_unit == Unit::kEpochs;
   const double count = is_epochs ? epoch : static_cast<double>(batches);
-  const bool is_known = is_epochs || config.length_unit == counted_;
+  const bool is_known = is_epochs || config.length_unit == units_.counted;
   if (!is_known || count <= 2 * static_cast<double>(longest)) return;
   warned_of_far_ = true;
   const std::string unit(UnitName(config.length_unit));
   deps_.reporter.OnNotice(
       LogLevel::kWarning,
       "trial " + ToString(trial.row.id) + ": a validation at " +
-          FormatNumber(count) + " " + unit + ", far beyond the " +
+          LengthText(count, config.length_unit) + ", far beyond the " +
           LengthText(longest, config.length_unit) +
           " of the search, counts as its result; the counts of its reports "
           "must be in " +
@@ -208,17 +211,17 @@ void Experiment::WarnOfFarCount(const TrialState& trial, std::int64_t batches,
 }
 
 // Without max_length, the unit can only be detected from a report. So can
-// batches at epoch 0, of which no total can be estimated.
+// batches at epoch 0, of which no total can be estimated, and beside records.
 void Experiment::DetectUnit(std::int64_t batches, double epoch) {
   const ExperimentConfig& config = setup_.config;
   if (batches <= 0 || !IsCommand(config)) return;
   const bool planned = config.searcher.max_length > 0;
-  if (planned && config.length_unit != Unit::kEpochs) return;
+  if (planned && config.length_unit == Unit::kBatches) return;
   SetUnit(CountedUnit(config, batches, epoch));
 }
 
 void Experiment::SetUnit(Unit counted) {
-  if (std::exchange(counted_, counted) == counted) return;
+  if (std::exchange(units_.counted, counted) == counted) return;
   outbox_.After([this, counted] { deps_.reporter.OnCounted(counted); });
 }
 
@@ -283,7 +286,9 @@ void Experiment::On(TrialState& trial, const ValidationReport& report) {
   Acknowledge(trial, report.seq);
   const auto value = SearcherMetric(trial, report.metrics);
   if (value) RequireStoppingMetric(trial, report.metrics);
-  const bool best = value && RecordValidation(trial, *value, report.batches);
+  const bool best = value && RecordValidation(trial, *value,
+                                              {.batches = report.batches,
+                                               .epoch = report.epoch});
   if (!TakeUnshown(trial, MetricKind::kValidation, report.batches, report.time,
                    recorded)) {
     return;
@@ -296,6 +301,7 @@ void Experiment::On(TrialState& trial, const ValidationReport& report) {
 void Experiment::On(TrialState& trial, const CheckpointSaved& saved) {
   trial.process->SetAlive(Now());
   trial.process->SetSaved();
+  DetectUnit(saved.batches, saved.epoch);
   // It may be in the wrong place. The next run finds it if it is complete.
   if (StopIfLost()) return Acknowledge(trial, saved.seq);
   CheckpointRow row{.uuid = saved.uuid,
@@ -317,7 +323,7 @@ void Experiment::On(TrialState& trial, const CheckpointSaved& saved) {
         LogLevel::kInfo,
         "trial " + ToString(trial.row.id) +
             ": disk space is available again; saved a checkpoint at " +
-            PositionText(saved.batches, counted_));
+            PositionText(row.at(), units_));
   }
   best_.SetCheckpoint(row.trial, row.batches, row.uuid);
   outbox_.Add([row](StoreWriter& writer) { writer.AddCheckpoint(row); },
@@ -382,7 +388,7 @@ std::optional<double> Experiment::ResultOf(
   // The result of a process that found its work done is recorded already.
   const auto& recorded = batches > process.from() ? process.validated : latest;
   if (!recorded || recorded->batches != batches) {
-    RecordValidation(trial, *metric, batches);
+    RecordValidation(trial, *metric, {.batches = batches});
   }
   return metric;
 }
@@ -525,12 +531,14 @@ void Experiment::RequireStoppingMetric(TrialState& trial,
 }
 
 bool Experiment::RecordValidation(TrialState& trial, double value,
-                                  std::int64_t batches) {
+                                  const ReportedAt& at) {
+  const std::int64_t batches = at.batches;
   auto& latest = trial.row.latest;
   invalid_ = 0;
   has_metric_ = true;
   if (!latest || latest->batches <= batches) {
-    latest = BestValidation{.value = value, .batches = batches};
+    latest =
+        BestValidation{.value = value, .batches = batches, .epoch = at.epoch};
   }
   trial.process->validated = BestValidation{.value = value, .batches = batches};
   SetBatches(trial, batches);
@@ -540,7 +548,7 @@ bool Experiment::RecordValidation(TrialState& trial, double value,
         writer.AddValidation(id, value, batches, smaller, run);
       },
       Urgency::kBatched);
-  const bool best = best_.Offer(trial.row, value, batches);
+  const bool best = best_.Offer(trial.row, value, at);
   const CheckpointRow* there = keeper_.At(trial.row.id, batches);
   if (there != nullptr) {
     best_.SetCheckpoint(trial.row.id, batches, there->uuid);

@@ -251,7 +251,7 @@ void Experiment::Adopt(CheckpointRow row) {
   deps_.reporter.OnNotice(LogLevel::kInfo,
                           "trial " + ToString(row.trial) +
                               ": has a checkpoint at " +
-                              PositionText(row.batches, counted_) +
+                              PositionText(row.at(), units_) +
                               " saved after its runner had died, " + row.uuid);
   DeleteCheckpoints(keeper_.Add(std::move(row)));
 }

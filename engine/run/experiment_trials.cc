@@ -338,8 +338,7 @@ void Experiment::ExplainRepeat(const TrialState& trial) {
       "trial " + ToString(trial.row.id) +
           " has saved no checkpoint, so it trains from its beginning again, "
           "to " +
-          std::to_string(trial.operations.front()) + " " +
-          std::string(UnitName(setup_.config.length_unit)) +
+          LengthText(trial.operations.front(), setup_.config.length_unit) +
           "; other trials may do so too");
 }
 

@@ -56,8 +56,9 @@ RecordedRun::RecordedRun(const ExperimentRow& experiment,
             .metric = experiment.metric,
             .smaller_is_better = experiment.smaller_is_better,
             .seed = experiment.seed,
-            .hyperparameters = config.hyperparameters},
-      length_unit_(config.length_unit),
+            .hyperparameters = config.hyperparameters,
+            .units = {.searched = config.length_unit,
+                      .records_per_epoch = config.training.records_per_epoch}},
       rungs_(config.searcher, config.length_unit) {}
 
 void RecordedRun::Apply(const RunRecords& records, const RunLookups& lookups,
@@ -66,8 +67,8 @@ void RecordedRun::Apply(const RunRecords& records, const RunLookups& lookups,
   if (!began_) {
     Begin(records, reporter);
   } else {
-    if (records.counted != info_.counted) {
-      info_.counted = records.counted;
+    if (records.counted != info_.units.counted) {
+      info_.units.counted = records.counted;
       reporter.OnCounted(records.counted);
     }
     std::map<std::int64_t, State> before;
@@ -88,7 +89,7 @@ void RecordedRun::Apply(const RunRecords& records, const RunLookups& lookups,
 
 void RecordedRun::Begin(const RunRecords& records, Reporter& reporter) {
   began_ = true;
-  info_.counted = records.counted;
+  info_.units.counted = records.counted;
   constexpr auto kAll = std::numeric_limits<std::int64_t>::max();
   for (const TrialRow& row : records.trials) {
     // Whatever earlier runs reported is not news.
@@ -120,7 +121,7 @@ std::string RecordedRun::StateText(const RunRecords& records) const {
   return text + (IsFinal(row.state) ? "; best " : "; best so far ") +
          ToString(TrialId{row.id, row.best_trial}) + ", " + row.metric + " " +
          FormatRounded(row.best->value, 6) + " at " +
-         PositionText(row.best->batches, info_.counted);
+         PositionText(row.best->at(), info_.units);
 }
 
 void RecordedRun::ApplyEvents(const std::vector<SearcherEventRow>& events) {
@@ -175,8 +176,8 @@ void RecordedRun::ApplyStart(const TrialRow& row, const RunLookups& lookups,
   const std::string& checkpoint =
       is_new ? row.latest_checkpoint : before.latest_checkpoint;
   const bool resumed = row.runs > 1 && !checkpoint.empty();
-  reporter.OnTrialStarted(row,
-                          resumed ? lookups.checkpoint_batches(checkpoint) : 0);
+  reporter.OnTrialStarted(
+      row, resumed ? lookups.checkpoint_at(checkpoint) : ReportedAt());
 }
 
 void RecordedRun::ApplyReports(const std::vector<MetricRow>& rows,
@@ -217,7 +218,7 @@ void RecordedRun::ApplyReport(const Report& report, Reporter* reporter) {
   }
   last = {report.run, report.batches};
   UpdateMetrics(trial.values[report.kind], report.values);
-  if (report.epoch > 0 && info_.counted == Unit::kBatches) {
+  if (report.epoch > 0 && info_.units.counted == Unit::kBatches) {
     trial.batches_per_epoch =
         std::llround(static_cast<double>(report.batches) / report.epoch);
   }
@@ -291,8 +292,10 @@ TrialStatus RecordedRun::StatusOf(const TrialRow& row) {
   }
   if (lengths.empty()) return status;
   const std::int64_t length = lengths.front();
-  if (length_unit_ == info_.counted) status.total_batches = length;
-  if (length_unit_ == Unit::kEpochs && info_.counted == Unit::kBatches) {
+  if (info_.units.searched == info_.units.counted)
+    status.total_batches = length;
+  if (info_.units.searched == Unit::kEpochs &&
+      info_.units.counted == Unit::kBatches) {
     status.total_batches = length * trial.batches_per_epoch;
   }
   return status;

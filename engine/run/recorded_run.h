@@ -32,8 +32,8 @@ struct RunRecords {
 struct RunLookups {
   /// Returns the last lines of the log of a trial that failed.
   std::function<std::vector<std::string>(TrialId trial)> last_lines;
-  /// Returns the batches of a checkpoint.
-  std::function<std::int64_t(const std::string& uuid)> checkpoint_batches;
+  /// Returns the position of a checkpoint.
+  std::function<ReportedAt(const std::string& uuid)> checkpoint_at;
 };
 
 /// A run of another process, computed from its records: passes to a Reporter
@@ -92,7 +92,6 @@ class RecordedRun {
   TrialStatus StatusOf(const TrialRow& row);
 
   RunInfo info_;
-  Unit length_unit_;
   Rungs rungs_;
   RunStatus status_;
   bool began_ = false;

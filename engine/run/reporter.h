@@ -28,9 +28,7 @@ struct RunInfo {
   // As text: "2 CPU slots, 1 thread each"; empty: unknown.
   std::string slots;
   nlohmann::json hyperparameters;  // search space of the configuration
-  Unit unit = Unit::kBatches;      // of the search's lengths
-  // Unit of `batches`: programs may report epochs or records there.
-  Unit counted = Unit::kBatches;
+  Units units;  // programs may report epochs or records as `batches`
 };
 
 /// State of a trial that has a process, for display.
@@ -120,10 +118,10 @@ class Reporter {
   virtual ~Reporter() = default;
 
   virtual void Begin(const RunInfo&) {}
-  /// The unit of `batches` is this, not that of `RunInfo::counted`.
+  /// The unit of `batches` is this, not `RunInfo::units.counted`.
   virtual void OnCounted(Unit) {}
-  /// `from_batches` > 0: it resumes from a checkpoint.
-  virtual void OnTrialStarted(const TrialRow&, std::int64_t /*from_batches*/) {}
+  /// `from.batches` > 0: it resumes from a checkpoint.
+  virtual void OnTrialStarted(const TrialRow&, const ReportedAt& /*from*/) {}
   virtual void OnTraining(TrialId, const TrainingReport&) {}
   virtual void OnValidation(TrialId, const ValidationReport&, bool /*best*/) {}
   virtual void OnCheckpoint(TrialId, const CheckpointSaved&) {}

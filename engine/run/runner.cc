@@ -148,6 +148,13 @@ Unit CountedUnit(const Store& store, std::int64_t experiment,
   return CountedUnit(config, report->batches, report->epoch);
 }
 
+Units UnitsOf(const Store& store, std::int64_t experiment,
+              const ExperimentConfig& config) {
+  return {.searched = config.length_unit,
+          .counted = CountedUnit(store, experiment, config),
+          .records_per_epoch = config.training.records_per_epoch};
+}
+
 Unit CountedUnit(const ExperimentConfig& config, std::int64_t batches,
                  double epoch) {
   const auto records = static_cast<double>(config.training.records_per_epoch);
@@ -330,8 +337,7 @@ RunInfo ExperimentRunner::Info() const {
           .resumed = row.started.has_value(),
           .slots = slots_.ToString(),
           .hyperparameters = config_.hyperparameters,
-          .unit = config_.length_unit,
-          .counted = CountedUnit(store_, row.id, config_)};
+          .units = UnitsOf(store_, row.id, config_)};
 }
 
 RunResult ExperimentRunner::Run(Launcher& launcher, const RunOptions& options,

@@ -10,36 +10,6 @@
 #include "searchers/registry.h"
 
 namespace dtrain {
-namespace {
-
-std::string_view OneOf(Unit unit) {
-  switch (unit) {
-    case Unit::kBatches:
-      return "batch";
-    case Unit::kRecords:
-      return "record";
-    case Unit::kEpochs:
-      return "epoch";
-  }
-  return "";
-}
-
-}  // namespace
-
-std::string LengthText(std::int64_t count, Unit unit) {
-  return std::to_string(count) + " " +
-         std::string(count == 1 ? OneOf(unit) : UnitName(unit));
-}
-
-std::string PositionText(std::int64_t count, Unit unit) {
-  return std::string(OneOf(unit)) + " " + std::to_string(count);
-}
-
-std::string RangeText(std::int64_t first, std::int64_t last, Unit unit) {
-  if (first == last) return PositionText(first, unit);
-  return std::string(UnitName(unit)) + " " + std::to_string(first) + " to " +
-         std::to_string(last);
-}
 
 Rungs::Rungs(const SearcherConfig& config, Unit unit)
     : brackets_(PlanBrackets(config)),
@@ -117,9 +87,10 @@ double SearchProgress::Planned(const TrialTable& trials,
   return std::max(static_cast<double>(plan_.total_length), wanted);
 }
 
-bool BestTrial::Offer(TrialRow& trial, double value, std::int64_t batches) {
+bool BestTrial::Offer(TrialRow& trial, double value, const ReportedAt& at) {
   if (!std::isfinite(value)) return false;
-  const BestValidation offered{.value = value, .batches = batches};
+  const BestValidation offered{
+      .value = value, .batches = at.batches, .epoch = at.epoch};
   if (!trial.best || IsBetter(value, trial.best->value, smaller_is_better_)) {
     trial.best = offered;
   }

@@ -20,15 +20,6 @@
 
 namespace dtrain {
 
-/// "batch 3750", "epoch 3" or "record 600": a count of what `unit` says.
-std::string PositionText(std::int64_t count, Unit unit);
-
-/// "epochs 1 to 10", "epoch 3".
-std::string RangeText(std::int64_t first, std::int64_t last, Unit unit);
-
-/// "1 epoch", "100 batches".
-std::string LengthText(std::int64_t count, Unit unit);
-
 /// Lengths at which a search compares its trials, for display: number of trials
 /// validated at each, and the reason why one was not trained further. Pure.
 class Rungs {
@@ -85,7 +76,7 @@ class BestTrial {
 
   /// Applies a validation of `trial`: updates its best, and the best of all.
   /// True if it is now the best of all.
-  bool Offer(TrialRow& trial, double value, std::int64_t batches);
+  bool Offer(TrialRow& trial, double value, const ReportedAt& at);
   /// Sets the best from the record; `trial` is the one that it belongs to.
   void Set(const BestValidation& best, const TrialRow& trial);
   /// Removes the best.

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/clock.h"
+#include "engine/base/length.h"
 #include "engine/wire/message.h"
 #include "engine/wire/trial_spec.h"
 
@@ -72,6 +73,8 @@ struct CheckpointRow {
   // Directory that checkpoint_storage named, absolute; empty: in the store.
   std::string storage;
   Timestamp time{0};
+
+  ReportedAt at() const { return {.batches = batches, .epoch = epoch}; }
 };
 
 /// Metrics of a checkpoint, from `evaluate --record`.
@@ -79,11 +82,14 @@ struct EvaluationRow {
   TrialId trial;
   std::string checkpoint;  // UUID; it may be deleted since
   std::int64_t batches = 0;
+  double epoch = 0;   // of the checkpoint; 0: unknown
   std::string split;  // training, validation or test
   std::string data;   // directory in place of the trial's own, or empty
   MetricValues metrics;
   double seconds = 0;
   Timestamp time{0};
+
+  ReportedAt at() const { return {.batches = batches, .epoch = epoch}; }
 };
 
 /// Request of a user to a running experiment, made from another process.
@@ -146,13 +152,10 @@ enum class MetricPick {
 struct BestValidation {
   double value = 0;
   std::int64_t batches = 0;
+  double epoch = 0;        // 0: unknown
   std::string checkpoint;  // UUID, or empty if none was kept
-};
 
-/// Position of a trial when it reported.
-struct ReportedAt {
-  std::int64_t batches = 0;
-  double epoch = 0;
+  ReportedAt at() const { return {.batches = batches, .epoch = epoch}; }
 };
 
 /// An experiment without the parts that only its runner needs.
@@ -233,6 +236,12 @@ struct TrialRow {
   std::optional<Timestamp> started;
   std::optional<Timestamp> ended;
   double seconds = 0;  // in processes, over all runs so far
+
+  /// Returns where it is; the epoch is known if it has validated there.
+  ReportedAt at() const {
+    const bool known = latest && latest->batches == batches;
+    return {.batches = batches, .epoch = known ? latest->epoch : 0};
+  }
 };
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };

@@ -100,13 +100,15 @@ std::vector<StoreName> StoreNames::Trials(std::int64_t experiment,
 
 std::vector<StoreName> StoreNames::Checkpoints(
     const std::string& prefix) const {
-  return ReadNames(*database_,
-                   "SELECT uuid, 'trial ' || experiment || '.' || number || "
-                   "' at batch ' || c.batches FROM checkpoints c JOIN trials t "
-                   "ON t.id = c.trial WHERE c.state = 'COMPLETED' AND "
-                   "substr(uuid, 1, length(?1)) = ?1 "
-                   "ORDER BY c.id DESC LIMIT ?2",
-                   prefix);
+  return ReadNames(
+      *database_,
+      "SELECT uuid, 'trial ' || experiment || '.' || number || "
+      "', saved ' || strftime('%Y-%m-%d %H:%M', c.time / "
+      "1000000, 'unixepoch', 'localtime') FROM checkpoints c "
+      "JOIN trials t ON t.id = c.trial WHERE c.state = 'COMPLETED' AND "
+      "substr(uuid, 1, length(?1)) = ?1 "
+      "ORDER BY c.id DESC LIMIT ?2",
+      prefix);
 }
 
 std::vector<std::string> StoreNames::Metrics(

@@ -19,7 +19,7 @@ namespace dtrain {
 /// An experiment, trial or checkpoint by its id, with a word about it.
 struct StoreName {
   std::string id;     // "3", "3.7" or a UUID
-  std::string about;  // name and state; trial and batches of a checkpoint
+  std::string about;  // name and state; trial and local time of a checkpoint
 };
 
 /// The names in a store, for completions on a command line, which must be fast

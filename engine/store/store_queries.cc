@@ -17,23 +17,25 @@
 namespace dtrain {
 namespace {
 
-// Reads the columns value, batches, uuid.
+// Reads the columns value, batches, epoch, uuid.
 std::optional<BestValidation> Best(Columns& columns) {
   const std::optional<double> value = columns.MaybeNumber();
   const std::int64_t batches = columns.Int();
+  const double epoch = columns.Number();
   std::string checkpoint = columns.Text();
   if (!value) return std::nullopt;
-  return BestValidation{*value, batches, std::move(checkpoint)};
+  return BestValidation{*value, batches, epoch, std::move(checkpoint)};
 }
 
-// Reads the columns batches, value, special, uuid.
+// Reads the columns batches, epoch, value, special, uuid.
 std::optional<BestValidation> Latest(Columns& columns) {
   const std::int64_t batches = columns.Int();
+  const double epoch = columns.Number();
   const std::optional<double> value = columns.MaybeNumber();
   const auto special = static_cast<int>(columns.Int());
   std::string checkpoint = columns.Text();
   if (!value && special == 0) return std::nullopt;
-  return BestValidation{SpecialValue(value, special).Number(), batches,
+  return BestValidation{SpecialValue(value, special).Number(), batches, epoch,
                         std::move(checkpoint)};
 }
 
@@ -99,14 +101,19 @@ std::vector<TrialRow> ReadTrials(SQLite::Statement& query) {
 }
 
 // The checkpoint of the best or latest validation is the newest existing one of
-// the same batch. ?4 and ?5: with hyperparameters, with checkpoints.
+// the same batch, its epoch that of any metric there. ?4 and ?5: with
+// hyperparameters, with checkpoints.
 constexpr const char* kTrials =
     "SELECT experiment, number, request_id, state, reason, "
     "CASE WHEN ?4 THEN hparams ELSE 'null' END, seed, batches, rung, "
-    "best_value, best_batches, CASE WHEN ?5 THEN (SELECT uuid FROM "
+    "best_value, best_batches, (SELECT epoch FROM metrics m WHERE "
+    "m.trial = t.id AND m.kind = 1 AND m.batches = t.best_batches LIMIT 1), "
+    "CASE WHEN ?5 THEN (SELECT uuid FROM "
     "checkpoints c WHERE c.trial = t.id AND c.batches = t.best_batches AND "
     "c.state = 'COMPLETED' ORDER BY c.id DESC LIMIT 1) END, "
-    "latest_batches, latest_value, latest_special, CASE WHEN ?5 THEN (SELECT "
+    "latest_batches, (SELECT epoch FROM metrics m WHERE m.trial = t.id AND "
+    "m.kind = 1 AND m.batches = t.latest_batches LIMIT 1), latest_value, "
+    "latest_special, CASE WHEN ?5 THEN (SELECT "
     "uuid FROM checkpoints c WHERE c.trial = t.id AND "
     "c.batches = t.latest_batches AND c.state = 'COMPLETED' "
     "ORDER BY c.id DESC LIMIT 1) END, "
@@ -124,7 +131,9 @@ constexpr const char* kExperiments =
     "SELECT id, name, description, labels, state, progress, searcher, metric, "
     "smaller_is_better, seed, archived, error, created, started, ended, "
     "seconds, trials, trials_ended, "
-    "best_value, best_batches, (SELECT uuid FROM checkpoints c WHERE "
+    "best_value, best_batches, (SELECT epoch FROM metrics m WHERE "
+    "m.trial = e.best_trial_id AND m.kind = 1 AND m.batches = e.best_batches "
+    "LIMIT 1), (SELECT uuid FROM checkpoints c WHERE "
     "c.trial = e.best_trial_id AND c.batches = e.best_batches AND "
     "c.state = 'COMPLETED' ORDER BY c.id DESC LIMIT 1), best_trial "
     "FROM experiments e WHERE id BETWEEN ?1 AND ?2 AND archived <= ?3 "
@@ -358,8 +367,10 @@ std::vector<EvaluationRow> Store::Evaluations(
   return connection_->Guard([&] {
     SQLite::Statement query(
         *connection_->database,
-        "SELECT t.number, e.checkpoint, e.batches, e.split, e.data, e.metrics, "
-        "e.seconds, e.time FROM evaluations e JOIN trials t ON t.id = e.trial "
+        "SELECT t.number, e.checkpoint, e.batches, (SELECT epoch FROM "
+        "checkpoints c WHERE c.uuid = e.checkpoint), e.split, e.data, "
+        "e.metrics, e.seconds, e.time FROM evaluations e JOIN trials t ON t.id "
+        "= e.trial "
         "WHERE t.experiment = ?1 AND t.number BETWEEN ?2 AND ?3 ORDER BY e.id");
     BindAll(query, experiment, trial.value_or(0), trial.value_or(kMax));
     std::vector<EvaluationRow> rows;
@@ -368,6 +379,7 @@ std::vector<EvaluationRow> Store::Evaluations(
       rows.push_back({.trial = {experiment, columns.Int()},
                       .checkpoint = columns.Text(),
                       .batches = columns.Int(),
+                      .epoch = columns.Number(),
                       .split = columns.Text(),
                       .data = columns.Text(),
                       .metrics = MetricsOf(columns.Json()),

@@ -593,7 +593,7 @@ TEST_F(OwnLengthTest, BatchesAtEpochZeroAreNoEpochs) {
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("training at batch 100"));
   EXPECT_THAT(result.err, HasSubstr("restart 1 of 5 from batch 100"));
-  EXPECT_THAT(result.out, HasSubstr("at batch 600"));
+  EXPECT_THAT(result.out, HasSubstr("at epoch 3 (batch 600)"));
 }
 
 TEST_F(OwnLengthTest, UsesTheUnitOfTheProgram) {

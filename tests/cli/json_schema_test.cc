@@ -101,6 +101,24 @@ void ExpectOwned(const json& schema, const std::string& file) {
   }
 }
 
+// An object with `batches`, which may count epochs, says what it counts. The
+// phases of a profile are of batches.
+void ExpectUnit(const json& schema, const std::string& file) {
+  const json fields = schema.is_object()
+                          ? schema.value("properties", json::object())
+                          : json::object();
+  const bool is_count = fields.contains("batches") &&
+                        !fields.contains("epochs") &&
+                        !fields.contains("samples");
+  if (is_count) {
+    EXPECT_TRUE(fields.contains("length") && fields.contains("unit"))
+        << file << ": " << fields;
+  }
+  for (const json& part : schema) {
+    if (part.is_structured()) ExpectUnit(part, file);
+  }
+}
+
 TEST(JsonSchemaTest, EverySchemaIsValidAndNamesAllFields) {
   int schemas = 0;
   for (const auto& entry : fs::directory_iterator(fs::path(DTRAIN_SOURCE_DIR) /
@@ -113,6 +131,7 @@ TEST(JsonSchemaTest, EverySchemaIsValidAndNamesAllFields) {
                 testing::MatchesRegex("dtrain/[12]/" + file.stem().string()));
     EXPECT_NE(schema.value("title", ""), "") << file;
     ExpectOwned(schema, file);
+    ExpectUnit(schema, file);
     ++schemas;
   }
   EXPECT_GE(schemas, 56);

@@ -213,10 +213,10 @@ TEST_F(ProgressTest, CountsTheBatchesOfAProgramThatReportsThem) {
   const CliResult created = dtrain_.Run({"create", "both.yaml"});
 
   ASSERT_EQ(created.code, 0) << created.err;
-  EXPECT_THAT(created.out, HasSubstr("loss 0.5 at batch 300\n"));
-  EXPECT_THAT(created.err, HasSubstr("validation at batch 300 (epoch 3)"));
+  EXPECT_THAT(created.out, HasSubstr("loss 0.5 at epoch 3 (batch 300)\n"));
+  EXPECT_THAT(created.err, HasSubstr("validation at epoch 3 (batch 300): "));
   EXPECT_THAT(dtrain_.Run({"describe", "1"}).out,
-              HasSubstr("loss 0.5 at batch 300"));
+              HasSubstr("loss 0.5 at epoch 3 (batch 300)"));
 }
 
 TEST_F(ProgressTest, ReportsThatNoTrialWasTrainedToTheEnd) {

@@ -89,7 +89,7 @@ TEST_F(ReportTest, PrintsMarkdown) {
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out,
               AllOf(HasSubstr("## Experiment 4: "),
-                    HasSubstr("| best | 0.9 in trial 4.2 after 50 batches"),
+                    HasSubstr("| best | 0.9 in trial 4.2 at batch 50"),
                     HasSubstr("| 4.2 | 0.9 | 0 | COMPLETED |")));
 }
 

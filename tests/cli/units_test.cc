@@ -1,6 +1,8 @@
 // Lengths in their units: programs that count epochs, batches or records, in
-// one plot, comparison or report.
+// one plot, comparison or report, and in the texts of each command.
 
+#include <set>
+#include <sstream>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -19,15 +21,39 @@ using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
-// Validates three times, the last time at $DTRAIN_UNTIL.
+// Validates three times, the last time at $DTRAIN_UNTIL, and saves before.
 constexpr const char* kCountProgram = R"(#!/bin/sh
 set -eu
 step=$((DTRAIN_UNTIL / 3))
 for i in 1 2 3; do
+  echo > "$DTRAIN_DIRECTORY/$i"
+  printf '{"type":"checkpoint","%s":%d,"path":"%s"}\n' \
+    "$DTRAIN_HPARAM_unit" $((i * step)) "$DTRAIN_DIRECTORY/$i" >&3
   printf '{"type":"validation","%s":%d,"metrics":{"acc":0.%d%d}}\n' \
     "$DTRAIN_HPARAM_unit" $((i * step)) "$i" "$DTRAIN_HPARAM_x" >&3
 done
 )";
+
+// Trains one unit of the search in ten batches, and interrupts its runner
+// between the second and the third, unless it has been resumed.
+constexpr const char* kPausedProgram = R"sh(set -eu
+say() { printf "$@" >&3; }
+i=$((DTRAIN_DONE / STEP))
+while [ $i -lt 3 ]; do
+  i=$((i + 1))
+  at="\"$DTRAIN_UNIT\":$((i * STEP))$(printf "$BATCHES" $i)"
+  echo > "$DTRAIN_DIRECTORY/$i"
+  say '{"type":"checkpoint",%s,"path":"%s"}\n' "$at" "$DTRAIN_DIRECTORY/$i"
+  say '{"type":"validation",%s,"metrics":{"loss":0.%d}}\n' "$at" $i
+  if [ $i = 2 ] && [ "$DTRAIN_DONE" = 0 ]; then
+    while [ -e "$DTRAIN_DIRECTORY/2" ]; do sleep 0.1; done
+    say '{"type":"training",%s,"metrics":{"x":1}}\n' "$LATER"
+    kill -INT $(awk '/^PPid/ { print $2 }' /proc/$PPID/status)
+    read -r order <&4
+    exit 0
+  fi
+done
+)sh";
 
 class UnitsTest : public testing::Test {
  protected:
@@ -170,6 +196,19 @@ TEST_F(UnitsTest, MetricsHaveNoEpochThatWasNotReported) {
             1);
 }
 
+// The lengths and units of all objects in `json` that have `batches`, apart
+// from profiles, which count batches.
+void FindLengths(const json& json, std::set<std::string>& found) {
+  for (const auto& [name, part] : json.items()) {
+    if (part.is_structured() && name != "profile" && name != "config") {
+      FindLengths(part, found);
+    }
+  }
+  if (!json.is_object() || !json.contains("batches")) return;
+  EXPECT_EQ(json.value("length", nlohmann::json()), json["batches"]) << json;
+  found.insert(json["length"].dump() + " " + json.value("unit", "no unit"));
+}
+
 // `batches` has this name whatever it counts; `length` and `unit` say it.
 TEST_F(UnitsTest, RowsHaveALengthInItsUnit) {
   for (const auto& [id, unit, length] :
@@ -180,25 +219,141 @@ TEST_F(UnitsTest, RowsHaveALengthInItsUnit) {
            {kModel, "batches", 20},
 #endif
            {kRecords, "records", 3000}}) {
-    const auto check = [&, unit = unit, length = length](const json& row) {
-      EXPECT_EQ(row.at("batches"), length) << row;
-      EXPECT_EQ(row.at("length"), length) << row;
-      EXPECT_EQ(row.at("unit"), unit) << row;
-    };
-    const json trial =
-        dtrain_.Run({"trials", id, "--json"}).Json()["trials"][0];
-    check(trial);
-    check(trial.at("best"));
-    check(trial.at("latest"));
-    check(dtrain_.Run({"describe", id + ".1", "--json"}).Json());
-    check(dtrain_.Run({"metrics", id, "--json"}).Json()["metrics"].back());
-    check(dtrain_.Run({"best", id, "--json"}).Json()["best"][0]);
-    const std::string tail = "," + std::to_string(length) + "," + unit + "\r\n";
-    for (const char* command : {"trials", "best", "metrics"}) {
-      const std::string out = dtrain_.Run({command, id, "--csv"}).out;
-      EXPECT_THAT(out, HasSubstr("length,unit\r\n")) << command;
-      EXPECT_THAT(out, HasSubstr(tail)) << command;
+    const std::string uuid = dtrain_.Run({"checkpoints", id + ".1", "--json"})
+                                 .Json()["checkpoints"]
+                                 .back()["uuid"];
+    std::vector<std::vector<std::string>> commands = {
+        {"list"},
+        {"trials", id},
+        {"best", id},
+        {"describe", id},
+        {"describe", id + ".1"},
+        {"metrics", id},
+        {"checkpoints", id},
+        {"checkpoint", "show", uuid},
+        {"checkpoint", "verify", uuid},
+        {"wait", id},
+        {"create", (id == kModel ? "model" : unit) + ".yaml"}};
+#ifdef DTRAIN_HAS_TRIALS
+    if (id == kModel) {
+      commands.push_back({"evaluate", uuid, "--record"});
+      commands.push_back({"describe", id});
+      commands.push_back({"reproduce", id + ".1", "--against", id + ".2"});
     }
+#endif
+    const std::string expected = std::to_string(length) + " " + unit;
+    for (std::vector<std::string> command : commands) {
+      command.push_back("--json");
+      const CliResult result = dtrain_.Run(command);
+      std::set<std::string> found;
+      FindLengths(result.Json(), found);
+      EXPECT_THAT(found, testing::Contains(expected))
+          << testing::PrintToString(command) << result.out;
+    }
+    const std::string tail = "," + std::to_string(length) + "," + unit + "\r\n";
+    for (const std::vector<std::string>& command :
+         std::vector<std::vector<std::string>>{{"trials", id},
+                                               {"best", id},
+                                               {"metrics", id},
+                                               {"checkpoints", id},
+                                               {"checkpoint", "verify", id}}) {
+      std::vector<std::string> words = command;
+      words.push_back("--csv");
+      const std::string out = dtrain_.Run(words).out;
+      EXPECT_THAT(out, HasSubstr("length,unit\r\n")) << command[0];
+      EXPECT_THAT(out, HasSubstr(tail)) << command[0];
+    }
+  }
+}
+
+// What a user reads of a pause, a resumption and an end, in a search that
+// counts `unit`; the program may report batches beside it.
+struct PausedSearch {
+  std::string unit;
+  int step = 1;
+  bool reports_batches = false;
+  std::string saved;    // where the last checkpoint before the pause is
+  std::string reached;  // where the pause is
+  std::string end;
+};
+
+TEST_F(UnitsTest, TextsAndEventsAreInTheUnitOfTheSearch) {
+  const std::vector<PausedSearch> cases = {
+      {"epochs", 1, false, "epoch 2", "epoch 2", "epoch 3"},
+      {"epochs", 1, true, "epoch 2 (batch 20)", "epoch 2.5 (batch 25)",
+       "epoch 3 (batch 30)"},
+      {"records", 100, false, "record 200", "record 250", "record 300"},
+      {"records", 100, true, "record 200 (batch 20)", "record 250 (batch 25)",
+       "record 300 (batch 30)"},
+      {"batches", 10, false, "batch 20", "batch 25", "batch 30"}};
+  for (const PausedSearch& one : cases) {
+    const std::string step = std::to_string(one.step);
+    const std::string name =
+        one.unit + (one.reports_batches ? " beside batches" : "");
+    SCOPED_TRACE(name);
+    const std::string later =
+        one.unit == "epochs" && !one.reports_batches
+            ? R"("epochs":2)"
+            : "\"" + one.unit + "\":" +
+                  (one.unit == "epochs" ? "2.5"
+                                        : std::to_string(one.step * 5 / 2)) +
+                  (one.reports_batches ? R"(,"batches":25)" : "");
+    const std::string batches = one.reports_batches ? R"(,"batches":%d0)" : "";
+    dtrain_.Write("paused.sh", "STEP=" + step + "\nBATCHES='" + batches +
+                                   "'\nLATER='" + later + "'\n" +
+                                   kPausedProgram);
+    dtrain_.Write("paused.yaml",
+                  "name: paused\nentrypoint: [sh, paused.sh]\n"
+                  "records_per_epoch: 100\nresources: {slots: cpu}\n"
+                  "searcher: {name: single, metric: loss, max_length: {" +
+                      one.unit + ": " + std::to_string(3 * one.step) + "}}\n");
+    const CliResult paused =
+        dtrain_.Run({"create", "paused.yaml", "-v"},
+                    {.environment = {{"DTRAIN_STOP_GRACE", "100s"}}});
+    ASSERT_EQ(paused.code, 130) << paused.err;
+    const std::string id = dtrain_.Run({"list", "--json"})
+                               .Json()["experiments"]
+                               .back()["id"]
+                               .dump();
+    EXPECT_THAT(paused.err, HasSubstr(" at " + one.saved));
+    EXPECT_THAT(paused.err, HasSubstr("validation at " + one.saved));
+    EXPECT_THAT(paused.err, HasSubstr("paused at " + one.reached));
+    if (one.saved != one.reached) {
+      EXPECT_THAT(paused.err, HasSubstr("resumes from " + one.saved +
+                                        ", its last checkpoint"));
+      EXPECT_THAT(dtrain_.Run({"describe", id + ".1"}).out,
+                  HasSubstr("resumes from " + one.saved + ","));
+    }
+    const CliResult resumed = dtrain_.Run({"resume", id, "-v"});
+    ASSERT_EQ(resumed.code, 0) << resumed.err;
+    EXPECT_THAT(resumed.err, HasSubstr("resumed from " + one.saved));
+    EXPECT_THAT(resumed.err, HasSubstr("completed at " + one.end));
+    EXPECT_THAT(resumed.out, HasSubstr("loss 0.1 at "));
+    EXPECT_THAT(
+        dtrain_.Run({"logs", id}).out,
+        HasSubstr("at " + std::to_string(2 * one.step) + " " + one.unit));
+    EXPECT_THAT(dtrain_.Run({"describe", id}).out,
+                HasSubstr("loss 0.1 at " + one.unit.substr(0, 5)));
+    const CliResult lines =
+        dtrain_.Run({"create", "paused.yaml", "--jsonl"},
+                    {.environment = {{"DTRAIN_STOP_GRACE", "100s"}}});
+    std::istringstream stream(lines.out);
+    std::set<std::string> events;
+    for (std::string line; std::getline(stream, line);) {
+      const json event = json::parse(line);
+      std::set<std::string> found;
+      FindLengths(event, found);
+      if (!found.empty()) events.insert(event["event"]);
+      const std::string counted = one.reports_batches ? "batches" : one.unit;
+      for (const std::string& length : found) {
+        // At the beginning, what the program reports is unknown.
+        if (length.starts_with("0 ")) continue;
+        EXPECT_THAT(length, testing::EndsWith(" " + counted)) << line;
+      }
+    }
+    EXPECT_THAT(events, testing::IsSupersetOf({"trial_started", "training",
+                                               "validation", "checkpoint",
+                                               "trial_ended", "end"}));
   }
 }
 
@@ -249,9 +404,9 @@ TEST_F(UnitsTest, AMetricOfTheUnitsNameComesFirst) {
 TEST_F(UnitsTest, ReportsNameEachUnit) {
   const std::string text =
       dtrain_.Run({"report", kEpochs, kRecords, "--md"}).out;
-  EXPECT_THAT(text, HasSubstr("after 3 epochs"));
+  EXPECT_THAT(text, HasSubstr("at epoch 3"));
   EXPECT_THAT(text, HasSubstr("| trial | acc | epochs | state |"));
-  EXPECT_THAT(text, HasSubstr("after 3000 records"));
+  EXPECT_THAT(text, HasSubstr("at record 3000"));
   EXPECT_THAT(text, HasSubstr("| trial | acc | records | state |"));
   const std::string page =
       dtrain_.Run({"report", kEpochs, kRecords, "--html", "-"}).out;

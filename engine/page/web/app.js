@@ -3,7 +3,7 @@
 import {bestSoFar, countRungs, decimatedPoints, distributionOf, effortsOf, estimateField,
   paretoFront, ranksOf, smoothed} from './analysis.js';
 import {FilterError, matches, parseFilter} from './query.js';
-import {Data, decodeBase64, formatDuration, formatNumber, inflate, lengthText, readBundle}
+import {Data, decodeBase64, formatDuration, formatNumber, inflate, readBundle}
   from './data.js';
 import {State} from './state.js';
 import {choice, directionButton, element, experimentColor, rankLegend} from './chart.js';
@@ -38,7 +38,7 @@ export function summary(data) {
       ['state', one.state + (one.error ? ': ' + one.error : '')],
       ['searcher', `${one.searcher}, ${one.metric} (${one.smaller_is_better ? 'smallest' : 'largest'})`],
       ['best', one.best ? `${formatNumber(Number(one.best.value))} in trial ${one.best.trial} ` +
-          `after ${lengthText(one.best.batches, one.unit)}` : 'none'],
+          `at ${one.best.at}` : 'none'],
       ['trials', [...states].map(([name, count]) => `${count} ${name}`).join(', ') || 'none'],
       ['time', `${formatDuration(one.seconds)}, ${formatDuration(seconds)} in trials; ` +
           `created ${timeText(one.created)}`],

@@ -57,11 +57,11 @@ TEST(MarkdownReportTest, NamesAnExistingCheckpointOfTheBest) {
   MarkdownSubject subject = Subject();
   subject.data["best"] = {{"value", 0.5},
                           {"trial", "3.1"},
-                          {"batches", 10},
+                          {"at", "batch 10"},
                           {"checkpoint", nullptr}};
-  EXPECT_THAT(MarkdownReport({subject}),
-              HasSubstr("| best | 0.5 in trial 3.1 after 10 batches, without "
-                        "checkpoint |"));
+  EXPECT_THAT(
+      MarkdownReport({subject}),
+      HasSubstr("| best | 0.5 in trial 3.1 at batch 10, without checkpoint |"));
 }
 
 TEST(MarkdownReportTest, StaysBelowItsLimitAndSaysSo) {

@@ -60,10 +60,10 @@ TEST_F(JsonLinesReporterTest, WritesProgressOnceASecond) {
 
 TEST_F(JsonLinesReporterTest, DistinguishesAPromotionFromAStart) {
   reporter_.OnTrialEnded({.id = {3, 1}, .state = State::kPaused}, {});
-  reporter_.OnTrialStarted({.id = {3, 1}}, /*from_batches=*/9);
-  reporter_.OnTrialStarted({.id = {3, 2}}, /*from_batches=*/9);
+  reporter_.OnTrialStarted({.id = {3, 1}}, {.batches = 9});
+  reporter_.OnTrialStarted({.id = {3, 2}}, {.batches = 9});
   reporter_.OnTrialEnded({.id = {3, 3}, .state = State::kPaused}, {});
-  reporter_.OnTrialStarted({.id = {3, 3}}, /*from_batches=*/0);
+  reporter_.OnTrialStarted({.id = {3, 3}}, {});
 
   EXPECT_EQ(Lines()[1]["promoted"], true);
   EXPECT_EQ(Lines()[2]["promoted"], false);
@@ -71,7 +71,9 @@ TEST_F(JsonLinesReporterTest, DistinguishesAPromotionFromAStart) {
 }
 
 TEST_F(JsonLinesReporterTest, WritesTheRungsOfASearch) {
-  reporter_.Begin({.experiment = 3, .metric = "loss"});
+  reporter_.Begin({.experiment = 3,
+                   .metric = "loss",
+                   .units = Units{.counted = Unit::kEpochs}});
   reporter_.OnStatus(
       {.progress = 0.5,
        .slots_in_use = 1,
@@ -86,6 +88,8 @@ TEST_F(JsonLinesReporterTest, WritesTheRungsOfASearch) {
                 {{{"length", {{"epochs", 1}}}, {"done", 2}, {"running", 1}}}));
   EXPECT_EQ(line["best"]["trial"], "3.4");
   EXPECT_EQ(line["slots_in_use"], 1);
+  EXPECT_EQ(line["best"]["length"], 9);
+  EXPECT_EQ(line["best"]["unit"], "epochs");
 }
 
 }  // namespace

@@ -79,9 +79,9 @@ TEST_F(LiveDisplayTest, RestoresTheCursorAtTheEnd) {
 
 TEST_F(LiveDisplayTest, PrintsAResumedTrialButNoPromotion) {
   display_->OnTrialEnded({.id = {1, 1}, .state = State::kPaused}, {});
-  display_->OnTrialStarted({.id = {1, 1}}, /*from_batches=*/9);
+  display_->OnTrialStarted({.id = {1, 1}}, {.batches = 9});
   EXPECT_EQ(Taken(), "");
-  display_->OnTrialStarted({.id = {1, 2}}, /*from_batches=*/9);
+  display_->OnTrialStarted({.id = {1, 2}}, {.batches = 9});
   EXPECT_EQ(Taken(), "1.2 resumed from batch 9\n");
 }
 

@@ -2,7 +2,10 @@
 
 #include <sstream>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "engine/report/format.h"
 
 namespace dtrain {
 namespace {
@@ -66,8 +69,8 @@ TEST_F(SearchReporterTest, DistinguishesAPromotionFromAStart) {
                         .rung = 1,
                         .latest = BestValidation{.value = 0.5, .batches = 9}};
   reporter_.OnTrialEnded(paused, {});
-  reporter_.OnTrialStarted({.id = {1, 1}, .hparams = {{"lr", 0.1}}}, 9);
-  reporter_.OnTrialStarted({.id = {1, 2}, .hparams = {{"lr", 0.2}}}, 9);
+  reporter_.OnTrialStarted({.id = {1, 1}, .hparams = {{"lr", 0.1}}}, {9});
+  reporter_.OnTrialStarted({.id = {1, 2}, .hparams = {{"lr", 0.2}}}, {9});
   EXPECT_EQ(out_.str(),
             "1.1 paused at batch 9, loss 0.5: its slot is released\n"
             "1.1 promoted, resumed from batch 9: lr=0.1\n"
@@ -85,13 +88,13 @@ TEST_F(SearchReporterTest, ReportsStoppedPausedTrialsAtTheEnd) {
 
 TEST(EventTextTest, DescribesTheStartOfATrial) {
   const TrialRow trial{.id = {3, 1}, .hparams = {{"lr", 0.1}}};
-  EXPECT_EQ(StartedLine({}, trial, StartKind::kStarted, 0),
+  EXPECT_EQ(StartedLine({}, trial, StartKind::kStarted, {}),
             "3.1 started: lr=0.1");
-  EXPECT_EQ(StartedLine({}, trial, StartKind::kResumed, 6000),
+  EXPECT_EQ(StartedLine({}, trial, StartKind::kResumed, {6000}),
             "3.1 resumed from batch 6000: lr=0.1");
-  EXPECT_EQ(StartedLine({}, trial, StartKind::kPromoted, 300),
+  EXPECT_EQ(StartedLine({}, trial, StartKind::kPromoted, {300}),
             "3.1 promoted, resumed from batch 300: lr=0.1");
-  EXPECT_EQ(StartedLine({}, trial, StartKind::kPromoted, 0),
+  EXPECT_EQ(StartedLine({}, trial, StartKind::kPromoted, {}),
             "3.1 promoted, runs again from its beginning: lr=0.1");
 }
 
@@ -100,7 +103,7 @@ TEST(EventTextTest, NamesSearchedHyperparametersBriefly) {
       .hyperparameters = {{"lr", {{"type", "log"}}}, {"batch", 32}}};
   const TrialRow trial{.id = {3, 1},
                        .hparams = {{"lr", 0.0031622776601}, {"batch", 32}}};
-  EXPECT_EQ(StartedLine(info, trial, StartKind::kStarted, 0),
+  EXPECT_EQ(StartedLine(info, trial, StartKind::kStarted, {}),
             "3.1 started: lr=0.003162");
 }
 
@@ -126,26 +129,35 @@ TEST(EventTextTest, DescribesAValidation) {
 TEST(EventTextTest, UsesTheUnitOfAProgram) {
   const ValidationReport report{
       .batches = 3, .epoch = 3, .metrics = {{"loss", 0.25}}};
-  EXPECT_EQ(ValidationLine({.counted = Unit::kEpochs}, {3, 1}, report, false),
+  EXPECT_EQ(ValidationLine({.units = Units{.counted = Unit::kEpochs}}, {3, 1},
+                           report, false),
             "3.1 validation at epoch 3: loss 0.25");
   EXPECT_EQ(
-      EndedLines({.counted = Unit::kRecords},
+      EndedLines({.units = Units{.counted = Unit::kRecords}},
                  {.id = {3, 1}, .state = State::kPaused, .batches = 600}, {})
           .at(0),
       "3.1 paused at record 600");
 }
 
-TEST(EventTextTest, NamesTheEpochOfASearchInEpochs) {
-  const TrialRow trial{.id = {3, 1}, .state = State::kPaused, .batches = 150};
-  EXPECT_EQ(EndedLines({.unit = Unit::kEpochs}, trial, {}, /*epoch=*/1.5),
-            std::vector<std::string>{"3.1 paused at batch 150 (epoch 1.5)"});
-  EXPECT_EQ(EndedLines({.unit = Unit::kEpochs}, trial, {}),
+TEST(EventTextTest, NamesPositionsInTheUnitOfTheSearch) {
+  const RunInfo info{.searcher = "single",
+                     .units = Units{.searched = Unit::kEpochs}};
+  TrialRow trial{.id = {3, 1}, .state = State::kPaused, .batches = 150};
+  EXPECT_EQ(EndedLines(info, trial, {}, /*epoch=*/1.5),
+            std::vector<std::string>{"3.1 paused at epoch 1.5 (batch 150)"});
+  EXPECT_EQ(EndedLines(info, trial, {}),
             std::vector<std::string>{"3.1 paused at batch 150"});
-  EXPECT_EQ(EndedLines({.unit = Unit::kBatches}, trial, {}, /*epoch=*/1.5),
-            std::vector<std::string>{"3.1 paused at batch 150"});
-  EXPECT_EQ(EndedLines({.unit = Unit::kEpochs, .counted = Unit::kEpochs}, trial,
-                       {}, /*epoch=*/150),
-            std::vector<std::string>{"3.1 paused at epoch 150"});
+  trial.latest = BestValidation{.value = 0.5, .batches = 150, .epoch = 3};
+  EXPECT_EQ(EndedLines(info, trial, {}),
+            std::vector<std::string>{"3.1 paused at epoch 3 (batch 150)"});
+  EXPECT_EQ(StartedLine(info, trial, StartKind::kResumed, {150, 3}),
+            "3.1 resumed from epoch 3 (batch 150)");
+  EXPECT_EQ(ValidationLine(info, {3, 1}, {.batches = 150, .epoch = 3},
+                           /*best=*/false),
+            "3.1 validation at epoch 3 (batch 150): ");
+  EXPECT_THAT(CheckpointFailedText(info, {3, 1}, {.batches = 150}, {150, 3}),
+              testing::HasSubstr("no checkpoint at epoch 3 (batch 150)"));
+  EXPECT_EQ(FormatBest(trial.latest, info.units), "0.5 at epoch 3 (batch 150)");
 }
 
 TEST(EventTextTest, ReportsOnceThatTrialsWaitForSlots) {

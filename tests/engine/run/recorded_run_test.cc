@@ -20,8 +20,9 @@ class LineReporter : public Reporter {
   void OnNotice(LogLevel, const std::string& text) override {
     lines_.push_back(text);
   }
-  void OnTrialStarted(const TrialRow& trial, std::int64_t from) override {
-    lines_.push_back(ToString(trial.id) + " from " + std::to_string(from));
+  void OnTrialStarted(const TrialRow& trial, const ReportedAt& from) override {
+    lines_.push_back(ToString(trial.id) + " from " +
+                     std::to_string(from.batches));
   }
   void OnTraining(TrialId trial, const TrainingReport& report) override {
     lines_.push_back(ToString(trial) + " trained " +
@@ -73,7 +74,8 @@ class RecordedRunTest : public testing::Test {
         records_,
         {.last_lines =
              [](TrialId) { return std::vector<std::string>{"a traceback"}; },
-         .checkpoint_batches = [](const std::string&) { return 100; }},
+         .checkpoint_at =
+             [](const std::string&) { return ReportedAt{.batches = 100}; }},
         reporter_);
     records_.metrics.clear();
     records_.events.clear();

@@ -73,9 +73,9 @@ class BestTrialTest : public testing::Test {
 };
 
 TEST_F(BestTrialTest, IsTheSmallestValue) {
-  EXPECT_TRUE(best_.Offer(first_, 0.5, 100));
-  EXPECT_TRUE(best_.Offer(second_, 0.4, 100));
-  EXPECT_FALSE(best_.Offer(first_, 0.45, 200));
+  EXPECT_TRUE(best_.Offer(first_, 0.5, {100}));
+  EXPECT_TRUE(best_.Offer(second_, 0.4, {100}));
+  EXPECT_FALSE(best_.Offer(first_, 0.45, {200}));
 
   EXPECT_EQ(best_.trial(), 2);
   EXPECT_EQ(best_.validation()->value, 0.4);
@@ -86,28 +86,28 @@ TEST_F(BestTrialTest, IsTheSmallestValue) {
 TEST_F(BestTrialTest, IsTheLargestValueIfLargerIsBetter) {
   BestTrial best(/*smaller_is_better=*/false);
 
-  EXPECT_TRUE(best.Offer(first_, 0.4, 100));
-  EXPECT_FALSE(best.Offer(second_, 0.3, 100));
+  EXPECT_TRUE(best.Offer(first_, 0.4, {100}));
+  EXPECT_FALSE(best.Offer(second_, 0.3, {100}));
 }
 
 TEST_F(BestTrialTest, IsTheFirstOfEqualTrials) {
-  best_.Offer(second_, 0.5, 100);
+  best_.Offer(second_, 0.5, {100});
 
-  EXPECT_TRUE(best_.Offer(first_, 0.5, 100));
-  EXPECT_FALSE(best_.Offer(second_, 0.5, 200));
+  EXPECT_TRUE(best_.Offer(first_, 0.5, {100}));
+  EXPECT_FALSE(best_.Offer(second_, 0.5, {200}));
   EXPECT_EQ(best_.trial(), 1);
 }
 
 TEST_F(BestTrialTest, IsNeverNanOrInfinite) {
   EXPECT_FALSE(
-      best_.Offer(first_, std::numeric_limits<double>::quiet_NaN(), 100));
+      best_.Offer(first_, std::numeric_limits<double>::quiet_NaN(), {100}));
   EXPECT_FALSE(
-      best_.Offer(first_, -std::numeric_limits<double>::infinity(), 100));
+      best_.Offer(first_, -std::numeric_limits<double>::infinity(), {100}));
   EXPECT_FALSE(best_.validation().has_value());
 }
 
 TEST_F(BestTrialTest, NamesItsCheckpointWhileItExists) {
-  best_.Offer(first_, 0.5, 100);
+  best_.Offer(first_, 0.5, {100});
   best_.SetCheckpoint({1, 2}, 100, "other");
   EXPECT_EQ(best_.validation()->checkpoint, "");
 

@@ -46,8 +46,8 @@ inline CheckpointRow SampleCheckpoint(TrialId trial, std::int64_t batches,
 /// Returns all fields of a validation. Does not compile where one is missing.
 inline nlohmann::json FieldsOf(const std::optional<BestValidation>& row) {
   if (!row) return nullptr;
-  const auto& [value, batches, checkpoint] = *row;
-  return {value, batches, checkpoint};
+  const auto& [value, batches, epoch, checkpoint] = *row;
+  return {value, batches, epoch, checkpoint};
 }
 
 /// Returns all fields of a trial's row by name. Does not compile where one is

@@ -82,7 +82,8 @@ TEST_F(StoreNamesTest, LeaveOutDeletedCheckpoints) {
   const auto checkpoints = StoreNames::Open(layout_)->Checkpoints("0a1b");
   ASSERT_EQ(checkpoints.size(), 1u);
   EXPECT_THAT(checkpoints[0].id, testing::StartsWith("0a1b2c3d"));
-  EXPECT_EQ(checkpoints[0].about, "trial 1.1 at batch 10");
+  EXPECT_THAT(checkpoints[0].about,
+              testing::MatchesRegex("trial 1.1, saved ....-..-.. ..:.."));
 }
 
 TEST_F(StoreNamesTest, AreReadWithoutWriting) {

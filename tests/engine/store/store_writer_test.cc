@@ -148,6 +148,8 @@ TEST_F(StoreWriterTest, EveryFieldOfATrialRoundTrips) {
     writer.AddCheckpoint(SampleCheckpoint(id, 300, "cccccccc"));
     writer.AddValidation(id, 0.25, 100, /*smaller_is_better=*/true);
     writer.AddValidation(id, 0.5, 200, /*smaller_is_better=*/true);
+    writer.AddMetrics(id, MetricKind::kValidation, 100, /*epoch=*/1.5,
+                      {{"loss", 0.25}}, Timestamp(3000));
     writer.SetTrialBatches(id, 400);
     writer.SetTrialRung(id, 3);
     writer.SetTrialRestarts(id, 5, 2);
@@ -161,31 +163,32 @@ TEST_F(StoreWriterTest, EveryFieldOfATrialRoundTrips) {
 
   const nlohmann::json fields = FieldsOf(Trial(1));
 
-  EXPECT_EQ(fields,
-            nlohmann::json(
-                {{"id", "1.1"},
-                 {"request_id", "0b5d1b1e-6f4c-4a38-9d6c-3f1a5b2c7d8e"},
-                 {"state", "ERROR"},
-                 {"reason", "late crash"},
-                 {"hparams", {{"lr", 0.1}}},
-                 {"seed", 11},
-                 {"batches", 400},
-                 {"rung", 3},
-                 {"best", {0.25, 100, "aaaaaaaa-6f4c-4a38-9d6c-3f1a5b2c7d8e"}},
-                 {"latest", {0.5, 200, "bbbbbbbb-6f4c-4a38-9d6c-3f1a5b2c7d8e"}},
-                 {"latest_checkpoint", "cccccccc-6f4c-4a38-9d6c-3f1a5b2c7d8e"},
-                 {"restarts", 5},
-                 {"failures", 2},
-                 {"preemptions", 6},
-                 {"runs", 1},
-                 {"slots", "cpu:1"},
-                 {"pid", 4242},
-                 {"pid_start", 777},
-                 {"boot_id", "boot"},
-                 {"created", 2000},
-                 {"started", 2500},
-                 {"ended", 9000},
-                 {"seconds", 7.5}}));
+  EXPECT_EQ(
+      fields,
+      nlohmann::json(
+          {{"id", "1.1"},
+           {"request_id", "0b5d1b1e-6f4c-4a38-9d6c-3f1a5b2c7d8e"},
+           {"state", "ERROR"},
+           {"reason", "late crash"},
+           {"hparams", {{"lr", 0.1}}},
+           {"seed", 11},
+           {"batches", 400},
+           {"rung", 3},
+           {"best", {0.25, 100, 1.5, "aaaaaaaa-6f4c-4a38-9d6c-3f1a5b2c7d8e"}},
+           {"latest", {0.5, 200, 0.0, "bbbbbbbb-6f4c-4a38-9d6c-3f1a5b2c7d8e"}},
+           {"latest_checkpoint", "cccccccc-6f4c-4a38-9d6c-3f1a5b2c7d8e"},
+           {"restarts", 5},
+           {"failures", 2},
+           {"preemptions", 6},
+           {"runs", 1},
+           {"slots", "cpu:1"},
+           {"pid", 4242},
+           {"pid_start", 777},
+           {"boot_id", "boot"},
+           {"created", 2000},
+           {"started", 2500},
+           {"ended", 9000},
+           {"seconds", 7.5}}));
   EXPECT_THAT(EqualFields(fields, FieldsOf(TrialRow{})), IsEmpty());
 }
 
