@@ -1,12 +1,15 @@
 #include "cli/create.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/command_line.h"
@@ -24,6 +27,7 @@
 #include "engine/app/stores.h"
 #include "engine/app/warm_start.h"
 #include "engine/base/error.h"
+#include "engine/base/length.h"
 #include "engine/base/text.h"
 #include "engine/config/experiment_config.h"
 #include "engine/context/context_list.h"
@@ -32,7 +36,6 @@
 #include "engine/plugin/model_library.h"
 #include "engine/report/search_preview.h"
 #include "engine/run/runner.h"
-#include "engine/run/search_results.h"
 #include "engine/slots/slots.h"
 #include "engine/slurm/job_request.h"
 #include "engine/store/store.h"
@@ -206,15 +209,43 @@ void NameOptionsOfRun(const CreateOptions& options, Diagnostics& diagnostics) {
   }
 }
 
+// Names the option that a user wrote in place of the `--set` that it stands
+// for.
+void NameOptions(const CreateOptions& options, Diagnostics& diagnostics) {
+  struct Alias {
+    const char* set;
+    const char* option;
+    bool is_given;
+  };
+  const std::array<Alias, 6> aliases = {
+      {{"--set name", "--name", !options.name.empty()},
+       {"--set labels", "--label", !options.labels.empty()},
+       {"--set resources.slots", "--slots", !options.slots.empty()},
+       {"--set resources.executor", "--executor", !options.executor.empty()},
+       {"--set resources.listen", "--listen", !options.listen.empty()},
+       {"--set slurm.", "--slurm ", !options.slurm.empty()}}};
+  for (Diagnostic& one : diagnostics) {
+    for (const auto& [set, option, is_given] : aliases) {
+      const bool is_family = std::string_view(set).ends_with('.');
+      const bool is_it =
+          is_family ? one.file.starts_with(set) : one.file == set;
+      if (!is_given || !is_it) continue;
+      one.file.replace(0, std::strlen(set), option);
+      break;
+    }
+  }
+}
+
 ConfigResult Parse(const CreateOptions& options, const std::string& text) {
   std::vector<std::string> overrides = OverridesOf(options);
   const auto context = ContextDirectory(options.config, options.context);
   ConfigResult result =
-      ParseConfigText(text, options.config, overrides, context, Checks::kTrial);
+      ParseConfigText(text, options.config, overrides, context, Checks::kTrial,
+                      options.is_inline);
   if (!result.config || options.labels.empty()) return result;
   overrides.push_back(LabelOverride(*result.config, options.labels));
   return ParseConfigText(text, options.config, overrides, context,
-                         Checks::kTrial);
+                         Checks::kTrial, options.is_inline);
 }
 
 // Finds the files, the checkpoint and the first points of a new experiment.
@@ -336,6 +367,7 @@ ExperimentConfig CheckedConfig(const CreateOptions& options,
                                const std::string& text, RunRequest& request,
                                const GlobalOptions& globals) {
   ConfigResult result = Parse(options, text);
+  NameOptions(options, result.diagnostics);
   if (options.is_inline) NameOptionsOfRun(options, result.diagnostics);
   PrintDiagnostics(result.diagnostics, globals);
   NoteFindings(request, result.diagnostics);

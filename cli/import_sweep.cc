@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -73,8 +74,12 @@ int ImportSweepFile(const ImportSweepOptions& options,
   }
   const auto directory =
       DirectoryOf(options.out.empty() ? options.file : options.out);
-  const ConfigResult result = ParseConfigText(sweep.yaml, "the converted YAML",
-                                              {}, directory, Checks::kKeys);
+  ConfigResult result =
+      ParseConfigText(sweep.yaml, sweep_options.file_name, {}, directory,
+                      Checks::kKeys, /*is_generated=*/true);
+  std::ranges::for_each(result.diagnostics,
+                        [&](Diagnostic& finding) { sweep.Locate(finding); });
+  std::ranges::stable_sort(result.diagnostics, {}, &Diagnostic::line);
   PrintDiagnostics(result.diagnostics, globals);
   if (!result.config) {
     throw Error(ErrorKind::kUsage,

@@ -46,7 +46,8 @@ json CheckedValue(const SettableKey& key, const json& config,
   const ConfigResult read = ReadConfig(
       ToYaml(config), {.file_name = "the recorded configuration",
                        .overrides = {std::string(key.path) + "=" + yaml},
-                       .recorded = true});
+                       .recorded = true,
+                       .is_generated = true});
   if (read.config)
     return read.config->effective.at(json::json_pointer(key.pointer));
   const auto error = std::ranges::find(read.diagnostics, Severity::kError,

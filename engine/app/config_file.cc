@@ -122,7 +122,7 @@ std::string ReadConfigFile(const std::string& path) {
 ConfigResult ParseConfigText(const std::string& text, const std::string& path,
                              const std::vector<std::string>& overrides,
                              const std::filesystem::path& context,
-                             Checks checks) {
+                             Checks checks, bool is_generated) {
   std::vector<std::string> known = Entrypoints();
   const std::string own = "model_def:*";
   if (HasOwnModel(own, context)) known.push_back(own);
@@ -130,6 +130,7 @@ ConfigResult ParseConfigText(const std::string& text, const std::string& path,
                       .directory = AbsoluteDirectory(DirectoryOf(path)),
                       .overrides = overrides,
                       .known_entrypoints = std::move(known),
+                      .is_generated = is_generated,
                       .in_allocation = InAllocation()};
   options.find_python = [context](const std::string& module) {
     for (const auto& file :
@@ -153,7 +154,8 @@ ReadOptions RecordedOptions(const std::string& where,
           .directory = AbsoluteDirectory("."),
           .overrides = std::move(overrides),
           .hparam_rules = RulesIn(context),
-          .recorded = true};
+          .recorded = true,
+          .is_generated = true};
 }
 
 std::filesystem::path DirectoryOf(const std::string& path) {
@@ -255,9 +257,10 @@ ResourcesConfig ResourcesOn(const nlohmann::json& config,
   for (std::string& override : SlotOverrides(slots)) {
     overrides.push_back(std::move(override));
   }
-  const ConfigResult read = ReadConfig(
-      ToYaml(config),
-      {.file_name = "the recorded configuration", .overrides = overrides});
+  const ConfigResult read =
+      ReadConfig(ToYaml(config), {.file_name = "the recorded configuration",
+                                  .overrides = overrides,
+                                  .is_generated = true});
   if (read.config) return read.config->resources;
   if (!slots.empty()) FailSlots(slots);
   const auto error = std::ranges::find(read.diagnostics, Severity::kError,

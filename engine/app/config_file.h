@@ -28,11 +28,12 @@ enum class Checks {
 
 /// Reads the text as the configuration file `path` would be, with the trials
 /// of this build as the known ones, and those of the model_def.cpp in
-/// `context`, if there is one.
+/// `context`, if there is one. Findings about an `is_generated` text, which
+/// dtrain wrote, have no line.
 ConfigResult ParseConfigText(const std::string& text, const std::string& path,
                              const std::vector<std::string>& overrides,
                              const std::filesystem::path& context,
-                             Checks checks);
+                             Checks checks, bool is_generated = false);
 
 /// Options for reading the configuration of a recorded experiment.
 /// Hyperparameters that its trial does not read are warnings, except those that

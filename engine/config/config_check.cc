@@ -533,7 +533,7 @@ void FindWarmStartPlaces(const Node& root, const ReadOptions& options,
                          std::vector<WarmStartSource>& sources) {
   const std::string key = "searcher.warm_start";
   for (std::size_t i = 0; i < sources.size(); ++i) {
-    Findings where(options.file_name, options.overrides);
+    Findings where(options.file_name, options.overrides, !options.is_generated);
     where.Error(root.Find("searcher")->Find("warm_start")->items[i].mark,
                 key + '[' + std::to_string(i) + ']', "");
     sources[i].where = where.Take().front();

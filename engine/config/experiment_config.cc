@@ -459,7 +459,7 @@ void CheckHparams(const Node& root, const nlohmann::json& entrypoint,
   const auto name = entrypoint.get<std::string>();
   const std::vector<HparamRule> rules = options.hparam_rules(name);
   if (rules.empty()) return;
-  Findings found(options.file_name, options.overrides);
+  Findings found(options.file_name, options.overrides, !options.is_generated);
   CheckHparamRules(root.Find("hyperparameters"), name, rules, found);
   findings.Append(std::move(found), /*as_warnings=*/options.recorded);
 }
@@ -520,7 +520,8 @@ std::string EntrypointText(const ExperimentConfig& config) {
 }
 
 ConfigResult ReadConfig(std::string_view text, const ReadOptions& options) {
-  Findings findings(options.file_name, options.overrides);
+  Findings findings(options.file_name, options.overrides,
+                    !options.is_generated);
   ConfigResult result;
   const std::optional<Node> root = ReadRoot(text, options, findings);
   if (root) result.config = CheckTree(*root, options, findings);

@@ -177,6 +177,8 @@ struct ReadOptions {
   // The text belongs to a recorded experiment: violations of these rules are
   // warnings, except in overrides.
   bool recorded = false;
+  // The text was written by dtrain, so that no user knows its lines.
+  bool is_generated = false;
   // The tree is an effective configuration: a list of words is literal.
   bool stored = false;
   // Read in an allocation of Slurm, so that no jobs will be submitted.

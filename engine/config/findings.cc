@@ -55,8 +55,9 @@ auto OrderOf(const Mark& mark) {
 
 }  // namespace
 
-Findings::Findings(std::string file, std::span<const std::string> overrides)
-    : file_(std::move(file)) {
+Findings::Findings(std::string file, std::span<const std::string> overrides,
+                   bool has_places)
+    : file_(std::move(file)), has_places_(has_places) {
   for (const std::string& text : overrides) {
     // Without the value, which may be a secret of the environment.
     overrides_.push_back("--set " +
@@ -149,8 +150,10 @@ void Findings::Add(Severity severity, Mark mark, std::string key,
     diagnostic.file = overrides_[index];
   } else {
     diagnostic.file = file_;
-    diagnostic.line = mark.line;
-    diagnostic.column = mark.column;
+    if (has_places_) {
+      diagnostic.line = mark.line;
+      diagnostic.column = mark.column;
+    }
   }
   found_.emplace_back(mark, std::move(diagnostic));
 }

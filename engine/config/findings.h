@@ -44,8 +44,11 @@ using Diagnostics = std::vector<Diagnostic>;
 /// ones are only counted, so that a hostile file cannot cause a flood.
 class Findings {
  public:
-  /// `overrides`: those of ReadOptions; marks refer to them by index.
-  Findings(std::string file, std::span<const std::string> overrides);
+  /// `overrides`: those of ReadOptions; marks refer to them by index. Without
+  /// `has_places`, nobody has seen the text, so that findings only name the
+  /// key.
+  Findings(std::string file, std::span<const std::string> overrides,
+           bool has_places = true);
 
   /// Returns a sink whose findings are dropped, for values that are read twice.
   static Findings Discarding() { return {"", {}}; }
@@ -78,6 +81,7 @@ class Findings {
   void Add(Severity severity, Mark mark, std::string key, std::string message);
 
   std::string file_;
+  bool has_places_;
   std::vector<std::string> overrides_;  // their names in messages
   int errors_ = 0;
   std::vector<std::pair<Mark, Diagnostic>> found_;

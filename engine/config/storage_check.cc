@@ -138,7 +138,7 @@ void FindStorage(const Node& root, const ReadOptions& options,
   const Node* section = root.Find(kStorage);
   checkpoints.base =
       AbsoluteIn(options.directory, section->Find(given[0])->text).string();
-  Findings where(options.file_name, options.overrides);
+  Findings where(options.file_name, options.overrides, !options.is_generated);
   where.Error(MarkOf(root, key), key, "");
   checkpoints.where = where.Take().front();
 }

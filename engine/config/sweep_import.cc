@@ -696,7 +696,56 @@ class SweepReader {
   std::string program_;
 };
 
+// Adds the parameters of a section, which are hyperparameters under `path`.
+void AddSources(const Node& section, const std::string& section_path,
+                const std::string& path, ImportedSweep& sweep) {
+  for (const Node::Entry& entry : section.entries) {
+    const std::string source = JoinPath(section_path, entry.key);
+    const std::string key = JoinPath(path, entry.key);
+    sweep.sources[key] = {source, entry.mark};
+    const Node* nested = entry.value.Find("parameters");
+    if (nested != nullptr) {
+      AddSources(*nested, source + ".parameters", key, sweep);
+    }
+  }
+}
+
+void AddSources(const Node& root, ImportedSweep& sweep) {
+  static constexpr std::array<std::array<const char*, 2>, 6> kKeys = {
+      {{"name", "name"},
+       {"description", "description"},
+       {"entrypoint", "command"},
+       {"searcher.name", "method"},
+       {"searcher.max_trials", "run_cap"},
+       {"searcher", "early_terminate"}}};
+  for (const auto& [key, source] : kKeys) {
+    const Node* node = root.Find(source);
+    if (node != nullptr) sweep.sources[key] = {source, node->mark};
+  }
+  const Node* metric = root.Find("metric");
+  if (metric != nullptr) {
+    for (const char* key : {"searcher.metric", "searcher.smaller_is_better"}) {
+      sweep.sources[key] = {"metric", metric->mark};
+    }
+  }
+  const Node* parameters = root.Find("parameters");
+  if (parameters == nullptr) return;
+  AddSources(*parameters, "parameters", "hyperparameters", sweep);
+}
+
 }  // namespace
+
+void ImportedSweep::Locate(Diagnostic& finding) const {
+  for (std::string key = finding.key; !key.empty();
+       key.resize(key.find('.') == key.npos ? 0 : key.rfind('.'))) {
+    const auto source = sources.find(key);
+    if (source == sources.end()) continue;
+    finding.key = source->second.first;
+    finding.line = source->second.second.line;
+    finding.column = source->second.second.column;
+    return;
+  }
+}
 
 ImportedSweep ImportSweep(std::string_view text, const SweepOptions& options) {
   Findings findings(options.file_name, {});
@@ -714,6 +763,7 @@ ImportedSweep ImportSweep(std::string_view text, const SweepOptions& options) {
     SweepReader reader(*root, options, findings);
     config = reader.Read();
     sweep.program = reader.program();
+    AddSources(*root, sweep);
   }
   const bool valid = root && findings.errors() == 0;
   sweep.findings = findings.Take();

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "engine/config/findings.h"
 
@@ -24,6 +26,12 @@ struct ImportedSweep {
   std::string program;  // the script that the command runs; empty: none
   // What was not kept is a warning, what cannot be kept an error.
   Diagnostics findings;
+  // By keys of `yaml`: the key of the sweep that it comes from.
+  std::map<std::string, std::pair<std::string, Mark>> sources;
+
+  /// Makes a finding about `yaml` one about the sweep's file, as far as its key
+  /// comes from there.
+  void Locate(Diagnostic& finding) const;
 };
 
 /// Reads the configuration of a sweep of W&B and returns a YAML for the same

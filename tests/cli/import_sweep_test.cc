@@ -129,6 +129,71 @@ TEST_F(ImportSweepCommandTest, RefusesWhatCannotBeConverted) {
   EXPECT_EQ(dtrain_.Run({"import-sweep", "none.yaml"}).code, 2);
 }
 
+// A finding has a line only in a text that the user has seen; otherwise it
+// names what the user wrote.
+TEST_F(ImportSweepCommandTest, FindingsPointIntoTextsOfTheUser) {
+  dtrain_.Write(
+      "sweep.yaml",
+      "program: train.py\nmethod: random\nrun_cap: 2\n"
+      "metric: {name: acc, goal: minimize}\nparameters:\n"
+      "  n: {distribution: int_uniform, min: 1, max: 99999999999999999}"
+      "\n");
+  dtrain_.Write("warned.yaml",
+                "program: train.py\nmethod: random\nrun_cap: 2\n"
+                "metric: {name: accuracy, goal: minimize}\nparameters:\n"
+                "  lr: {min: 0.1, max: 0.2}\n"
+                "  opt:\n    parameters: {vals: {value: 1}}\n");
+  dtrain_.Write("recorded.yaml",
+                "entrypoint: [sh, -c, \"echo '{\\\"type\\\":\\\"validation\\\","
+                "\\\"batches\\\":4,\\\"metrics\\\":{\\\"loss\\\":1}}' >&3\"]\n"
+                "searcher: {name: single, metric: loss, max_length: 4}\n"
+                "hyperparameters: {a: {vals: 3}}\n");
+  ASSERT_EQ(dtrain_.Run({"create", "recorded.yaml", "-q"}).code, 0);
+  const std::vector<std::string> run = {"run",         "--metric",     "loss",
+                                        "--unchecked", "--max-trials", "2"};
+  const auto with = [&](std::vector<std::string> words) {
+    std::vector<std::string> all = run;
+    all.insert(all.end(), words.begin(), words.end());
+    return all;
+  };
+  struct Case {
+    std::vector<std::string> words;
+    std::string finding;  // the beginning of its line
+  };
+  const std::vector<Case> cases = {
+      {{"import-sweep", "sweep.yaml"},
+       "sweep.yaml:6:3: parameters.n: expected an integer from "},
+      {{"import-sweep", "warned.yaml"},
+       "warned.yaml:4:9: metric: warning: smaller_is_better is true"},
+      {{"import-sweep", "warned.yaml"},
+       "warned.yaml:7:3: parameters.opt: warning: has vals, but no type"},
+      {with({"--hp", "n=int(1,99999999999999999)", "--", "sh", "x", "{n}"}),
+       "dtrain run: hyperparameters.n.maxval: expected an integer from "},
+      {with({"--hp", "a.vals=[1,3]", "--", "sh", "x", "{a.vals}"}),
+       "dtrain run: hyperparameters.a: warning: has vals, but no type"},
+      {with({"--hp", "n=int(1,3)", "--set", "hyperparameters.b=[1", "--", "sh",
+             "x", "{n}"}),
+       "dtrain: error: --set hyperparameters.b: a list or map as key"},
+      {{"reproduce", "1.1"},
+       "trial 1.1: hyperparameters.a: warning: has vals, but no type"},
+      {{"create", "recorded.yaml", "--slots", "[1"},
+       "--slots: a list or map as key"},
+      {{"create", "recorded.yaml", "--label", ""}, "--label: labels[0]: "},
+      {{"create", "recorded.yaml", "--executor", "x"}, "--executor: "},
+      {{"create", "recorded.yaml", "--slurm", "x=1"}, "--slurm x: "},
+      {{"create", "recorded.yaml", "--set", "resources.slots=[1"},
+       "--set resources.slots: a list or map as key"},
+  };
+  for (const auto& [words, finding] : cases) {
+    const CliResult result = dtrain_.Run(words);
+    EXPECT_THAT("\n" + result.err, HasSubstr("\n" + finding))
+        << testing::PrintToString(words);
+    EXPECT_THAT(result.err, Not(testing::ContainsRegex(
+                                "(dtrain run|trial 1.1|converted YAML):[0-9]")))
+        << testing::PrintToString(words);
+  }
+}
+
 TEST_F(ImportSweepCommandTest, DoesNotReplaceAFile) {
   ASSERT_EQ(Import(ParametersAnd("")).code, 0);
   const CliResult again = Import(ParametersAnd(""));
