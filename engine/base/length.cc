@@ -22,9 +22,9 @@ std::string_view UnitName(Unit unit) {
 namespace {
 
 std::string OneOf(Unit unit) {
-  std::string name(UnitName(unit));
-  name.resize(name.size() - (unit == Unit::kBatches ? 2 : 1));
-  return name;
+  std::string_view name = UnitName(unit);
+  name.remove_suffix(unit == Unit::kBatches ? 2 : 1);
+  return std::string(name);
 }
 
 }  // namespace

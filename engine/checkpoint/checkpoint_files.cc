@@ -116,8 +116,8 @@ void CheckpointWriter::RequireSpace(std::int64_t bytes) const {
   if (free / 2 >= bytes) return;
   throw Error(ErrorKind::kDiskFull,
               "checkpoint " + path_ + ": needs " + FormatBytes(bytes) +
-                  " and as much again as a margin; only " +
-                  FormatBytes(free) + " are free there" + Remedy(ENOSPC));
+                  " and as much again as a margin; only " + FormatBytes(free) +
+                  " are free there" + Remedy(ENOSPC));
 }
 
 struct CheckpointWriter::Entry {

@@ -57,7 +57,8 @@ RecordedRun::RecordedRun(const ExperimentRow& experiment,
             .smaller_is_better = experiment.smaller_is_better,
             .seed = experiment.seed,
             .hyperparameters = config.hyperparameters,
-            .units = {.searched = config.length_unit,
+            .units =
+                Units{.searched = config.length_unit,
                       .records_per_epoch = config.training.records_per_epoch}},
       rungs_(config.searcher, config.length_unit) {}
 

@@ -91,12 +91,11 @@ TEST_F(ContinueTest, RecordsItsSource) {
   const json made = Described("4");
   EXPECT_EQ(made["name"], "again");
   EXPECT_EQ(made["labels"], json({"mine"}));
-  EXPECT_EQ(made["provenance"]["forked_from"],
-            json({{"trial", "1.2"},
-                  {"checkpoint", uuid},
-                  {"batches", 100},
-                  {"length", 100},
-                  {"unit", "batches"}}));
+  EXPECT_EQ(made["provenance"]["forked_from"], json({{"trial", "1.2"},
+                                                     {"checkpoint", uuid},
+                                                     {"batches", 100},
+                                                     {"length", 100},
+                                                     {"unit", "batches"}}));
   EXPECT_EQ(made["config"]["searcher"]["name"], "single");
   EXPECT_EQ(made["config"]["searcher"]["max_length"], json({{"batches", 10}}));
   EXPECT_EQ(made["config"]["searcher"]["source_checkpoint_uuid"], uuid);

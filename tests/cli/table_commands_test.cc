@@ -419,6 +419,8 @@ TEST_F(TableCommandsTest, ShowsTheLargestAsTheBest) {
             json({{"metric", "accuracy"},
                   {"value", 0.9},
                   {"batches", 50},
+                  {"length", 50},
+                  {"unit", "batches"},
                   {"checkpoint", nullptr},
                   {"trial", "4.2"}}));
   EXPECT_THAT(dtrain_.Run({"describe", "4"}).out,

@@ -125,7 +125,7 @@ TEST_F(CommandTrialTest, ReportsAfterTheSearchHasStoppedItAreNotRecorded) {
   const CommandEnd end = Run(kToFour);
   EXPECT_EQ(Why(end), "completed") << Log();
   EXPECT_THAT(Said<ValidationReport>(), SizeIs(1));
-  EXPECT_THAT(Log(), HasSubstr("reports beyond 1 batches, where the trial has "
+  EXPECT_THAT(Log(), HasSubstr("reports beyond 1 batch, where the trial has "
                                "ended, are not recorded"));
 }
 
