@@ -115,7 +115,9 @@ void CommandTrial::TakeFindings() {
       LogLine(LogLevel::kWarning, "dtrain: " + text);
     }
   }
-  if (!findings_.refusal.empty()) return Refuse(findings_.refusal);
+  if (!findings_.refusal.empty()) Refuse(findings_.refusal);
+  // It is not known whether these are what the search asks for.
+  if (!refusal_.empty()) return findings_.reports.clear();
   while (!findings_.reports.empty() && !(done_ && units_.planned)) {
     const FoundReport found = std::move(findings_.reports.front());
     findings_.reports.pop_front();

@@ -206,7 +206,7 @@ void CommandTrial::ObserveForStopping(const MetricValues& metrics) {
 }
 
 void CommandTrial::CompleteIfDone() {
-  if (done_ || !validation_) return;
+  if (done_ || !validation_ || !refusal_.empty()) return;
   // A test run ends after one validation.
   const bool is_test = spec_.settings.validation_batches > 0;
   const bool early = units_.planned ? validation_->point.count <

@@ -200,7 +200,12 @@ void Experiment::HandleExit(TrialState& trial, TrialProcess& process,
   }
   if (process.stop() == StopCause::kCancel) return Cancel(trial);
   if (!event.not_started.empty()) return HandleNoStart(trial, event);
-  if (!trial.has_work()) return HandleIdleExit(trial, process, event);
+  // A verdict on the whole trial counts also after its results.
+  const bool has_verdict = process.FinishedBy(EndReason::kRefused) ||
+                           process.FinishedBy(EndReason::kInvalidHp);
+  if (!trial.has_work() && !has_verdict) {
+    return HandleIdleExit(trial, process, event);
+  }
   if (process.stop() == StopCause::kHang) {
     return HandleError(
         trial, process,

@@ -1,10 +1,12 @@
 // A program that knows nothing of dtrain, whose metrics are found in what it
 // prints.
 
+#include <fstream>
 #include <string>
 
 #include <gmock/gmock.h>
 
+#include "engine/report/event_file.h"
 #include "tests/engine/command/command_trial_fixture.h"
 
 namespace dtrain {
@@ -277,6 +279,81 @@ TEST_F(PrintingTrialTest, RefusesAProgramThatReportsAsWell) {
       kWaitLong);
   EXPECT_THAT(Why(end), HasSubstr("the program reports its metrics"));
 }
+
+// A program with metrics from two sources.
+struct TwoSources {
+  const char* name;
+  MetricSource source;
+  const char* script;
+  // The found result was accepted before the program reported.
+  bool accepted = false;
+};
+
+void PrintTo(const TwoSources& sources, std::ostream* out) {
+  *out << sources.name;
+}
+
+class TwoSourcesTest : public PrintingTrialTest,
+                       public testing::WithParamInterface<TwoSources> {};
+
+// `report KIND` reports by the protocol, `await` the SIGTERM of the refusal.
+constexpr char kReport[] = R"sh(trap refused=1 TERM
+report() { echo '{"type":"'$1'","epochs":2,"metrics":{"loss":1}}' >&3; }
+await() { for i in $(seq 1000); do [ "$refused" ] && return; sleep 0.02; done; }
+)sh";
+
+const MetricSource kPrinted{.names = {{"loss", "val_loss=(\\S+)"}},
+                            .step = "epoch (\\d+)"};
+const MetricSource kRows{
+    .file = "log.csv", .names = {{"loss", "val_loss"}}, .step = "epoch"};
+const MetricSource kEvents{.tensorboard = "runs",
+                           .names = {{"loss", "val_loss"}}};
+
+TEST_P(TwoSourcesTest, AreRefusedWhateverCameFirst) {
+  std::string events;
+  AppendScalar(events, "val_loss", 2, 1, 0.5);
+  std::ofstream(directory_.path() / "events", std::ios::binary) << events;
+  spec_.metrics = GetParam().source;
+  limits_.quiet = Duration(0);
+  Ask({});
+
+  const CommandEnd end = Run(std::string(kReport) + GetParam().script);
+
+  EXPECT_THAT(Why(end), HasSubstr("refused: configuration: the program reports "
+                                  "its metrics to dtrain, and the key"))
+      << Log();
+  const std::size_t results = GetParam().accepted ? 1 : 0;
+  EXPECT_THAT(Said<OperationCompleted>(), SizeIs(results));
+  EXPECT_THAT(Said<ValidationReport>(), SizeIs(results));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, TwoSourcesTest,
+    testing::Values(
+        TwoSources{"Printed", kPrinted,
+                   "report training; await; echo 'epoch 2 val_loss=1'\n"},
+        TwoSources{"PrintedBeforeAFailure", kPrinted,
+                   "report validation; await; echo 'epoch 2 val_loss=1'\n"
+                   "echo 'epoch 3'; exit 3\n"},
+        TwoSources{"PrintedWithACheckpoint", kPrinted,
+                   R"(echo '{"type":"checkpoint","epochs":1,"path":"events",)"
+                   R"("validation":{"loss":1}}' >&3; await)"
+                   "\necho 'epoch 2 val_loss=1'\n"},
+        TwoSources{"File", kRows,
+                   "report training; await\n"
+                   "printf 'epoch,val_loss\\n2,1\\n' > log.csv\n"},
+        TwoSources{"EventFile", kEvents,
+                   "report training; await; mkdir runs\n"
+                   "cp events runs/events.out.tfevents.1\n"},
+        TwoSources{"PrintedAndAccepted", kPrinted,
+                   "echo 'epoch 2 val_loss=1'; read line <&4\n"
+                   "report validation\n",
+                   /*accepted=*/true},
+        TwoSources{"FileAndAccepted", kRows,
+                   "printf 'epoch,val_loss\\n2,1\\n' > log.csv\n"
+                   "read line <&4; report validation\n",
+                   /*accepted=*/true}),
+    [](const auto& info) { return info.param.name; });
 
 TEST_F(PrintingTrialTest, RefusesAnEpochZero) {
   const CommandEnd end =

@@ -52,6 +52,48 @@ TEST_F(ExperimentEndsTest, ContinuesWithoutAFailedTrial) {
   EXPECT_EQ(Ends().at(2), "COMPLETED: ");
 }
 
+// The last message of a trial whose work is done and accepted.
+struct LastWord {
+  const char* name;
+  TrialMessage message;
+  const char* end;
+};
+
+void PrintTo(const LastWord& word, std::ostream* out) { *out << word.name; }
+
+class LastWordTest : public ExperimentSearchTest,
+                     public testing::WithParamInterface<LastWord> {};
+
+TEST_P(LastWordTest, DecidesTheEnd) {
+  config_.hyperparameters = {{"x", 1}};
+  launcher_.on_send = [this](TrialId trial, const RunnerMessage& message) {
+    if (!std::holds_alternative<CloseTrial>(message)) return;
+    launcher_.Say(trial, GetParam().message);
+    launcher_.Exit(trial, 1);
+  };
+
+  (void)Run();
+
+  EXPECT_THAT(Ends(), ElementsAre(GetParam().end));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, LastWordTest,
+    testing::Values(
+        LastWord{"Completed", Finished{EndReason::kCompleted}, "COMPLETED: "},
+        LastWord{"Stopped", Finished{EndReason::kStopped}, "COMPLETED: "},
+        LastWord{"Error", Finished{EndReason::kError, "late"}, "COMPLETED: "},
+        LastWord{"Refused",
+                 Finished{EndReason::kRefused, "configuration: two sources"},
+                 "ERROR: configuration: two sources"},
+        LastWord{"Invalid", Finished{EndReason::kInvalidHp, "too wide"},
+                 "INVALID: invalid hyperparameters: too wide"},
+        LastWord{"MissingMetric",
+                 ValidationReport{.batches = 100, .metrics = {{"acc", 0.5}}},
+                 "ERROR: searcher.metric 'loss' was not reported; reported: "
+                 "acc; set searcher.metric to one of these"}),
+    [](const auto& info) { return info.param.name; });
+
 TEST_F(ExperimentEndsTest, FailsIfEveryTrialFails) {
   Grid();
   trials_.failing = {1, 2, 3, 4};
