@@ -110,10 +110,9 @@ TEST_F(PrintingTrialTest, ItsLastStepEndsWithoutOutput) {
   limits_.quiet = std::chrono::milliseconds(100);
   limits_.ending = std::chrono::milliseconds(0);
   Ask({});
-  const CommandEnd end =
-      Run(std::string("printf 'epoch 2 train=1 val_loss=9\\n"
-                      "epoch 2 train=1 val_loss=3\\n'\n") +
-          kWaitLong);
+  const CommandEnd end = Run(std::string("printf 'epoch 2 train=1 val_loss=9\\n"
+                                         "epoch 2 train=1 val_loss=3\\n'\n") +
+                             kWaitLong);
   EXPECT_EQ(Why(end), "completed") << Log();
   EXPECT_THAT(Losses(), ElementsAre(Pair(2, 3)));
 }
