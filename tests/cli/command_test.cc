@@ -307,6 +307,8 @@ TEST_F(PrintedLinesTest, TheDocumentOfARunHasItsKeys) {
              {{"metric", "loss"},
               {"value", 1.0},
               {"batches", 1},
+              {"length", 1},
+              {"unit", "batches"},
               {"checkpoint", nullptr},
               {"trial", "1.1"},
               {"hparams", {{"lr", 2}}}}},
