@@ -261,6 +261,9 @@ bool CommandTrial::PollOnce(Duration longest) {
   const auto wait = std::chrono::duration_cast<milliseconds>(longest);
   const auto timeout = static_cast<int>(wait.count());
   if (::poll(entries.data(), entries.size(), timeout) < 0) return false;
+  // Before the reports, which may end the trial: the program printed it first.
+  if (entries[4].revents != 0) ReadFrom(*output_);
+  if (entries[5].revents != 0) ReadFrom(*errors_);
   if (entries[3].revents != 0 && !ReadFrom(*reports_)) CloseReports();
   for (std::size_t i = connections_.size(); i > 0; --i) {
     Connection& connection = connections_[i - 1];
@@ -270,8 +273,6 @@ bool CommandTrial::PollOnce(Duration longest) {
     connections_.erase(connections_.begin() + static_cast<int>(i - 1));
   }
   if (entries[2].revents != 0) Accept();
-  if (entries[4].revents != 0) ReadFrom(*output_);
-  if (entries[5].revents != 0) ReadFrom(*errors_);
   if (spec_.metrics) PollMetrics();
   const Duration now = clock_.monotonic();
   if (!means_.empty() && rate_.Take(now)) SendMeans();
