@@ -35,17 +35,17 @@ int Show(const ShowOptions& options, const GlobalOptions& globals) {
   const Store store = OpenStore(globals);
   const CheckpointRow row = FindToShow(store, options);
   const std::string path = store.PathOf(row).string();
-  const Unit counted = CountedUnit(store, row.trial.experiment);
   if (options.json) {
     nlohmann::json document = CheckpointJson(row, path);
-    AddLength(counted, document);
+    AddLength(FindCountedUnit(store, row.trial.experiment), document);
     PrintJson(document);
     return kExitDone;
   }
   std::cout << "checkpoint " << EscapeForTerminal(row.uuid) << '\n';
   PrintFact("trial", ToString(row.trial));
   PrintFact("state", row.state);
-  PrintFact(std::string(UnitName(counted)), std::to_string(row.batches));
+  PrintFact(std::string(UnitName(CountedUnit(store, row.trial.experiment))),
+            std::to_string(row.batches));
   PrintFact("epoch", KnowsEpochs(store, row.trial.experiment)
                          ? FormatMetric(row.epoch)
                          : "-");
@@ -68,7 +68,7 @@ struct VerifyOptions : TableOptions {
 
 struct Verified {
   CheckpointRow row;
-  Unit counted = Unit::kBatches;  // what its `batches` count
+  std::optional<Unit> counted;  // what its `batches` count
   FileReport report;
 };
 
@@ -104,10 +104,10 @@ std::vector<CheckpointRow> AskedFor(const Store& store,
 std::vector<Verified> Verify(const Store& store,
                              std::vector<CheckpointRow> rows) {
   std::vector<Verified> results;
-  std::map<std::int64_t, Unit> units;  // by experiment
+  std::map<std::int64_t, std::optional<Unit>> units;  // by experiment
   for (CheckpointRow& row : rows) {
     const std::int64_t id = row.trial.experiment;
-    if (!units.contains(id)) units[id] = CountedUnit(store, id);
+    if (!units.contains(id)) units[id] = FindCountedUnit(store, id);
     FileReport report = VerifyCheckpoint(store, row);
     if (report.state != FileState::kGood &&
         store.CheckpointByPrefix(row.uuid).state == "DELETED") {
@@ -183,7 +183,9 @@ Listing<Verified> VerifiedListing(Format format) {
         const std::string& state = result.row.state;
         return {result.row.uuid,
                 ToString(result.row.trial),
-                Cell(LengthText(result.row.batches, result.counted),
+                Cell(result.counted
+                         ? LengthText(result.row.batches, *result.counted)
+                         : std::to_string(result.row.batches),
                      std::to_string(result.row.batches)),
                 Cell(FormatBytes(result.row.bytes),
                      std::to_string(result.row.bytes)),

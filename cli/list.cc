@@ -123,7 +123,7 @@ Listing<ExperimentRow> ExperimentListing(const Store& store,
               [&store, &queue, now](const ExperimentRow& row) {
                 nlohmann::json json = ExperimentJson(
                     row, ElapsedSeconds(row, now), queue.WaitOf(row));
-                if (row.best) AddLength(CountedUnit(store, row.id), json);
+                if (row.best) AddLength(FindCountedUnit(store, row.id), json);
                 return json;
               },
           .cells =

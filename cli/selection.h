@@ -178,7 +178,8 @@ void AddHparamColumns(const std::vector<Row>& rows, const nlohmann::json& space,
 }
 
 /// Adds the columns length and unit, after the others: for CSV, where `batches`
-/// has this name whatever it counts. `count_of` returns it, `unit_of` its unit.
+/// has this name whatever it counts. `count_of` returns it, `unit_of` its unit
+/// or nothing.
 template <typename Row, typename CountOf, typename UnitOf>
 void AddLengthColumns(const CountOf& count_of, const UnitOf& unit_of,
                       Listing<Row>& listing) {
@@ -188,7 +189,8 @@ void AddLengthColumns(const CountOf& count_of, const UnitOf& unit_of,
                    first = std::move(listing.cells)](const Row& row) {
     std::vector<Cell> cells = first(row);
     cells.emplace_back(std::to_string(count_of(row)));
-    cells.emplace_back(std::string(UnitName(unit_of(row))));
+    const std::optional<Unit> unit = unit_of(row);
+    cells.emplace_back(std::string(unit ? UnitName(*unit) : ""));
     return cells;
   };
 }

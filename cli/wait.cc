@@ -117,7 +117,7 @@ int Judge(const JudgedExperiment& experiment, const Demands& demands,
   const auto& [row, checks] = experiment;
   const bool met = ReportUnmet(checks, row.id, globals);
   nlohmann::json json = ExperimentJson(row, row.seconds);
-  AddLength(CountedUnit(store, row.id), json);
+  AddLength(FindCountedUnit(store, row.id), json);
   json["requirements"] = ChecksJson(checks);
   array.push_back(std::move(json));
   ExplainState(row, globals);

@@ -385,6 +385,16 @@ Unit CountedUnit(const Store& store, std::int64_t experiment) {
   return UnitsOf(store, experiment).counted;
 }
 
+std::optional<Unit> FindCountedUnit(const Store& store,
+                                    std::int64_t experiment) {
+  try {
+    return CountedUnit(store, experiment);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kStore) throw;
+    return std::nullopt;
+  }
+}
+
 Units UnitsOf(const Store& store, std::int64_t experiment) {
   const ExperimentDetail detail = FindExperimentDetail(store, experiment);
   return UnitsOf(store, experiment, ConfigFromJson(detail.config));

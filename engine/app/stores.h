@@ -150,6 +150,10 @@ class SlotQueueView {
 
 /// Returns the unit that the experiment's `batches` count.
 Unit CountedUnit(const Store& store, std::int64_t experiment);
+/// Returns it for commands that do not need the recorded configuration; nothing
+/// if that is damaged or of another version.
+std::optional<Unit> FindCountedUnit(const Store& store,
+                                    std::int64_t experiment);
 /// Returns it with the unit of the search.
 Units UnitsOf(const Store& store, std::int64_t experiment);
 /// True if the epochs of the experiment's reports are known: a program that

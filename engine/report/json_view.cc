@@ -36,12 +36,12 @@ json BestJson(const std::optional<BestValidation>& best,
   return object;
 }
 
-void AddLength(Unit unit, json& row) {
+void AddLength(std::optional<Unit> unit, json& row) {
   if (!row.is_object()) return;
   const auto batches = row.find("batches");
   if (batches != row.end() && !row.contains("unit")) {
     row["length"] = json(*batches);
-    row["unit"] = UnitName(unit);
+    row["unit"] = unit ? json(UnitName(*unit)) : json(nullptr);
   }
   for (const char* validation : {"best", "latest", "best_saved"}) {
     if (row.contains(validation)) AddLength(unit, row[validation]);

@@ -35,8 +35,9 @@ nlohmann::json BestJson(const std::optional<BestValidation>& best,
                         const std::string& metric, TrialId trial = {});
 
 /// Adds `length` and `unit` beside `batches`, which counts `unit`: to a row and
-/// its validations, such as the best, unless they have these.
-void AddLength(Unit unit, nlohmann::json& row);
+/// its validations, such as the best, unless they have these. A unit that is
+/// not known is null.
+void AddLength(std::optional<Unit> unit, nlohmann::json& row);
 
 /// {needed, slots, held_by}, or null.
 nlohmann::json SlotWaitJson(const SlotWait* wait);

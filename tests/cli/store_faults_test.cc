@@ -144,6 +144,32 @@ INSTANTIATE_TEST_SUITE_P(
                   2, "chmod 600"}),
     [](const auto& info) { return info.param.name; });
 
+class UnreadableConfigurationTest
+    : public UnwritableStoreTest,
+      public testing::WithParamInterface<const char*> {};
+
+// Commands that need nothing of a configuration but the unit of its lengths.
+TEST_P(UnreadableConfigurationTest, HidesNothingElse) {
+  const CliResult damaged = Shell(
+      "sqlite3 store/dtrain.db \"UPDATE experiment_details SET config = '{}' "
+      "WHERE experiment = 1\"");
+  ASSERT_EQ(damaged.code, 0) << damaged.err;
+
+  const CliResult result = Shell(
+      "id=$(sqlite3 store/dtrain.db 'SELECT c.uuid FROM checkpoints c "
+      "JOIN trials t ON t.id = c.trial WHERE t.experiment = 1'); dtrain " +
+      std::string(GetParam()) + " --json");
+
+  EXPECT_THAT(result.err, Not(HasSubstr("configuration")));
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("\"length\": "), HasSubstr("\"unit\": null")));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Commands, UnreadableConfigurationTest,
+    testing::Values("list", "wait 1", "checkpoint verify",
+                    "checkpoint show ${id%%[[:space:]]*}"));
+
 // The copy of the old database, and the new one, are longer than the limit.
 TEST_F(UnwritableStoreTest, ALimitOnFileSizesIsAnErrorOfAMigration) {
   const CliResult result = Shell(
