@@ -351,6 +351,17 @@ TEST_F(UnitsTest, TextsAndEventsAreInTheUnitOfTheSearch) {
         EXPECT_THAT(length, testing::EndsWith(" " + counted)) << line;
       }
     }
+    const CliResult again =
+        dtrain_.Run({"resume", std::to_string(std::stoi(id) + 1), "--jsonl"});
+    ASSERT_EQ(again.code, 0) << again.err;
+    std::istringstream resumed_stream(again.out);
+    json start;
+    for (std::string line; std::getline(resumed_stream, line);) {
+      json event = json::parse(line);
+      if (event["event"] == "trial_started") start = std::move(event);
+    }
+    EXPECT_EQ(start["from_length"], one.reports_batches ? 20 : 2 * one.step);
+    EXPECT_EQ(start["from_batches"], start["from_length"]);
     EXPECT_THAT(events, testing::IsSupersetOf({"trial_started", "training",
                                                "validation", "checkpoint",
                                                "trial_ended", "end"}));
