@@ -397,7 +397,7 @@ int Best(const BestOptions& options, const GlobalOptions& globals) {
   if (rows.empty() && !options.json) {
     ExplainNone(options, detail.row, globals);
   }
-  const Units units = UnitsOf(store, detail.row.id);
+  const Units units = FindUnits(store, detail.row.id);
   PrintListing(ListingFor(options, detail, store, rows, columns, fields,
                           units.counted, now),
                rows, options.format(), globals,

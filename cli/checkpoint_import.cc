@@ -198,9 +198,10 @@ NewTrial TrialOf(const ImportOptions& options, const GlobalOptions& globals) {
 CheckpointFiles LoadIntoTrial(const NewTrial& trial, const fs::path& weights,
                               const fs::path& scratch) {
   ExperimentConfig config = trial.config;
-  config.searcher = {.name = "single", .max_trials = 1};
+  config.searcher = SearcherConfig{.name = "single", .max_trials = 1};
   const double slots_per_trial = config.resources.slots_per_trial;
-  config.resources = {.slots_per_trial = std::min(slots_per_trial, 1.0),
+  config.resources =
+      ResourcesConfig{.slots_per_trial = std::min(slots_per_trial, 1.0),
                       .slots = config.resources.slots};  // one process
   SlotPlan slots = PlanExperimentSlots(config);
   slots.count = 1;

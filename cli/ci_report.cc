@@ -300,7 +300,7 @@ void WriteCiReport(const CiFlags& flags, const Store& store,
   if (!flags.has_file() && flags.annotate.empty()) return;
   std::vector<CiSuite> suites;
   for (const JudgedExperiment& experiment : experiments) {
-    const Units units = UnitsOf(store, experiment.row.id);
+    const Units units = FindUnits(store, experiment.row.id);
     suites.push_back(SuiteOf(store, experiment.row, experiment.checks, units));
     if (!flags.annotate.empty()) {
       Annotate(suites.back(), experiment.row, units);

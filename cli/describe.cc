@@ -102,7 +102,7 @@ void DescribeTrial(const Store& store, const ExperimentRow& experiment,
   const auto evaluations = store.Evaluations(experiment.id, number);
   const SlotQueueView queue(store);
   const SlotWait* wait = queue.WaitOf(row);
-  const Units units = UnitsOf(store, experiment.id);
+  const Units units = FindUnits(store, experiment.id);
   if (as_json) {
     const double seconds = ElapsedSeconds(row, Clock::System().now());
     nlohmann::json document = TrialJson(row, experiment.metric, seconds, wait);
@@ -283,7 +283,7 @@ void PrintRecord(const Store& store, const ExperimentDetail& detail,
   const auto trials = ListTrials(store, detail.row);
   const ExperimentConfig config = ConfigFromJson(detail.config);
   const SlotQueueView queue(store);
-  const Units units = UnitsOf(store, detail.row.id, config);
+  const Units units = FindUnits(store, detail.row.id, config);
   PrintRow(detail.row, seconds, queue.WaitOf(detail.row), units);
   PrintFact("entrypoint", EntrypointText(config));
   PrintFact("note", detail.note);

@@ -322,7 +322,7 @@ SummaryContext ContextOf(const Store& store, const ExperimentRow& row,
       .hyperparameters = config.hyperparameters,
       .command = ProgramFor(globals),
       .max_length = LengthText(config.searcher.max_length, config.length_unit)};
-  context.units = UnitsOf(store, row.id, config);
+  context.units = FindUnits(store, row.id, config);
   for (const TrialRow& trial : ListTrials(store, row)) {
     ++context.trials[trial.state];
     if (trial.reason == kKilledReason) ++context.killed;

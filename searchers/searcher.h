@@ -106,7 +106,7 @@ struct SearcherConfig {
   std::int64_t max_length = 0;  // 0: a program decides
   std::int64_t max_trials = 1;
   std::int64_t max_concurrent_trials = 16;  // 0: unlimited
-  // See Searcher::CreatesAhead. By rules 1 there is no limit.
+  // See Searcher::CreatesAhead. Rules 1 have no limit.
   std::int64_t creates_ahead = 1024;
   std::int64_t num_rungs = 0;  // 0: as many as the length and trials allow
   double divisor = 4;

@@ -13,14 +13,14 @@
 namespace dtrain {
 
 /// The trials of one search: draws hyperparameters, request id and seed of each
-/// in the order of creation, and counts how they end. A deferred trial counts
-/// as created, and is drawn later (see Searcher::CreatesAhead). Shared by the
-/// brackets of adaptive ASHA.
+/// in the order of creation, and counts how they end. A deferred trial is
+/// counted as created, but its hyperparameters are drawn later (see
+/// Searcher::CreatesAhead). Shared by the brackets of adaptive ASHA.
 class TrialRoster {
  public:
   /// `space`: the hyperparameters of the YAML. The points of `config` are tried
-  /// first. They have a separate random stream, so that the samples are those
-  /// of a search without points.
+  /// first. They use a separate random stream, so that they do not change the
+  /// samples.
   TrialRoster(nlohmann::json space, const SearcherConfig& config,
               std::uint32_t seed);
 

@@ -129,7 +129,7 @@ CheckpointUse RunCheckpointUse(const CheckpointUseOptions& options, Task task,
       ConfigOf(FindExperimentDetail(store, use.checkpoint.trial.experiment),
                options.slots);
   // A single trial uses all cores, unlike the trials of a search.
-  config.searcher = {.name = "single", .max_trials = 1};
+  config.searcher = SearcherConfig{.name = "single", .max_trials = 1};
   config.resources.local = true;
   TrialSpec spec = SpecOf(store, use.checkpoint, config, options, globals);
   spec.task = task;

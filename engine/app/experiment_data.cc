@@ -480,7 +480,7 @@ json RecordJson(const ExperimentDetail& detail, const Units& units) {
 
 json ExperimentSummary(const Store& store, const ExperimentDetail& detail,
                        const PageOptions& options) {
-  json data = RecordJson(detail, UnitsOf(store, detail.row.id));
+  json data = RecordJson(detail, FindUnits(store, detail.row.id));
   data["importance"] =
       ImportanceJson(store, detail, AxesOf(detail), options.selection);
   data["filter"] = options.selection.ToJson(detail.row.id);
@@ -507,7 +507,7 @@ json ExperimentData(const Store& store, const ExperimentDetail& detail,
     store.ForEachMetric({.experiment = row.id, .superseded = true}, add);
   }
   metrics.Flush();
-  json data = RecordJson(detail, UnitsOf(store, row.id));
+  json data = RecordJson(detail, FindUnits(store, row.id));
   data["states"] = StateNames();
   data["trials"] = TrialColumns(trials, row.created, bundle);
   if (!options.without_metrics) {
@@ -578,7 +578,7 @@ json ExperimentChanges(const Store& store, const ExperimentDetail& detail,
     }
   }
   metrics.Flush();
-  json data = RecordJson(detail, UnitsOf(store, row.id));
+  json data = RecordJson(detail, FindUnits(store, row.id));
   for (const char* large : {"config", "yaml", "provenance"}) data.erase(large);
   data["trials"] = TrialColumns(trials, row.created, bundle);
   data["searched"] = json::array();

@@ -135,7 +135,7 @@ MetricComparison CompareMetrics(const Store& store, TrialId source,
                                 TrialId trial) {
   MetricComparison result{.source = source,
                           .trial = trial,
-                          .units = UnitsOf(store, source.experiment)};
+                          .units = FindUnits(store, source.experiment)};
   const auto expected = MetricsOf(store, source);
   auto found = MetricsOf(store, trial);
   std::int64_t last = -1;

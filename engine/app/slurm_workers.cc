@@ -111,8 +111,8 @@ ExperimentConfig WithNodesOfSlurm(ExperimentConfig config) {
   config.slurm.min_jobs = 0;
   config.slurm.nodes = NodesOfAllocation();
   if (!NamedSlots(config)) {
-    config.resources.slots = {.kind = SlotChoice::Kind::kCpu,
-                              .cpu_slots = SlotsOfAllocatedNode()};
+    config.resources.slots = SlotChoice{.kind = SlotChoice::Kind::kCpu,
+                                        .cpu_slots = SlotsOfAllocatedNode()};
   }
   return config;
 }

@@ -251,7 +251,7 @@ CheckpointRow FindBestCheckpoint(const Store& store, const Target& target) {
       NoBestCheckpointText(trial, experiment,
                            BestSavedCheckpoint(store.Checkpoints(experiment.id),
                                                experiment, number),
-                           UnitsOf(store, experiment.id)) +
+                           FindUnits(store, experiment.id)) +
           "; give a checkpoint, or use the latest with '" + ToString(trial.id) +
           " --latest'");
 }
@@ -382,7 +382,7 @@ const SlotWait* SlotQueueView::WaitOf(const TrialRow& row) const {
 }
 
 Unit CountedUnit(const Store& store, std::int64_t experiment) {
-  return UnitsOf(store, experiment).counted;
+  return FindUnits(store, experiment).counted;
 }
 
 std::optional<Unit> FindCountedUnit(const Store& store,
@@ -395,9 +395,9 @@ std::optional<Unit> FindCountedUnit(const Store& store,
   }
 }
 
-Units UnitsOf(const Store& store, std::int64_t experiment) {
+Units FindUnits(const Store& store, std::int64_t experiment) {
   const ExperimentDetail detail = FindExperimentDetail(store, experiment);
-  return UnitsOf(store, experiment, ConfigFromJson(detail.config));
+  return FindUnits(store, experiment, ConfigFromJson(detail.config));
 }
 
 bool KnowsEpochs(const Store& store, std::int64_t experiment) {

@@ -155,7 +155,7 @@ Unit CountedUnit(const Store& store, std::int64_t experiment);
 std::optional<Unit> FindCountedUnit(const Store& store,
                                     std::int64_t experiment);
 /// Returns it with the unit of the search.
-Units UnitsOf(const Store& store, std::int64_t experiment);
+Units FindUnits(const Store& store, std::int64_t experiment);
 /// True if the epochs of the experiment's reports are known: a program that
 /// counts batches or records reports none, which is stored as 0.
 bool KnowsEpochs(const Store& store, std::int64_t experiment);

@@ -282,8 +282,8 @@ TrialValues ReadTrialValues(const Store& store,
   if (place) {
     found.place = *place;
   } else {
-    found.place = {.kind = ValuePlace::Kind::kLength,
-                   .length = DefaultLength(table.Lengths(), trials)};
+    found.place = ValuePlace{.kind = ValuePlace::Kind::kLength,
+                             .length = DefaultLength(table.Lengths(), trials)};
   }
   found.values = table.ValuesAt(found.place);
   if (found.values.empty()) {

@@ -21,7 +21,7 @@ std::string_view UnitName(Unit unit) {
 
 namespace {
 
-std::string OneOf(Unit unit) {
+std::string SingularName(Unit unit) {
   std::string_view name = UnitName(unit);
   name.remove_suffix(unit == Unit::kBatches ? 2 : 1);
   return std::string(name);
@@ -35,16 +35,16 @@ std::string LengthText(std::int64_t count, Unit unit) {
 
 std::string LengthText(double count, Unit unit) {
   return FormatNumber(count) + " " +
-         (count == 1 ? OneOf(unit) : std::string(UnitName(unit)));
+         (count == 1 ? SingularName(unit) : std::string(UnitName(unit)));
 }
 
 std::string PositionText(const ReportedAt& at, const Units& units) {
   const std::string recorded =
-      OneOf(units.counted) + " " + std::to_string(at.batches);
+      SingularName(units.counted) + " " + std::to_string(at.batches);
   if (units.searched == units.counted || units.searched == Unit::kBatches) {
     return recorded;
   }
-  const std::string one = OneOf(units.searched) + " ";
+  const std::string one = SingularName(units.searched) + " ";
   if (at.batches == 0) return one + "0";
   const double count =
       units.searched == Unit::kEpochs
@@ -55,7 +55,7 @@ std::string PositionText(const ReportedAt& at, const Units& units) {
 }
 
 std::string RangeText(std::int64_t first, std::int64_t last, Unit unit) {
-  if (first == last) return OneOf(unit) + " " + std::to_string(first);
+  if (first == last) return SingularName(unit) + " " + std::to_string(first);
   return std::string(UnitName(unit)) + " " + std::to_string(first) + " to " +
          std::to_string(last);
 }

@@ -254,7 +254,7 @@ class PlaceholderCheck {
     const auto values = HparamChoices(space_, part.text);
     std::string fault;
     if (!values) {
-      fault = "is no hyperparameter";
+      fault = "is not a hyperparameter";
     } else if (values->is_null()) {
       fault = "can be a range of numbers";
     } else {

@@ -45,8 +45,8 @@ using Diagnostics = std::vector<Diagnostic>;
 class Findings {
  public:
   /// `overrides`: those of ReadOptions; marks refer to them by index. Without
-  /// `has_places`, nobody has seen the text, so that findings only name the
-  /// key.
+  /// `has_places`, findings name the key, but no line: for a text that users
+  /// have not seen.
   Findings(std::string file, std::span<const std::string> overrides,
            bool has_places = true);
 

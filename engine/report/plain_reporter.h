@@ -88,8 +88,8 @@ std::string OutputLine(const LogRecord& record);
 /// True if the trial ended in a way that a user must see.
 bool IsFailure(const TrialRow& trial);
 /// Returns the end of the trial with its reason, in a search with its last
-/// validation, and for a failure with the last lines of its log. `epoch`: that
-/// of its batches; 0: as the row has it.
+/// validation, and for a failure with the last lines of its log. `epoch`: the
+/// epoch of its last batch; 0: taken from the row.
 std::vector<std::string> EndedLines(const RunInfo& info, const TrialRow& trial,
                                     const std::vector<std::string>& last_lines,
                                     double epoch = 0);

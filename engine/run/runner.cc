@@ -148,8 +148,8 @@ Unit CountedUnit(const Store& store, std::int64_t experiment,
   return CountedUnit(config, report->batches, report->epoch);
 }
 
-Units UnitsOf(const Store& store, std::int64_t experiment,
-              const ExperimentConfig& config) {
+Units FindUnits(const Store& store, std::int64_t experiment,
+                const ExperimentConfig& config) {
   return {.searched = config.length_unit,
           .counted = CountedUnit(store, experiment, config),
           .records_per_epoch = config.training.records_per_epoch};
@@ -337,7 +337,7 @@ RunInfo ExperimentRunner::Info() const {
           .resumed = row.started.has_value(),
           .slots = slots_.ToString(),
           .hyperparameters = config_.hyperparameters,
-          .units = UnitsOf(store_, row.id, config_)};
+          .units = FindUnits(store_, row.id, config_)};
 }
 
 RunResult ExperimentRunner::Run(Launcher& launcher, const RunOptions& options,

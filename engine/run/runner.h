@@ -46,8 +46,8 @@ bool IsCommand(const ExperimentConfig& config);
 Unit CountedUnit(const Store& store, std::int64_t experiment,
                  const ExperimentConfig& config);
 /// Returns it with the unit of the search.
-Units UnitsOf(const Store& store, std::int64_t experiment,
-              const ExperimentConfig& config);
+Units FindUnits(const Store& store, std::int64_t experiment,
+                const ExperimentConfig& config);
 /// Returns the unit of one report of a command: `batches` at `epoch`, which is
 /// 0 if the report has none. Without max_length only a report can tell.
 Unit CountedUnit(const ExperimentConfig& config, std::int64_t batches,

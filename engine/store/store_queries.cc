@@ -101,8 +101,8 @@ std::vector<TrialRow> ReadTrials(SQLite::Statement& query) {
 }
 
 // The checkpoint of the best or latest validation is the newest existing one of
-// the same batch, its epoch that of any metric there. ?4 and ?5: with
-// hyperparameters, with checkpoints.
+// the same batch. Its epoch is read from a metric of that batch; all have the
+// same. ?4 and ?5: with hyperparameters, with checkpoints.
 constexpr const char* kTrials =
     "SELECT experiment, number, request_id, state, reason, "
     "CASE WHEN ?4 THEN hparams ELSE 'null' END, seed, batches, rung, "

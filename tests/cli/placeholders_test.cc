@@ -190,7 +190,7 @@ TEST_F(PlaceholderCommandTest, FlagsNeedTrueOrFalse) {
                       "{type: int, minval: 0, maxval: 1}"),
               HasSubstr("but 'x' can be a range of numbers"));
   EXPECT_THAT(refusal("sh train.sh {seed:--bn}", "true"),
-              HasSubstr("but 'seed' is no hyperparameter"));
+              HasSubstr("but 'seed' is not a hyperparameter"));
   EXPECT_THAT(refusal("sh train.sh --a={x:--bn}", "true"),
               HasSubstr("must be an argument of its own"));
   EXPECT_THAT(refusal("sh train.sh {y:--bn}", "true"),

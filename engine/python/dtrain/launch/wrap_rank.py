@@ -19,7 +19,7 @@ def _rank(text: str) -> int:
         number = name if name.isdigit() else os.environ.get(name, "")
         if number.isdigit():
             return int(number)
-    raise SystemExit(f"dtrain.launch.wrap_rank: '{text}' is no rank, and no variable that has one")
+    raise SystemExit(f"dtrain.launch.wrap_rank: '{text}' is neither a rank nor a variable with one")
 
 
 def _label(source: BinaryIO, target: BinaryIO, label: bytes) -> None:
