@@ -71,7 +71,7 @@ def status_field(pid, name):
     """Returns a number of /proc/PID/status, or 0 if the process has ended."""
     try:
         with open(f"/proc/{pid}/status") as f:
-            return next((int(l.split()[1]) for l in f if l.startswith(name)), 0)
+            return next((int(line.split()[1]) for line in f if line.startswith(name)), 0)
     except (FileNotFoundError, ProcessLookupError):
         return 0
 
@@ -102,7 +102,7 @@ def watched(command, directory, with_descendants=False, environment=None):
     memory.join()
     if status != 0:
         with open(os.path.join(directory, "err")) as f:
-            last = ([""] + [l.strip() for l in f if l.strip()])[-1]
+            last = ([""] + [line.strip() for line in f if line.strip()])[-1]
         raise Failed(f"status {status}: {last}")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return {

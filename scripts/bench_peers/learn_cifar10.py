@@ -10,7 +10,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 sys.dont_write_bytecode = True
-from twins import CifarCnn, cifar10_set  # noqa: E402
+from twins import CifarCnn, cifar10_set
 
 
 def main() -> None:

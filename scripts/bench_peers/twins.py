@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 sys.dont_write_bytecode = True
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests/golden"))
-from make_networks import CifarCnn, Xception  # noqa: E402
+from make_networks import CifarCnn, Xception
 
 # Modes of training. All but eager use the channels_last layout.
 HOWS = ("eager", "channels-last", "compile", "fused", "max-autotune")

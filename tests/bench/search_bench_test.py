@@ -18,7 +18,7 @@ import unittest
 sys.dont_write_bytecode = True
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "scripts/bench_peers"))
-import simulated_searches  # noqa: E402
+import simulated_searches
 
 PROGRAM = sys.argv.pop(1)
 NAMES = ("batch_size", "learning_rate", "momentum", "weight_decay", "num_layers", "max_units",

@@ -228,7 +228,7 @@ class CallbackTest(module_test.ExperimentTest):
             with self.subTest(step=step):
                 self.epochs_file.unlink()
                 self.create(script, searcher, "-d", hparams={"hold": step})
-                self.wait_for(lambda: f"{number}.1 {step}" in self.trained())
+                self.wait_for(lambda held=f"{number}.1 {step}": held in self.trained())
                 self.run_dtrain("pause", str(number))
                 self.run_dtrain("resume", str(number))
                 done = [int(line.split()[1]) for line in self.trained()]
@@ -266,7 +266,7 @@ class CallbackTest(module_test.ExperimentTest):
             with self.subTest(length=length, hold=hold):
                 self.create(LIGHTNING_SCRIPT, {"name": "single", "metric": "accuracy",
                                                "max_length": length}, "-d", hparams={"hold": hold})
-                self.wait_for(lambda: f"{number}.1 {hold}" in self.trained())
+                self.wait_for(lambda held=f"{number}.1 {hold}": held in self.trained())
                 self.run_dtrain("pause", str(number))
                 self.assertEqual(max(row["batches"] for row in self.rows("checkpoints", str(number))),
                                  saved)

@@ -109,9 +109,9 @@ class KerasTest(module_test.ExperimentTest):
         return [(row["batches"], row["value"]) for row in self.rows("metrics", trial)
                 if row["name"] == name]
 
-    def pause_at(self, batch, unit, length, text=script()):
+    def pause_at(self, batch, unit, length, text=None):
         self.environment["HOLD_AT"] = str(batch)
-        self.run_one(text, unit, length, "-d")
+        self.run_one(text or script(), unit, length, "-d")
         self.wait_for(self.trained)
         del self.environment["HOLD_AT"]
         self.run_dtrain("pause", "1")

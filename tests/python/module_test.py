@@ -22,8 +22,8 @@ EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "configs"
 sys.path.insert(0, str(MODULE))
 sys.dont_write_bytecode = True
 
-from dtrain import HParams  # noqa: E402
-from dtrain._trial import Trial  # noqa: E402
+from dtrain import HParams
+from dtrain._trial import Trial
 
 # Writes each epoch that it trains to epochs.txt beside the store, and continues from its
 # checkpoint.
@@ -314,7 +314,7 @@ class ArgumentsTest(unittest.TestCase):
             self.assertIs(self.parse(options, hparams).bias, bias)
 
     def test_values_that_an_argument_does_not_tell_apart_are_refused(self):
-        is_true = lambda text: text == "True"  # noqa: E731
+        is_true = lambda text: text == "True"
         for kind, value, alternatives, both in (
                 (is_true, True, [True, False], "False for both true and false"),
                 (is_true, True, [], "False for both true and false"),

@@ -13,7 +13,7 @@ import unittest
 import module_test
 from module_test import description
 
-from dtrain import HParams, _reports, _unread
+from dtrain import HParams, _unread
 from dtrain._trial import Trial
 
 

@@ -22,8 +22,8 @@ MODULE = pathlib.Path(__file__).resolve().parents[2] / "engine" / "python"
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(MODULE))
 
-import dtrain  # noqa: E402
-from dtrain import _results as results  # noqa: E402
+import dtrain
+from dtrain import _results as results
 
 DTRAIN = ""
 # Saves the files of FILES and validates after each of two batches; first as NaN.

@@ -19,10 +19,10 @@ loader = importlib.machinery.SourceFileLoader("bench", SCRIPT)
 bench = importlib.util.module_from_spec(importlib.util.spec_from_loader("bench", loader))
 loader.exec_module(bench)
 
-import bench_page  # noqa: E402
-import bench_python  # noqa: E402
-import bench_training  # noqa: E402
-from bench_figures import (Bench, Failed, Figure, Measurement, NOT_INSTALLED, Row,  # noqa: E402
+import bench_page
+import bench_python
+import bench_training
+from bench_figures import (Bench, Failed, Figure, Measurement, NOT_INSTALLED, Row,
                            by_turns)
 
 STEP = Row("a step", "ms", 2.0, "PyTorch", "eager")

@@ -18,10 +18,10 @@ sys.dont_write_bytecode = True
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
-import bench_training  # noqa: E402
-import gpu_scenarios  # noqa: E402
-import made_up_data  # noqa: E402
-from bench_figures import Bench, Figure, better  # noqa: E402
+import bench_training
+import gpu_scenarios
+import made_up_data
+from bench_figures import Bench, Figure, better
 
 DTRAIN = os.path.abspath(sys.argv.pop(1))
 

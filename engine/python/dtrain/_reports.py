@@ -6,7 +6,7 @@ dtrain: otherwise the script and dtrain would wait for each other.
 """
 
 import json
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional
 
 UNITS = ("batches", "epochs", "records")
 

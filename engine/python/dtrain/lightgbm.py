@@ -123,4 +123,4 @@ class _Rounds:
         _Rounds._reset(callback, env)
 
 
-setattr(lightgbm.callback._ResetParameterCallback, "__call__", _Rounds.reset)
+lightgbm.callback._ResetParameterCallback.__call__ = _Rounds.reset

@@ -146,4 +146,4 @@ class _Parameters:
         return _Parameters._set(model, params, value)
 
 
-setattr(xgboost.Booster, "set_param", _Parameters.set)
+xgboost.Booster.set_param = _Parameters.set

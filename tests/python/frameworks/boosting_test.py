@@ -11,7 +11,7 @@ import framework
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "docs"))
 
-import documents  # noqa: E402
+import documents
 
 DATA = """\
 import numpy

@@ -15,8 +15,8 @@ import unittest
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1]),
                 str(pathlib.Path(__file__).resolve().parents[2] / "docs")]
 
-import documents  # noqa: E402
-import module_test  # noqa: E402
+import documents
+import module_test
 
 _HOLD = """\
 import os, time

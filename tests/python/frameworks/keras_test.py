@@ -11,7 +11,7 @@ import framework
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "docs"))
 
-import documents  # noqa: E402
+import documents
 
 # Dropout and shuffled batches: a resumed trial must draw the numbers that one that ran
 # through draws.
