@@ -46,9 +46,10 @@ class Block:
 
 
 def all_documents() -> list[str]:
-    """Returns README.md and the pages of docs/, as paths from the repository's root."""
+    """Returns README.md, CONTRIBUTING.md and the pages of docs/, as paths from the repository's
+    root."""
     pages = sorted((REPOSITORY / "docs").rglob("*.md"))
-    return ["README.md", *(str(it.relative_to(REPOSITORY)) for it in pages)]
+    return ["README.md", "CONTRIBUTING.md", *(str(it.relative_to(REPOSITORY)) for it in pages)]
 
 
 def read(document: str) -> str:

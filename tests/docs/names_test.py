@@ -279,7 +279,7 @@ class NamesTest(unittest.TestCase):
             page = document.removeprefix("docs/")
             index = "docs/cli.md" if page.startswith("cli/") else "docs/README.md"
             if document != "docs/README.md" and not page.startswith("decisions/"):
-                page = "../README.md" if document == "README.md" else page
+                page = page if document.startswith("docs/") else f"../{document}"
                 self.assertIn(f"]({page})", documents.read(index),
                               f"{index} does not name {document}")
 
