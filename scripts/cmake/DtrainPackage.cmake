@@ -90,6 +90,8 @@ set(CPACK_PACKAGE_CONTACT "dtrain <dtrain@localhost>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY
   "Training experiments and hyperparameter searches from one YAML file")
 set(CPACK_PACKAGE_FILE_NAME dtrain-${PROJECT_VERSION}-linux-${CMAKE_SYSTEM_PROCESSOR})
+# LICENCE: CPACK_RESOURCE_FILE_LICENSE, and share/doc/dtrain/copyright in the .deb, once the
+# owner has decided.
 set(CPACK_STRIP_FILES ON)
 set(CPACK_PACKAGE_DIRECTORY ${PROJECT_BINARY_DIR}/packages)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
