@@ -77,7 +77,7 @@ def compare(
     excuses: Excuses,
 ) -> list[Violation]:
     without = excuses.killed
-    violations = _check_end(configuration, found, without)
+    violations = _check_formula(configuration, found.record, without)
     is_sequential = configuration.is_sequential and not (excuses.is_reordered or without)
     if not (is_sequential or configuration.is_plain):
         return violations  # the search depends on the order of events
@@ -199,34 +199,15 @@ def _trials(now: Record, without: frozenset[int]) -> dict[tuple[int, str], Any]:
     }
 
 
-def _check_end(
-    configuration: Configuration, found: Outcome, without: frozenset[int]
+def _check_formula(
+    configuration: Configuration, now: Record, without: frozenset[int]
 ) -> list[Violation]:
-    """Checks that apply to every end, even of a search that depends on timing."""
-    now = found.record
-    violations = []
-    unfinished = [n for n, trial in now.trials.items() if trial["state"] not in record.FINAL]
-    if unfinished:
-        violations.append(Violation("I6", f"trials have not ended: {few(unfinished)}"))
-    violations += _check_batches(now, without)
-    if configuration.has_formula:
-        rows = _of_others(expected_rows(configuration, now), without)
-        found_rows = _of_others(now.metrics, without)
-        violations += _differences("metrics by FaultTrial's formula", rows, found_rows)
-    return violations
-
-
-def _check_batches(now: Record, without: frozenset[int]) -> list[Violation]:
-    """A trial has as many batches as its metrics."""
-    farthest = {key[0]: 0 for key in now.metrics}
-    for number, _, batches, _ in now.metrics:
-        farthest[number] = max(farthest[number], batches)
-    return [
-        Violation("I6", f"trial {number} has {now.trials[number]['batches']} batches, but metrics "
-                        f"of batch {batches}")
-        for number, batches in farthest.items()
-        if number not in without and now.trials[number]["batches"] < batches
-    ]
+    """Applies to every end, even of a search that depends on timing."""
+    if not configuration.has_formula:
+        return []
+    rows = _of_others(expected_rows(configuration, now), without)
+    found = _of_others(now.metrics, without)
+    return _differences("metrics by FaultTrial's formula", rows, found)
 
 
 def _loss(hparams: dict[str, Any], step: int) -> float:

@@ -17,15 +17,12 @@ class Configuration:
     at_once: int
     scheduling_unit: int
     validation_period: int
-    checkpoint_period: int
     initial_validation: bool
     # No trial depends on another one, so the end is the same for every order of events.
     is_plain: bool
     # Trials fail repeatedly. Each restart waits longer than the one before, others use the slot
     # meanwhile, and a resume resets the wait, so that the order depends on timing.
     has_restarts: bool = False
-    # The best checkpoint of each trial is saved and kept.
-    keeps_best: bool = True
     # The metrics follow FaultTrial's formula.
     has_formula: bool = True
     # Files of its context, if any.
@@ -208,18 +205,10 @@ def _search(name: str, rng: Random, inner: list[dict[str, Any]], ranks: int = 1)
         at_once=at_once,
         scheduling_unit=unit,
         validation_period=period,
-        checkpoint_period=checkpoint_period,
         initial_validation=initial,
         is_plain=name in _PLAIN,
-        keeps_best=_keeps_best(document),
         has_restarts="crash_at" in hyperparameters and not hyperparameters.get("once", True),
     )
-
-
-def _keeps_best(document: dict[str, Any]) -> bool:
-    policy = document["checkpoint_policy"]
-    best = document["checkpoint_storage"]["save_trial_best"]
-    return policy == "all" or (policy == "best" and best > 0)
 
 
 def _changed(configuration: Configuration, kind: str, **changes: Any) -> Configuration:
@@ -326,7 +315,6 @@ def own_model(rng: Random) -> Configuration:
         at_once=1,
         scheduling_unit=50,
         validation_period=period,
-        checkpoint_period=100,
         initial_validation=False,
         is_plain=True,
         has_formula=False,
@@ -368,7 +356,6 @@ def digits(rng: Random) -> Configuration:
         at_once=1,
         scheduling_unit=10,
         validation_period=0,
-        checkpoint_period=period,
         initial_validation=False,
         is_plain=True,
         has_formula=False,
@@ -409,10 +396,17 @@ def sweep_search(step_ms: int = 1, batches: int = 20) -> Configuration:
         at_once=1,
         scheduling_unit=5,
         validation_period=10,
-        checkpoint_period=10,
         initial_validation=False,
         is_plain=True,
     )
+
+
+def program_search() -> Configuration:
+    """The same with a program."""
+    name = "program_trial.py"
+    source = Path(__file__).with_name(name).read_text(encoding="utf-8")
+    found = _changed(sweep_search(), "program", entrypoint=f"python3 {name}")
+    return replace(found, context={name: source})
 
 
 def slurm_search(is_long: bool) -> Configuration:

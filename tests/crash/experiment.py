@@ -47,7 +47,6 @@ class Runner:
     is_quiet: bool
     on_slurm: bool = False
     started: float = field(default_factory=time.monotonic)
-    started_at: float = field(default_factory=time.time)
     ended: float = 0.0  # as `started`, by the monotonic clock
     code: int | None = None
     peak_kib: int = 0
@@ -152,56 +151,21 @@ class Runner:
         ]
 
 
-class Store:
-    """A store with its own directory and its own slots."""
+class Place:
+    """A store, and commands that run on it. The environment of its processes contains `mark`."""
 
-    def __init__(self, dtrain: Path, home: Path, cache: Path) -> None:
+    def __init__(self, dtrain: Path, root: Path, mark: str, environment: dict[str, str]) -> None:
         self.dtrain = dtrain
-        self.home = home
-        self.root = home / "disk" / "store"
-        self.mark = uuid.uuid4().hex
-        self._runs = 0
+        self.root = root
+        self.mark = mark
+        self.environment = environment
         # Printed JSON that violates docs/schemas.
         self.undocumented: list[str] = []
-        # Command that creates the experiment, and the number of processes that run it.
-        self.creation: tuple[str, ...] = ("create", str(home / "experiment.yaml"))
-        self.processes = 1
         self.cluster: Cluster | None = None  # that runs the trials
-        (home / "disk").mkdir(parents=True)
-        kept = {key: text for key, text in os.environ.items()
-                if not key.startswith(("DTRAIN_", "SLURM_"))}
-        (home / "tmp").mkdir()
-        self.environment = kept | {
-            "TMPDIR": str(home / "tmp"),  # two clusters have jobs with the same numbers
-            processes.MARK: self.mark,
-            "DTRAIN_RUNTIME_DIR": str(home / "slots"),
-            "XDG_CACHE_HOME": str(cache),
-        }
 
     @property
     def database(self) -> Path:
         return self.root / "dtrain.db"
-
-    def trial_directories(self) -> list[Path]:
-        return sorted(self.root.glob("experiments/1/trials/*"))
-
-    def prepare(self, configuration: Configuration) -> None:
-        """Writes the files that `creation` reads."""
-        path = self.home / "experiment.yaml"
-        path.write_text(configuration.yaml, encoding="utf-8")
-        self.processes = configuration.processes
-        context = self.home / "context"
-        if configuration.is_own_model:
-            result = self.command("init", str(context))
-            if result.code != 0:
-                raise RuntimeError(str(result))
-        for name, text in configuration.context.items():
-            (context / name).parent.mkdir(parents=True, exist_ok=True)
-            (context / name).write_text(text, encoding="utf-8")
-        self.creation = ("create", str(path), *([str(context)] if context.exists() else []))
-        if self.cluster is not None:
-            self.creation += creation(configuration.at_once)
-            self.environment |= self.cluster.environment | {"DTRAIN_SLURM_INTERVAL": INTERVAL}
 
     def command(self, *words: str, bound: Bound = bounds.COMMANDS) -> Result:
         start = time.monotonic()
@@ -230,6 +194,49 @@ class Store:
         """Returns the document that a command prints with --json, or None if it fails."""
         result = self.command(*words, "--json")
         return schemas.parse(result.out) if result.code == 0 else None
+
+
+class Store(Place):
+    """A store with its own directory and its own slots."""
+
+    def __init__(self, dtrain: Path, home: Path, cache: Path) -> None:
+        super().__init__(dtrain, home / "disk" / "store", uuid.uuid4().hex, {})
+        self.home = home
+        self._runs = 0
+        # Command that creates the experiment, and the number of processes that run it.
+        self.creation: tuple[str, ...] = ("create", str(home / "experiment.yaml"))
+        self.processes = 1
+        (home / "disk").mkdir(parents=True)
+        kept = {key: text for key, text in os.environ.items()
+                if not key.startswith(("DTRAIN_", "SLURM_"))}
+        (home / "tmp").mkdir()
+        self.environment = kept | {
+            "TMPDIR": str(home / "tmp"),  # two clusters have jobs with the same numbers
+            processes.MARK: self.mark,
+            "DTRAIN_RUNTIME_DIR": str(home / "slots"),
+            "XDG_CACHE_HOME": str(cache),
+        }
+
+    def trial_directories(self) -> list[Path]:
+        return sorted(self.root.glob("experiments/1/trials/*"))
+
+    def prepare(self, configuration: Configuration) -> None:
+        """Writes the files that `creation` reads."""
+        path = self.home / "experiment.yaml"
+        path.write_text(configuration.yaml, encoding="utf-8")
+        self.processes = configuration.processes
+        context = self.home / "context"
+        if configuration.is_own_model:
+            result = self.command("init", str(context))
+            if result.code != 0:
+                raise RuntimeError(str(result))
+        for name, text in configuration.context.items():
+            (context / name).parent.mkdir(parents=True, exist_ok=True)
+            (context / name).write_text(text, encoding="utf-8")
+        self.creation = ("create", str(path), *([str(context)] if context.exists() else []))
+        if self.cluster is not None:
+            self.creation += creation(configuration.at_once)
+            self.environment |= self.cluster.environment | {"DTRAIN_SLURM_INTERVAL": INTERVAL}
 
     def start(
         self,

@@ -1,13 +1,15 @@
-"""Invariants after every fault and after every `resume`: I1 to I9 and I11 to I14.
+"""Invariants of a store after every fault and after every `resume`: I1 to I14.
 
-Each check returns the violations that it found. A new one is a function, a line in rounds.py and a
-row in self_test."""
+`check` tests those that hold for every store whose runners have ended; rounds.py, the power cut
+test and ./check, for all other tests, call it. Each check returns the violations that it found. A
+new one is a function, a line in `check` and a row in self_test."""
 
 import json
+import os
 import signal as signals
 import sqlite3
 import time
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from typing import Any
 import bounds
 import processes
 import record
-from experiment import Event, Result, Runner, Store
+from experiment import Event, Place, Result, Runner
 from record import Key, Record, Value
 
 MAX_RUNNER_KIB = 400 * 1024
@@ -36,6 +38,7 @@ class Violation:
 class Acknowledged:
     """Events of an experiment that its runners have printed, and which must therefore be stored."""
 
+    experiment: int = 1
     metrics: dict[Key, Value] = field(default_factory=dict)
     checkpoints: dict[str, int] = field(default_factory=dict)  # the batches of each
     ended: dict[int, str] = field(default_factory=dict)
@@ -45,6 +48,8 @@ class Acknowledged:
         violations = []
         for event in events:
             kind = event["event"]
+            if not event.get("trial", "").startswith(f"{self.experiment}."):
+                continue
             if kind in ("training", "validation"):
                 violations += self._add_metrics(kind, event)
             elif kind == "checkpoint":
@@ -74,7 +79,7 @@ def few(items: list[Any]) -> str:
     return text if len(items) <= 4 else f"{text} and {len(items) - 4} more"
 
 
-def check_database(store: Store) -> list[Violation]:
+def check_database(store: Place) -> list[Violation]:
     """I1: SQLite finds no error in the database."""
     if not store.database.exists():
         return []
@@ -120,12 +125,14 @@ def check_acknowledged(known: Acknowledged, now: Record) -> list[Violation]:
     return violations
 
 
-def check_work(now: Record, period: int, damaged: set[str]) -> list[Violation]:
-    """I12: after a stop at most two checkpoint periods are trained again, whatever the disk did.
+def check_work(now: Record, damaged: Set[str]) -> list[Violation]:
+    """I10: after a stop at most two checkpoint periods are trained again, whatever the disk did.
     Does not apply to a trial whose checkpoint was damaged: it resumes from an earlier one."""
+    period = now.config["min_checkpoint_period"].get("batches", 0)
     if period == 0:
         return []
-    spared = {it["number"] for it in now.checkpoints if it["uuid"] in damaged}
+    spared = {it["number"] for it in now.checkpoints
+              if it["uuid"] in damaged or it["state"] == "CORRUPT"}
     measured = dict.fromkeys(now.trials, 0)
     for number, _, batches, _ in now.metrics:
         measured[number] = max(measured[number], batches)
@@ -134,7 +141,7 @@ def check_work(now: Record, period: int, damaged: set[str]) -> list[Violation]:
         if it["state"] == "COMPLETED":
             saved[it["number"]] = max(saved[it["number"]], it["batches"])
     return [
-        Violation("I12", f"trial {number} was trained to batch {measured[number]}, its last "
+        Violation("I10", f"trial {number} was trained to batch {measured[number]}, its last "
                          f"checkpoint is of batch {saved[number]}, and one is due every {period}")
         for number, trial in now.trials.items()
         if number not in spared and trial["state"] not in record.FINAL
@@ -142,7 +149,9 @@ def check_work(now: Record, period: int, damaged: set[str]) -> list[Violation]:
     ]
 
 
-def check_checkpoints(store: Store, now: Record, damaged: set[str]) -> list[Violation]:
+def check_checkpoints(
+    store: Place, now: Record, damaged: Set[str], experiment: int = 1
+) -> list[Violation]:
     """I3: checkpoints listed as COMPLETED exist and are complete, according to this test and to
     dtrain. `checkpoint verify` is not called if some were damaged: it would record them as CORRUPT,
     but the next resume must find them by itself."""
@@ -151,23 +160,27 @@ def check_checkpoints(store: Store, now: Record, damaged: set[str]) -> list[Viol
         if checkpoint["state"] != "COMPLETED" or checkpoint["uuid"] in damaged:
             continue
         try:
-            violations += _check_files(store, checkpoint)
+            violations += _check_files(store, checkpoint, experiment)
         except (OSError, ValueError, KeyError) as error:
             violations.append(Violation("I3", f"checkpoint {checkpoint['uuid']}: {error}"))
     if not damaged:
-        result = store.command("checkpoint", "verify")
-        if result.code != 0:
+        result = store.command("checkpoint", "verify", str(experiment))
+        is_corrupt = any(it["state"] == "CORRUPT" for it in now.checkpoints)
+        if result.code not in (0, 1 if is_corrupt else 0):
             violations.append(Violation("I3", f"{result} {result.out.strip()[-400:]}"))
     return violations
 
 
 def check_best(now: Record, without: Set[int]) -> list[Violation]:
-    """I11: the best validation of a trial has a checkpoint."""
+    """I12: the best validation of a trial has a checkpoint, if the policy keeps one."""
+    policy, storage = now.config["checkpoint_policy"], now.config["checkpoint_storage"]
+    if policy == "none" or (policy == "best" and storage["save_trial_best"] == 0):
+        return []
     saved = {
         (it["number"], it["batches"]) for it in now.checkpoints if it["state"] != "DELETED"
     }
     return [
-        Violation("I11", f"trial {number}: its best validation, at batch {trial['best_batches']}, "
+        Violation("I12", f"trial {number}: its best validation, at batch {trial['best_batches']}, "
                          "has no checkpoint")
         for number, trial in now.trials.items()
         if number not in without and trial["best_batches"] is not None
@@ -175,8 +188,8 @@ def check_best(now: Record, without: Set[int]) -> list[Violation]:
     ]
 
 
-def _check_files(store: Store, checkpoint: dict[str, Any]) -> list[Violation]:
-    directory = record.directory_of(store, checkpoint)
+def _check_files(store: Place, checkpoint: dict[str, Any], experiment: int) -> list[Violation]:
+    directory = record.directory_of(store, checkpoint, experiment)
     manifest = json.loads((directory / "MANIFEST.json").read_text(encoding="utf-8"))
     recorded = json.loads(checkpoint["files"])
     found = {name: record.sha256(path) for name, path in record.files_in(directory).items()}
@@ -188,18 +201,20 @@ def _check_files(store: Store, checkpoint: dict[str, Any]) -> list[Violation]:
     return [Violation("I3", text)]
 
 
-def check_leftovers(store: Store, now: Record, since: float) -> list[Violation]:
+def check_leftovers(
+    store: Place, now: Record, since: float, experiment: int = 1
+) -> list[Violation]:
     """I4: incomplete files are newer than the start of the last runner, and every checkpoint is
     listed. Checkpoints that were being deleted when their runner died may wait for `gc`."""
     known = {checkpoint["uuid"] for checkpoint in now.checkpoints}
     return [
         Violation("I4", f"{path} is left over")
-        for path in _checkpoint_paths(store)
+        for path in _checkpoint_paths(store, str(experiment))
         if path.name.removesuffix(".trash") not in known and path.stat().st_mtime < since
     ]
 
 
-def check_garbage(store: Store) -> list[Violation]:
+def check_garbage(store: Place) -> list[Violation]:
     """I4: after `gc` only listed files exist."""
     if not store.database.exists():
         return []
@@ -217,11 +232,11 @@ def check_garbage(store: Store) -> list[Violation]:
     return [Violation("I4", f"{path} is left over after gc") for path in found]
 
 
-def _checkpoint_paths(store: Store, experiment: str = "1") -> list[Path]:
+def _checkpoint_paths(store: Place, experiment: str) -> list[Path]:
     return sorted(store.root.glob(f"experiments/{experiment}/trials/*/checkpoints/*"))
 
 
-def check_processes(store: Store, spares_daemons: bool) -> list[Violation]:
+def check_processes(store: Place, spares_daemons: bool) -> list[Violation]:
     """I5: all processes of the experiment end soon."""
     limit = bounds.SURVIVORS.limit
     passed, left = processes.wait_until_gone(store.mark, limit, spares_daemons)
@@ -232,7 +247,7 @@ def check_processes(store: Store, spares_daemons: bool) -> list[Violation]:
     return [Violation("I5", text)]
 
 
-def check_jobs(store: Store) -> list[Violation]:
+def check_jobs(store: Place) -> list[Violation]:
     """I5: the jobs of Slurm end with their runner, and with them the workers and their trials."""
     if store.cluster is None:
         return []
@@ -248,10 +263,10 @@ def check_jobs(store: Store) -> list[Violation]:
 
 
 def check_restarts(now: Record, undisturbed: Record) -> list[Violation]:
-    """I14: a trial that had time to pause is not restarted for that. One that crashes in its first
+    """I12: a trial that had time to pause is not restarted for that. One that crashes in its first
     run may have been paused before."""
     return [
-        Violation("I14", f"trial {number} was restarted {trial['restarts']} times, undisturbed "
+        Violation("I12", f"trial {number} was restarted {trial['restarts']} times, undisturbed "
                          f"{undisturbed.trials[number]['restarts']} times")
         for number, trial in now.trials.items()
         if number in undisturbed.trials
@@ -260,9 +275,9 @@ def check_restarts(now: Record, undisturbed: Record) -> list[Violation]:
 
 
 def check_announced(result: Result) -> list[Violation]:
-    """I14: a trial that was asked to pause has saved a checkpoint."""
+    """I10: a trial that was asked to pause has saved a checkpoint."""
     lost = [line for line in result.err.splitlines() if "preempted; resumes from" in line]
-    return [Violation("I14", f"work was lost: {few(lost)}")] if lost else []
+    return [Violation("I10", f"work was lost: {few(lost)}")] if lost else []
 
 
 def check_followers(runner: Runner) -> list[Violation]:
@@ -302,25 +317,224 @@ def check_death(runner: Runner, now: Record | None) -> list[Violation]:
     return [Violation("I8", f"did not pause its trials: {runner.result()}")]
 
 
-def check_states(store: Store) -> list[Violation]:
-    """I7: without a runner nothing is listed as running."""
-    listed = store.facts("list", "-a")
-    if listed is None:
-        return [Violation("I7", str(store.command("list", "-a")))]
+def check_states(store: Place, experiment: int, now: Record) -> list[Violation]:
+    """I7 and I12: without a runner nothing is listed as running, and all is listed as recorded."""
+    listed, trials = store.facts("list", "-a"), store.facts("trials", str(experiment))
+    rows = {row["id"]: row for row in listed["experiments"]} if listed else {}
+    if experiment not in rows or trials is None:
+        return [Violation("I7", str(store.command("trials", str(experiment))))]
+    stored = {experiment: now.experiment}
+    stored |= {f"{experiment}.{number}": trial for number, trial in now.trials.items()}
+    shown = {experiment: rows[experiment]} | {row["trial"]: row for row in trials["trials"]}
+    if stored.keys() != shown.keys():
+        return [Violation("I12", f"listed are {few(list(shown))} of {few(list(stored))}")]
     violations = []
-    for row in listed["experiments"]:
-        trials = store.facts("trials", str(row["id"]))
-        if trials is None:
-            violations.append(Violation("I7", str(store.command("trials", str(row["id"])))))
-            continue
-        states = {"experiment " + str(row["id"]): row["state"]}
-        states |= {f"trial {trial['trial']}": trial["state"] for trial in trials["trials"]}
-        violations += [
-            Violation("I7", f"{name} is {state}, but there is no runner")
-            for name, state in states.items()
-            if state in ("RUNNING",) or (state == "PENDING" and name.startswith("experiment"))
-        ]
+    for name, row in shown.items():
+        state, best = row["state"], (row["best"] or {}).get("value")
+        if state == "RUNNING" or (state == "PENDING" and name == experiment):
+            violations.append(Violation("I7", f"{name} is {state}, but there is no runner"))
+        recorded = stored[name]["state"], stored[name]["best_value"]
+        unfinished = ("PENDING", "RUNNING")
+        is_interrupted = now.state in unfinished and recorded[0] in unfinished
+        expected = "INTERRUPTED" if is_interrupted else recorded[0]
+        if (state, best) != (expected, recorded[1]):
+            violations.append(Violation("I12", f"{name} is listed as {state}, {best}, not as "
+                                               f"{expected}, {recorded[1]}"))
     return violations
+
+
+def check_truth(now: Record) -> list[Violation]:
+    """I12: states, reasons, counts and the best are those of the trials and of their metrics."""
+    wrong = []
+    for number, trial in now.trials.items():
+        values = now.at_batches(number)
+        last = max(values, default=None)
+        latest = None if last is None else values[last]
+        shown = trial["latest_value"]
+        if trial["latest_special"]:
+            shown = record.SPECIAL[trial["latest_special"]]
+        if (trial["latest_batches"], shown) != (last, latest):
+            wrong.append(f"trial {number}: its latest validation is {shown}, not {latest}")
+        found = trial["best_value"], trial["best_batches"]
+        if found not in (_best(values, now) or {(None, None)}):
+            wrong.append(f"trial {number}: its best is {found}, not one of {_best(values, now)}")
+        is_final = trial["state"] in record.FINAL
+        if is_final and trial["ended"] is None:
+            wrong.append(f"trial {number}: {trial['state']} without a time of its end")
+        if trial["state"] == "ERROR" and not trial["reason"]:
+            wrong.append(f"trial {number}: ERROR without a reason")
+        farthest = max((at for of, _, at, _ in now.metrics if of == number), default=0)
+        if now.state in record.FINAL and not is_final:
+            wrong.append(f"trial {number} is {trial['state']}, the experiment {now.state}")
+        if is_final and trial["batches"] < farthest:
+            wrong.append(f"trial {number} has {trial['batches']} batches, metrics of {farthest}")
+    return [Violation("I12", it) for it in wrong + _find_untrue(now)]
+
+
+def _best(values: Mapping[Any, Any], now: Record) -> set[tuple[Any, Any]]:
+    """Returns the best finite values with their keys."""
+    choose = min if now.experiment["smaller_is_better"] else max
+    finite = {at: value for at, value in values.items() if isinstance(value, float)}
+    best = choose(finite.values(), default=None)
+    return {(value, at) for at, value in finite.items() if value == best}
+
+
+def _find_untrue(now: Record) -> list[str]:
+    """Returns what an experiment's row says wrongly of its trials."""
+    its = now.experiment
+    wrong = []
+    ended = sum(trial["state"] in record.FINAL for trial in now.trials.values())
+    if (its["trials"], its["trials_ended"]) != (len(now.trials), ended):
+        wrong.append(f"{its['trials_ended']} of {its['trials']} trials have ended, not {ended} of "
+                     f"{len(now.trials)}")
+    of_trials = {number: trial["best_value"] for number, trial in now.trials.items()}
+    if (its["best_value"], its["best_trial"]) not in (_best(of_trials, now) or {(None, None)}):
+        wrong.append(f"the best is {its['best_value']} of trial {its['best_trial']}, not one of "
+                     f"{_best(of_trials, now)}")
+    best = now.trials.get(its["best_trial"], {"best_batches": None})
+    if its["best_batches"] != best["best_batches"]:
+        wrong.append(f"the best is of batch {its['best_batches']}, not {best['best_batches']}")
+    if its["state"] == "ERROR" and not its["error"]:
+        wrong.append("ERROR without a reason")
+    if its["state"] in record.FINAL and its["ended"] is None:
+        wrong.append(f"{its['state']} without a time of its end")
+    states = {trial["state"] for trial in now.trials.values()}
+    if its["state"] == "COMPLETED" and (states == {"ERROR"} or its["progress"] != 1):
+        wrong.append(f"COMPLETED with trials in {states}, progress {its['progress']}")
+    return wrong
+
+
+def _locked() -> set[tuple[int, int]]:
+    """Returns device and inode of all files with a lock."""
+    rows = [line.split() for line in Path("/proc/locks").read_text(encoding="ascii").splitlines()]
+    files = [row[-3].split(":") for row in rows if "->" not in row]
+    return {(os.makedev(int(major, 16), int(minor, 16)), int(inode)) for major, minor, inode in files}
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return False
+    return (status.st_dev, status.st_ino) in _locked()
+
+
+def has_runner(store: Place, experiment: int) -> bool:
+    return _is_locked(store.root / "experiments" / str(experiment) / "runner.lock")
+
+
+def check_slots(store: Place) -> list[Violation]:
+    """I11: slots and places in their queue come back soon."""
+    directory = Path(store.environment.get("DTRAIN_RUNTIME_DIR", "/nowhere"))
+    start = time.monotonic()
+    while held := [it.name for it in directory.glob("*") if _is_locked(it)]:
+        if time.monotonic() - start > bounds.SURVIVORS.limit:
+            return [Violation("I11", f"held without a runner: {few(held)}")]
+        time.sleep(0.02)
+    listed = store.facts("slots") if directory.exists() else None
+    held = [row["slot"] for row in (listed or {"slots": []})["slots"] if not row["free"]]
+    return [Violation("I11", f"listed as taken without a runner: {few(held)}")] if held else []
+
+
+def check_doctor(store: Place, found: list[Violation]) -> list[Violation]:
+    """I13: `doctor` reports what is wrong, and nothing else. `found`: by the other checks."""
+    result = store.command("doctor", "--json")
+    if result.code not in (0, 1, 5):
+        return [Violation("I13", str(result))]
+    document = json.loads(result.out)
+    # The disks of tests are small.
+    rows = [row for row in document["checks"] if row["check"] != "disk"]
+    bad = [row for row in rows if row["status"] != "ok"]
+    code = 5 if any(row["status"] == "damage" for row in rows) else 1 if bad else 0
+    wrong = []
+    if result.code != max(code, min(result.code, 1)) or document["ok"] != (result.code == 0):
+        wrong.append(f"exit code {result.code} and ok: {document['ok']} with {bad}")
+    is_damaged = any(it.invariant == "I1" for it in found)
+    expected = {} if is_damaged else _find_for_doctor(store)
+    for row in bad:
+        is_known = any(it in row["text"] for it in expected) or row["text"].startswith("and ")
+        if row["check"] == "search":
+            wrong.append(f"the search does not replay: {row['text']}")
+        elif not (is_known or (is_damaged and row["check"] == "database")):
+            wrong.append(f"without a reason: {row['check']}: {row['text']}")
+    texts = " ".join(row["text"] for row in bad)
+    wrong += [f"does not report {what}" for it, what in expected.items()
+              if it not in texts and " more" not in texts]
+    if is_damaged and not any(row["check"] == "database" for row in bad):
+        wrong.append("does not report a damaged database")
+    return [Violation("I6" if "replay" in it else "I13", f"doctor: {it}") for it in wrong]
+
+
+def _find_for_doctor(store: Place) -> dict[str, str]:
+    """Returns what `doctor` must report in a whole database: words of its text, and why."""
+    expected = {}
+    listed = set()
+    known = record.experiments(store)
+    for number in known:
+        now = record.read(store, number)
+        if now is None:
+            continue
+        if now.state in ("PENDING", "RUNNING") and not has_runner(store, number):
+            expected[f"experiment {number} is INTERRUPTED"] = f"the dead runner of {number}"
+        for it in now.checkpoints:
+            directory = record.directory_of(store, it, number)
+            listed |= {it["uuid"]} if it["state"] != "DELETED" else set()
+            is_bad = it["state"] == "COMPLETED" and not _is_whole(directory, json.loads(it["files"]))
+            if is_bad or it["state"] == "CORRUPT":
+                expected[it["uuid"]] = f"checkpoint {it['uuid']}"
+    begun = {it.read_text().strip() for it in store.root.glob("experiments/new-*/experiment")}
+    paths = [it for it in store.root.glob("experiments/*") if it.name not in map(str, [*known, *begun])]
+    paths += store.root.glob("experiments/*/*.trash")
+    with record.connection(store) as database:
+        rows = database.execute("SELECT path || '/' || (SELECT uuid FROM store) AS root FROM storages")
+        elsewhere = [it for row in rows for it in Path(row["root"]).glob("[0-9]*/*/*")]
+    paths += [it for it in elsewhere if it.name not in listed]
+    return expected | {str(it): str(it) for it in paths}
+
+
+def _is_whole(directory: Path, files: dict[str, str]) -> bool:
+    """True if the manifest is the recorded one, and all files have their sizes."""
+    try:
+        manifest = directory / "MANIFEST.json"
+        listed = json.loads(manifest.read_bytes())["files"]
+        return record.sha256(manifest) == files["MANIFEST.json"] and all(
+            (directory / name).stat().st_size == entry["bytes"] for name, entry in listed.items())
+    except (OSError, ValueError):
+        return False
+
+
+def check(
+    store: Place,
+    known: Mapping[int, Acknowledged] | None = None,
+    damaged: Set[str] = frozenset(),
+    without_best: Set[int] = frozenset(),
+) -> list[Violation]:
+    """All invariants of a store whose runners have ended. Of an experiment that still has one, only
+    what was printed is looked at. `damaged`: UUIDs of checkpoints that were damaged by the test.
+    `without_best`: experiments whose best checkpoints may be missing."""
+    found = check_database(store)
+    if found:
+        return found + check_doctor(store, found)
+    experiments = record.experiments(store)
+    running = [number for number in experiments if has_runner(store, number)]
+    for number in experiments:
+        now = record.read(store, number)
+        printed = (known or {}).get(number, Acknowledged(number))
+        if now is None or number in running:
+            found += check_metrics(printed, now) if now else []
+            continue
+        found += check_acknowledged(printed, now)
+        found += check_checkpoints(store, now, damaged, number)
+        found += check_states(store, number, now) + check_truth(now) + check_work(now, damaged)
+        if now.state in record.FINAL:
+            canceled = {it for it, trial in now.trials.items() if trial["state"] == "CANCELED"}
+            found += check_best(now, canceled) if number not in without_best else []
+            lock = store.root / "experiments" / str(number) / "runner.lock"
+            since = lock.stat().st_mtime if lock.exists() else 0
+            found += check_leftovers(store, now, since, number)
+    if not running:
+        found += check_slots(store) + check_doctor(store, found)
+    return found + check_documents(store)
 
 
 def check_words(result: Result) -> list[Violation]:
@@ -348,8 +562,8 @@ def check_bounds(result: Result, is_in_time: bool = True, peak_kib: int = 0) -> 
     return []
 
 
-def check_documents(store: Store) -> list[Violation]:
-    """I13: all JSON that was read since the last call conforms to docs/schemas."""
-    found = [Violation("I13", text) for text in dict.fromkeys(store.undocumented)]
+def check_documents(store: Place) -> list[Violation]:
+    """I14: all JSON that was read since the last call conforms to docs/schemas."""
+    found = [Violation("I14", text) for text in dict.fromkeys(store.undocumented)]
     store.undocumented.clear()
     return found

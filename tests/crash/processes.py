@@ -34,8 +34,8 @@ class Process:
 def _read(pid: int, mark: str) -> Process | None:
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
-            variables = file.read().split(b"\0")
-        if f"{MARK}={mark}".encode() not in variables:
+            variables = file.read()
+        if mark.encode() not in variables:
             return None
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             fields = file.read().rpartition(")")[2].split()
@@ -49,8 +49,8 @@ def _read(pid: int, mark: str) -> Process | None:
         parent=int(fields[1]),
         started=int(fields[19]),
         program=program,
-        of_experiment=any(text.startswith(EXPERIMENT) for text in variables),
-        of_job=any(text.startswith(b"SLURM_JOB_ID=") for text in variables),
+        of_experiment=EXPERIMENT in variables,
+        of_job=b"SLURM_JOB_ID=" in variables,
     )
 
 

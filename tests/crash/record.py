@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import bounds
-from experiment import Store
+from experiment import Place
 
 # A metric's trial, kind ("training" or "validation"), batches and name.
 Key = tuple[int, str, int, str]
@@ -21,7 +21,7 @@ Key = tuple[int, str, int, str]
 Value = float | str
 
 _KINDS = {0: "training", 1: "validation"}
-_SPECIAL = {1: "NaN", 2: "Infinity", 3: "-Infinity"}
+SPECIAL = {1: "NaN", 2: "Infinity", 3: "-Infinity"}
 FINAL = ("COMPLETED", "CANCELED", "ERROR", "STOPPED")
 
 
@@ -37,7 +37,7 @@ def _copy_with_journal(database: Path, place: str) -> Path | None:
 
 
 @contextmanager
-def connection(store: Store) -> Iterator[sqlite3.Connection]:
+def connection(store: Place) -> Iterator[sqlite3.Connection]:
     with tempfile.TemporaryDirectory() as place:
         copy = _copy_with_journal(store.database, place)
         uri = f"file:{copy}" if copy else f"file:{store.database}?mode=ro"
@@ -62,12 +62,20 @@ class Record:
         """Stored state; a dead runner leaves RUNNING."""
         return str(self.experiment["state"])
 
+    @property
+    def config(self) -> dict[str, Any]:
+        return json.loads(self.experiment["config"])
+
+    def at_batches(self, number: int) -> dict[int, Value]:
+        """Returns the validations of a trial."""
+        return {at: value for (of, at), value in self.validations.items() if of == number}
+
 
 def _value(row: sqlite3.Row) -> Value:
-    return row["value"] if row["special"] == 0 else _SPECIAL[row["special"]]
+    return row["value"] if row["special"] == 0 else SPECIAL[row["special"]]
 
 
-def read(store: Store, experiment: int = 1) -> Record | None:
+def read(store: Place, experiment: int = 1) -> Record | None:
     """Returns None if the experiment is not recorded."""
     if not store.database.exists():
         return None
@@ -77,13 +85,24 @@ def read(store: Store, experiment: int = 1) -> Record | None:
     return found
 
 
-def _read(store: Store, experiment: int) -> Record | None:
+def experiments(store: Place) -> list[int]:
+    """Returns the IDs of all experiments."""
+    if not store.database.exists():
+        return []
+    with connection(store) as database:
+        if not database.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone():
+            return []
+        return [row["id"] for row in database.execute("SELECT id FROM experiments ORDER BY id")]
+
+
+def _read(store: Place, experiment: int) -> Record | None:
     with connection(store) as database:
         if not database.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone():
             return None
         database.execute("BEGIN")  # reads one snapshot
         found = database.execute(
-            "SELECT * FROM experiments WHERE id = ?", (experiment,)
+            "SELECT e.*, d.config FROM experiments e "
+            "JOIN experiment_details d ON d.experiment = e.id WHERE e.id = ?", (experiment,)
         ).fetchone()
         if found is None:
             return None
@@ -134,15 +153,19 @@ def _events(database: sqlite3.Connection, experiment: int) -> list[tuple[str, st
 
 def _checkpoints(database: sqlite3.Connection, experiment: int) -> list[dict[str, Any]]:
     rows = database.execute(
-        "SELECT c.*, t.number FROM checkpoints c JOIN trials t ON t.id = c.trial "
-        "WHERE t.experiment = ? ORDER BY c.id",
+        "SELECT c.*, t.number, s.path || '/' || (SELECT uuid FROM store) AS elsewhere "
+        "FROM checkpoints c JOIN trials t ON t.id = c.trial "
+        "LEFT JOIN storages s ON s.id = c.storage WHERE t.experiment = ? ORDER BY c.id",
         (experiment,),
     )
     return [dict(row) for row in rows]
 
 
-def directory_of(store: Store, checkpoint: dict[str, Any], experiment: int = 1) -> Path:
-    trial = store.root / "experiments" / str(experiment) / "trials" / str(checkpoint["number"])
+def directory_of(store: Place, checkpoint: dict[str, Any], experiment: int = 1) -> Path:
+    number = str(checkpoint["number"])
+    if checkpoint["elsewhere"]:
+        return Path(checkpoint["elsewhere"], str(experiment), number, checkpoint["uuid"])
+    trial = store.root / "experiments" / str(experiment) / "trials" / number
     return trial / "checkpoints" / checkpoint["uuid"]
 
 
@@ -157,7 +180,7 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def weights(store: Store, record: Record, experiment: int = 1) -> dict[int, dict[str, str]]:
+def weights(store: Place, record: Record, experiment: int = 1) -> dict[int, dict[str, str]]:
     """Returns the SHA-256 of the tensors and random states in each trial's last checkpoint, if that
     one is of the trial's last batch."""
     found: dict[int, dict[str, str]] = {}

@@ -1,7 +1,6 @@
 """One round: runs an experiment with faults, resumes it to its end and checks the invariants; and
 the undisturbed runs that rounds are compared with."""
 
-import json
 import shutil
 import sqlite3
 import time
@@ -86,8 +85,7 @@ def run_undisturbed(configuration: Configuration, store: Store) -> Undisturbed:
     counts = Counter(line["event"] for line in runner.events())
     counts["directory"] = counts["checkpoint"]
     result, outcome = runner.result(), outcome_of(store, now)
-    violations += compare(configuration, outcome, outcome, Excuses())
-    violations += invariants.check_documents(store)
+    violations += compare(configuration, outcome, outcome, Excuses()) + invariants.check(store)
     return Undisturbed(outcome, runner.code, result.seconds, dict(counts), violations)
 
 
@@ -176,10 +174,8 @@ class Round:
             self._disturb_what_has_ended(fault)
         end_what_was_begun(self.scene)
         self._end_those_beside()
-        self._check_doctor(has_garbage=True)
         self.scene.violations += invariants.check_garbage(self.scene.store)
-        self._check_doctor(has_garbage=False)
-        self.scene.violations += invariants.check_documents(self.scene.store)
+        self.scene.violations += self._check_store()
 
     def _disturb_what_has_ended(self, fault: Fault) -> None:
         scene = self.scene
@@ -331,18 +327,17 @@ class Round:
         found = invariants.check_jobs(scene.store)
         found += invariants.check_processes(scene.store, spares_daemons)
         processes.kill_all(scene.store.mark)
-        found += invariants.check_database(scene.store)
-        now = record.read(scene.store)
-        if now is None:
-            if self.known.metrics and not self._is_deleted():
-                found.append(Violation("I2", "metrics were printed, but nothing is recorded"))
-        else:
-            found += invariants.check_acknowledged(self.known, now)
-            found += invariants.check_checkpoints(scene.store, now, scene.damaged)
-            found += invariants.check_states(scene.store)
-            period = scene.configuration.checkpoint_period
-            found += invariants.check_work(now, period, scene.damaged)
+        found += self._check_store()
+        is_gone = self.known.metrics and record.read(scene.store) is None
+        if is_gone and not self._is_deleted():
+            found.append(Violation("I2", "metrics were printed, but nothing is recorded"))
         scene.violations += found
+
+    def _check_store(self) -> list[Violation]:
+        scene = self.scene
+        spoiled = record.experiments(scene.store) if scene.lacks_checkpoints else []
+        known = {1: self.known}
+        return invariants.check(scene.store, known, scene.damaged, without_best=set(spoiled))
 
     def _end_those_beside(self) -> None:
         """Checks that concurrent experiments end like this one."""
@@ -377,10 +372,6 @@ class Round:
                 state = now.state if now else "not recorded"
                 self.scene.violate("I7", f"was ended, but is {state}")
             return  # reported by _play
-        scene.violations += invariants.check_acknowledged(self.known, now)
-        if scene.runner is not None:
-            since = scene.runner.started_at
-            scene.violations += invariants.check_leftovers(scene.store, now, since)
         if now.state == "CANCELED":
             self._check_canceled(now)
         else:
@@ -403,8 +394,6 @@ class Round:
         if scene.configuration.on_slurm and all(it.is_gentle for it in self.faults):
             expected = self.undisturbed.outcome.record
             scene.violations += invariants.check_restarts(now, expected)
-        if scene.configuration.keeps_best and not scene.lacks_checkpoints:
-            scene.violations += invariants.check_best(now, excuses.killed)
 
     def _check_damaged(self) -> None:
         """D4: damaged checkpoints are found, by the next resume or by `checkpoint verify`."""
@@ -419,21 +408,6 @@ class Round:
             if checkpoint["uuid"] in scene.damaged and checkpoint["state"] == "COMPLETED":
                 self.scene.violate("D4", f"{checkpoint['uuid']} is damaged and still COMPLETED")
 
-    def _check_doctor(self, has_garbage: bool) -> None:
-        """Runs `doctor`, which also replays the search and compares its operations with the record.
-        It may report files that `gc` removes, left over from killed commands."""
-        result = self.scene.store.command("doctor", "--json")
-        if result.code not in (0, 1):
-            self.scene.violate("I6", str(result))
-            return
-        for row in json.loads(result.out)["checks"]:
-            is_expected = row["status"] == "ok" or (has_garbage and "gc' removes" in row["text"])
-            # The file systems of the test are small, and damage must be found.
-            is_expected |= row["check"] == "disk"
-            is_expected |= row["check"] == "checkpoints" and bool(self.scene.damaged)
-            if not is_expected:
-                self.scene.violate("I6", f"doctor: {row['check']}: {row['text']}")
-
     def _check_canceled(self, now: Record) -> None:
         killed = self.scene.canceled
         is_killed = killed and all(
@@ -445,10 +419,3 @@ class Round:
         self.scene.violations += invariants.check_words(result)
         if result.code != 1:
             self.scene.violate("I8", f"a canceled experiment was resumed: {result}")
-        unfinished = {
-            number: trial["state"]
-            for number, trial in now.trials.items()
-            if trial["state"] not in record.FINAL
-        }
-        if unfinished:
-            self.scene.violate("I7", f"the experiment is CANCELED, but its trials are {unfinished}")

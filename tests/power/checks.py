@@ -1,4 +1,4 @@
-"""Invariants of the files after a power cut: P1 to P4.
+"""Invariants of the files after a power cut, by the names of tests/crash/invariants.py.
 
 `look` reads the files without dtrain in milliseconds; `use` lets dtrain open them and resume."""
 
@@ -32,22 +32,22 @@ def look(recording: Recording, cut: int, tree: Tree) -> list[Violation]:
         found = _check_backup(recording, cut, tree) + _check_export(recording, tree)
         records = _open(tree)
     except (sqlite3.Error, ValueError) as error:
-        return [Violation("P1", f"cannot be opened: {error!r}")]
+        return [Violation("I1", f"cannot be opened: {error!r}")]
     for number, acknowledged in expected.items():
         if number in records:
             found += _check_record(acknowledged, records[number])
         elif phase.phase.name != "delete":
             text = f"experiment {number} is gone, though {acknowledged.what}"
-            found.append(Violation("P2", text))
+            found.append(Violation("I2", text))
     if records and _is_deleted(recording, cut):
-        found.append(Violation("P2", "the experiment exists, though 'delete' had ended"))
+        found.append(Violation("I2", "the experiment exists, though 'delete' had ended"))
     for number, now in records.items():
         found += _check_files(recording, tree, number, now)
     return found
 
 
 def _check_files(recording: Recording, tree: Tree, number: int, now: Record) -> list[Violation]:
-    """P3: the files of a recorded experiment exist and are complete."""
+    """I3: the files of a recorded experiment exist and are complete."""
     found = []
     for checkpoint in now.checkpoints:
         if checkpoint["state"] == "COMPLETED":
@@ -56,7 +56,7 @@ def _check_files(recording: Recording, tree: Tree, number: int, now: Record) -> 
         path = f"store/experiments/{number}/context/{name}"
         entry = tree.get(path)
         if entry is None or entry.content != text.encode():
-            found.append(Violation("P3", f"{path} differs from what was stored"))
+            found.append(Violation("I3", f"{path} differs from what was stored"))
     return found
 
 
@@ -66,7 +66,7 @@ def _is_deleted(recording: Recording, cut: int) -> bool:
 
 
 def _open(tree: Tree) -> dict[int, Record]:
-    """P1: SQLite opens the database and finds no error. Returns its experiments by ID."""
+    """I1: SQLite opens the database and finds no error. Returns its experiments by ID."""
     files = tuple(
         entry.content if (entry := tree.get(DATABASE + suffix)) else None
         for suffix in ("", "-wal", "-journal")
@@ -85,24 +85,24 @@ def _open(tree: Tree) -> dict[int, Record]:
 
 
 def _check_backup(recording: Recording, cut: int, tree: Tree) -> list[Violation]:
-    """P1: a backup is complete as soon as it has its name, and exists once 'backup' has ended."""
+    """I1: a backup is complete as soon as it has its name, and exists once 'backup' has ended."""
     done = [it for it in recording.phases if it.phase.name == "backup"]
     if not done or cut < done[0].begin:
         return []
     if BACKUP not in tree:
         text = f"{BACKUP} does not exist, though 'backup' had ended"
-        return [Violation("P2", text)] if cut >= done[0].end else []
+        return [Violation("I2", text)] if cut >= done[0].end else []
     with database_in({BACKUP: tree[BACKUP]}, BACKUP) as place:
         found = invariants.check_database(place)  # type: ignore[arg-type]
         now = None if found else record.read(place)  # type: ignore[arg-type]
     expected = recording.expected_at(done[0].begin).get(1)
     if now is None or expected is None:
-        return [Violation("P1", f"{BACKUP} is not a complete backup: {few(found)}")]
+        return [Violation("I1", f"{BACKUP} is not a complete backup: {few(found)}")]
     return found + _check_record(expected, now)
 
 
 def _check_export(recording: Recording, tree: Tree) -> list[Violation]:
-    """P1: an exported directory is complete as soon as it has its name."""
+    """I1: an exported directory is complete as soon as it has its name."""
     if EXPORT not in tree:
         return []
     expected = {name: text.encode()
@@ -111,11 +111,11 @@ def _check_export(recording: Recording, tree: Tree) -> list[Violation]:
     wrong = [name for name, content in sorted(expected.items())
              if (entry := tree.get(f"{EXPORT}/{name}")) is None or entry.content != content]
     text = f"the export is missing files or parts of them: {few(wrong)}"
-    return [Violation("P1", text)] if wrong else []
+    return [Violation("I1", text)] if wrong else []
 
 
 def _check_record(expected: Acknowledged, now: Record) -> list[Violation]:
-    """P2: everything that was recorded before the last acknowledgement exists. A later run may have
+    """I2: everything that was recorded before the last acknowledgement exists. A later run may have
     added to it."""
     before = expected.record
     lost: list[str] = []
@@ -142,7 +142,7 @@ def _check_record(expected: Acknowledged, now: Record) -> list[Violation]:
         if metrics.get(key) != value:
             lost.append(f"metric {key} = {value}")
     text = f"lost, though {expected.what} afterwards: {few(lost)}"
-    return [Violation("P2", text)] if lost else []
+    return [Violation("I2", text)] if lost else []
 
 
 def _check_checkpoint(
@@ -163,12 +163,12 @@ def _check_checkpoint(
     wrong = [name for name in sorted(expected) if found.get(name) != expected[name]]
     if not wrong:
         return []
-    return [Violation("P3", f"listed checkpoint {place} has missing or wrong files: {few(wrong)}")]
+    return [Violation("I3", f"listed checkpoint {place} has missing or wrong files: {few(wrong)}")]
 
 
 def use(recording: Recording, cut: int, tree: Tree, dtrain: Path, recorder: Path,
         home: Path) -> list[Violation]:
-    """P4: dtrain finds no damage, resumes, and ends like the undisturbed run. Uses the directory
+    """I6: dtrain finds no damage, resumes, and ends like the undisturbed run. Uses the directory
     `home`, which exists afterwards if there is a violation."""
     if not recording.scenario.has_storage:
         return _use_in(home, recording, cut, tree, dtrain, recorder)
@@ -191,7 +191,7 @@ def _use_in(home: Path, recording: Recording, cut: int, tree: Tree, dtrain: Path
     try:
         return _Use(recording, cut, store).run()
     except (LookupError, OSError, ValueError, sqlite3.Error) as error:
-        return [Violation("P1", f"cannot be checked: {error!r}")]
+        return [Violation("I1", f"cannot be checked: {error!r}")]
     finally:
         processes.kill_all(store.mark)
 
@@ -207,23 +207,20 @@ class _Use:
         # Before the first acknowledgement the database may be incomplete; the next command that
         # writes completes it.
         if self.recording.expected_at(self.cut):
-            self._doctor(at_the_end=False)
-            if self.store.database.exists():
-                self._expect(0, "checkpoint", "verify")
+            self.found += invariants.check(self.store)
         phase = self.recording.phase_at(self.cut)
         if phase.phase.is_run:
             self._finish_experiment(phase)
         else:
             self._finish_command(phase)
         self._compare(phase)
-        self.found += invariants.check_garbage(self.store)
-        self._doctor(at_the_end=True)
+        self.found += invariants.check_garbage(self.store) + invariants.check(self.store)
         return self.found
 
     def _expect(self, code: int, *words: str) -> None:
         result = self.store.command(*words)
         if result.code != code:
-            self.found.append(Violation("P4", str(result)))
+            self.found.append(Violation("I6", str(result)))
 
     def _finish_experiment(self, phase: Done) -> None:
         number = phase.phase.experiment
@@ -236,10 +233,10 @@ class _Use:
             result = self.store.command(*words, "-q")
             self.found += invariants.check_words(result)
             if result.code != 0:
-                self.found.append(Violation("P4", str(result)))
+                self.found.append(Violation("I6", str(result)))
         now = record.read(self.store, number)
         if now is None or now.state not in record.FINAL:
-            self.found.append(Violation("P4", "does not end after a resume"))
+            self.found.append(Violation("I6", "does not end after a resume"))
 
     def _finish_command(self, phase: Done) -> None:
         """Repeats the command unless it had finished."""
@@ -264,23 +261,9 @@ class _Use:
         now = record.read(self.store, number)
         if phase.outcome is None or now is None:
             if phase.outcome is not None or now is not None:
-                self.found.append(Violation("P4", f"after '{phase.phase.name}' the experiment is "
+                self.found.append(Violation("I6", f"after '{phase.phase.name}' the experiment is "
                                                   f"{now.state if now else 'gone'}"))
             return
         configuration = self.recording.scenario.configuration
         outcome = outcome_of(self.store, now, number)
         self.found += compare(configuration, phase.outcome, outcome, Excuses())
-
-    def _doctor(self, at_the_end: bool) -> None:
-        """Before `resume` there may be a dead runner and garbage, but no damage."""
-        result = self.store.command("doctor", "--json")
-        if result.code not in (0, 1):
-            self.found.append(Violation("P4", str(result)))
-            return
-        serious = ("database", "checkpoints", "contexts", "search")
-        for row in json.loads(result.out)["checks"]:
-            if row["status"] == "ok" or "gc' removes" in row["text"]:
-                continue
-            if row["check"] in serious or (at_the_end and row["check"] == "experiments"):
-                self.found.append(Violation("P4", f"doctor: {row['check']}: {row['text']}"))
-

@@ -105,7 +105,6 @@ def _search(*, program: str, **changes: Any) -> Configuration:
         at_once=1,
         scheduling_unit=3,
         validation_period=3,
-        checkpoint_period=3,
         initial_validation=False,
         is_plain=False,
         context=files if program else {},
