@@ -28,6 +28,9 @@ FILES = {
     "cli/main.cc": '// The program.\n#include "engine/a/high.h"\nint main() { return High(); }\n',
     "tests/low_test.cc": '#include "engine/a/low.h"\n#include "tests/fake.h"\n',
     "tests/fake.h": "#pragma once\n",
+    "tests/cli/golden/help/list.txt": "List experiments\n",
+    "engine/page/app.js": "// The page.\nstart();\n",
+    "engine/python/core.py": "import os\n",
     "docs/page.md": "not C++\n",
 }
 
@@ -62,7 +65,8 @@ class TreeFiguresTest(unittest.TestCase):
     def test_counts_files_and_lines(self) -> None:
         product = self.measured()["product"]
         self.assertEqual((product["files"], product["lines"]), (4, 14))
-        self.assertEqual(product["lines_per_file"], 4)
+        self.assertEqual((product["code_lines"], product["lines_per_file"]), (11, 4))
+        self.assertEqual(product["scripts"], {"files": 2, "lines": 3})
         self.assertEqual(product["headers"],
                          {"files": 2, "median_lines": 3, "comment_share": 0.1667})
         self.assertEqual(product["sources"],
@@ -70,7 +74,7 @@ class TreeFiguresTest(unittest.TestCase):
 
     def test_a_tests_files_are_apart(self) -> None:
         tests = self.measured()["tests"]
-        self.assertEqual((tests["files"], tests["lines"]), (2, 3))
+        self.assertEqual((tests["files"], tests["lines"], tests["help_pages"]), (2, 3, 1))
 
     def test_neither_own_source_nor_tests_count_as_users(self) -> None:
         measured = self.measured()
@@ -89,25 +93,37 @@ class TreeFiguresTest(unittest.TestCase):
         self.assertEqual(self.measured()["product"]["files"], 5)
 
     def test_lists_the_worst_files(self) -> None:
-        calls = "".join("  Low();\n" for _ in range(39))
         includes = "".join(f'#include "engine/b/{i}.h"\n' for i in range(24))
         (self.root / "engine/b").mkdir()
         for i in range(24):
             (self.root / f"engine/b/{i}.h").write_text("#pragma once\n")
         self.git("add", "--all")
-        (self.root / "cli/main.cc").write_text(
-            f'{includes}#include "engine/a/high.h"\nint main() {{\n{calls}}}\n')
-        self.assertEqual(self.figures("--worst").splitlines()[:4],
+        (self.root / "cli/main.cc").write_text(f'{includes}#include "engine/a/high.h"\n')
+        self.assertEqual(self.figures("--worst").splitlines()[:3],
                          ["sources that reach more than 25 own headers: 1",
                           "    26  cli/main.cc",
-                          "functions over 40 lines: 1",
-                          "    41  cli/main.cc"])
+                          "rings of units: 0"])
         self.assertEqual(self.figures("--worst", "--rev", "HEAD").splitlines(),
                          ["sources that reach more than 25 own headers: 0",
-                          "functions over 40 lines: 0",
+                          "rings of units: 0",
                           "headers with exactly one user, by lines: 2",
                           "     3  engine/a/high.h",
                           "     3  engine/a/low.h"])
+
+    def test_finds_rings_of_units(self) -> None:
+        (self.root / "engine/a/low.cc").write_text('#include "engine/a/high.h"\n')
+        self.assertEqual(self.measured()["product"]["rings"], {"largest": 2, "above_two": 0})
+        (self.root / "engine/a/low.cc").write_text('#include "engine/a/top.h"\n')
+        (self.root / "engine/a/top.h").write_text('#include "engine/a/high.h"\n')
+        self.assertEqual(self.measured()["product"]["rings"], {"largest": 3, "above_two": 1})
+        self.assertIn("     3  engine/a/high engine/a/low engine/a/top", self.figures("--worst"))
+
+    def test_counts_uses_and_names_of_functions(self) -> None:
+        (self.root / "cli/main.cc").write_text(
+            "int ValueOf() { return 1; }\nint WhyNot() { return ValueOf() + ValueOf(); }\n"
+            "const Row kRows[] = {{WhyNot}};\n")
+        self.assertEqual(self.measured()["product"]["functions"],
+                         {"count": 3, "used_once": 0.3333, "of": 1, "why": 1})
 
     def test_compares_two_trees(self) -> None:
         (self.root / "engine/a/high.h").unlink()
@@ -119,33 +135,33 @@ class TreeFiguresTest(unittest.TestCase):
         self.assertEqual(cells["files"], ["4", "3"])
 
 
-class FunctionLengthsTest(unittest.TestCase):
-    def lengths(self, text: str) -> list[int]:
-        return tree_figures.function_lengths(text)
-
-    def test_counts_from_the_signature_to_the_brace(self) -> None:
-        self.assertEqual(self.lengths("int Sum(int a,\n        int b) {\n  return a + b;\n}\n"),
-                         [4])
+class FunctionsTest(unittest.TestCase):
+    def names(self, text: str) -> list[str]:
+        return tree_figures.functions(text)[0]
 
     def test_looks_into_namespaces_and_classes(self) -> None:
-        self.assertEqual(self.lengths("namespace dtrain {\nclass A : B {\n public:\n  A() {}\n"
-                                      "  int Get() const {\n    return 1;\n  }\n};\n}\n"), [1, 3])
+        self.assertEqual(self.names("namespace dtrain {\nclass A : B {\n public:\n  A() {}\n"
+                                    "  int Get(int a,\n  int b) const {\n  }\n};\n}\n"),
+                         ["A", "Get"])
 
     def test_blocks_and_lambdas_within_are_of_the_function(self) -> None:
-        self.assertEqual(self.lengths("void F() {\n  if (x) {\n  }\n  g([] {\n  });\n}\n"), [6])
+        self.assertEqual(self.names("void F() {\n  if (x) {\n  }\n  g([] {\n  });\n}\n"), ["F"])
 
     def test_braces_in_text_and_comments_mean_nothing(self) -> None:
-        self.assertEqual(self.lengths("int F() {  // {\n  g(\"{\", '{', R\"({)\");\n"
-                                      "  /* { */\n  return 1'000;\n}\nint G() {}\n"), [5, 1])
+        self.assertEqual(self.names("int F() {  // {\n  g(\"{\", '{', R\"({)\");\n"
+                                    "  /* { */\n  return 1'000;\n}\nint G() {}\n"), ["F", "G"])
 
     def test_values_in_braces_belong_to_the_signature(self) -> None:
-        self.assertEqual(self.lengths("void F(A a = {}) {\n  g(a);\n}\n"
-                                      "B::B() : a_{1}, b_(2) {\n}\n"
-                                      "const A kA = F({\n  1,\n});\n"), [3, 2])
+        self.assertEqual(self.names("void F(A a = {}) {\n  g(a);\n}\n"
+                                    "B::B() : a_{1}, b_(2) {\n}\n"
+                                    "const A kA = F({\n  1,\n});\n"), ["F", "B"])
 
-    def test_tables_are_no_functions(self) -> None:
-        self.assertEqual(self.lengths("struct Row {\n  int a;\n};\nconst Row kRows[] = {\n"
-                                      "    {F(1)},\n};\n"), [])
+    def test_tables_are_no_functions_and_use_some(self) -> None:
+        names, used = tree_figures.functions("struct Row {\n  int a;\n};\nconst Row kRows[] = {\n"
+                                             "    {F(1)},\n};\nint G();\n")
+        self.assertEqual(names, [])
+        self.assertIn("F(1)", used)
+        self.assertNotIn("G", used)
 
 
 if __name__ == "__main__":
