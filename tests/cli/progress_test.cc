@@ -6,6 +6,7 @@
 
 #include "tests/support/cli_runner.h"
 #include "tests/support/fault_yaml.h"
+#include "tests/support/json_schema.h"
 
 namespace dtrain {
 namespace {
@@ -159,8 +160,14 @@ TEST_F(ProgressTest, ShowsWhyATrialWaitsForSlots) {
   EXPECT_EQ(row["waiting"]["after"], json::array());
   EXPECT_GE(row["waiting"]["slots"], 1);
   EXPECT_GE(row["waiting"]["needed"], 1);
-  EXPECT_THAT(dtrain_.RunProgram({"cat", "lines"}).out,
-              HasSubstr("\"held_by\":[\"1.1\"]"));
+  const std::string lines = dtrain_.RunProgram({"cat", "lines"}).out;
+  EXPECT_THAT(lines, HasSubstr("\"held_by\":[\"1.1\"]"));
+  EXPECT_THAT(FindUndocumentedJson({"dtrain", "list", "--json"},
+                                   dtrain_.RunProgram({"cat", "list"}).out),
+              testing::IsEmpty());
+  EXPECT_THAT(
+      FindUndocumentedJson({"dtrain", "create", "x.yaml", "--jsonl"}, lines),
+      testing::IsEmpty());
   EXPECT_EQ(dtrain_.Run({"cancel", "1"}).code, 0);
 }
 
