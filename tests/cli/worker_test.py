@@ -18,6 +18,7 @@ import unittest
 from pathlib import Path
 
 DTRAIN = Path(sys.argv.pop(1)).resolve()
+CHECK = Path(__file__).resolve().parents[1] / "crash" / "check"
 PATIENCE = 240  # seconds, on a loaded machine
 
 SEARCH = """\
@@ -90,7 +91,15 @@ class Workers(unittest.TestCase):
         self.addCleanup(temporary.cleanup)
         self.directory = Path(temporary.name)
         self.processes = []
+        self.addCleanup(self.check_store)
         self.addCleanup(self.end_all)
+
+    def check_store(self):
+        runtime = str(self.directory / "runtime-runner")
+        done = subprocess.run([CHECK, self.directory / "store", "--dtrain", DTRAIN],
+                              env={**os.environ, "DTRAIN_RUNTIME_DIR": runtime}, text=True,
+                              capture_output=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def end_all(self):
         for process in self.processes:

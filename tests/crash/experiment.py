@@ -91,9 +91,9 @@ class Runner:
         """Seconds from its start to its end or to now."""
         return (self.ended or time.monotonic()) - self.started
 
-    def wait(self, limit: float = bounds.COMMANDS.limit) -> int | None:
+    def wait(self, limit: float | None = None) -> int | None:
         """Returns the exit code, or None if it did not end in time."""
-        deadline = time.monotonic() + limit
+        deadline = time.monotonic() + (bounds.COMMANDS.limit if limit is None else limit)
         while self.poll() is None:
             if time.monotonic() > deadline:
                 return None

@@ -171,11 +171,14 @@ def check_checkpoints(
     return violations
 
 
-def check_best(now: Record, without: Set[int]) -> list[Violation]:
-    """I12: the best validation of a trial has a checkpoint, if the policy keeps one."""
+def check_best(now: Record, without: Set[int], saves_best: bool = False) -> list[Violation]:
+    """I12: the best validation of a trial has a checkpoint, if the policy keeps it. A program may
+    not have saved one, unless `saves_best`; but one that was saved is not deleted."""
     policy, storage = now.config["checkpoint_policy"], now.config["checkpoint_storage"]
     if policy == "none" or (policy == "best" and storage["save_trial_best"] == 0):
         return []
+    made = {(it["number"], it["batches"]) for it in now.checkpoints}
+    saves_best |= isinstance(now.config["entrypoint"], str)
     saved = {
         (it["number"], it["batches"]) for it in now.checkpoints if it["state"] != "DELETED"
     }
@@ -184,6 +187,7 @@ def check_best(now: Record, without: Set[int]) -> list[Violation]:
                          "has no checkpoint")
         for number, trial in now.trials.items()
         if number not in without and trial["best_batches"] is not None
+        and (saves_best or (number, trial["best_batches"]) in made)
         and (number, trial["best_batches"]) not in saved
     ]
 
@@ -336,7 +340,8 @@ def check_states(store: Place, experiment: int, now: Record) -> list[Violation]:
         recorded = stored[name]["state"], stored[name]["best_value"]
         unfinished = ("PENDING", "RUNNING")
         is_interrupted = now.state in unfinished and recorded[0] in unfinished
-        expected = "INTERRUPTED" if is_interrupted else recorded[0]
+        is_invalid = recorded[0] == "ERROR" and name != experiment and "invalid" in (row["reason"] or "")
+        expected = "INTERRUPTED" if is_interrupted else "INVALID" if is_invalid else recorded[0]
         if (state, best) != (expected, recorded[1]):
             violations.append(Violation("I12", f"{name} is listed as {state}, {best}, not as "
                                                f"{expected}, {recorded[1]}"))
@@ -485,9 +490,8 @@ def _find_for_doctor(store: Place) -> dict[str, str]:
     begun = {it.read_text().strip() for it in store.root.glob("experiments/new-*/experiment")}
     paths = [it for it in store.root.glob("experiments/*") if it.name not in map(str, [*known, *begun])]
     paths += store.root.glob("experiments/*/*.trash")
-    with record.connection(store) as database:
-        rows = database.execute("SELECT path || '/' || (SELECT uuid FROM store) AS root FROM storages")
-        elsewhere = [it for row in rows for it in Path(row["root"]).glob("[0-9]*/*/*")]
+    roots = record.storages(store) if known else []  # a new database may lack tables
+    elsewhere = [it for root in roots for it in root.glob("[0-9]*/*/*")]
     paths += [it for it in elsewhere if it.name not in listed]
     return expected | {str(it): str(it) for it in paths}
 
@@ -507,11 +511,11 @@ def check(
     store: Place,
     known: Mapping[int, Acknowledged] | None = None,
     damaged: Set[str] = frozenset(),
-    without_best: Set[int] = frozenset(),
+    saves_best: bool | None = None,
 ) -> list[Violation]:
     """All invariants of a store whose runners have ended. Of an experiment that still has one, only
     what was printed is looked at. `damaged`: UUIDs of checkpoints that were damaged by the test.
-    `without_best`: experiments whose best checkpoints may be missing."""
+    `saves_best`: False if no checkpoint could be saved for a while, True if programs do."""
     found = check_database(store)
     if found:
         return found + check_doctor(store, found)
@@ -528,7 +532,7 @@ def check(
         found += check_states(store, number, now) + check_truth(now) + check_work(now, damaged)
         if now.state in record.FINAL:
             canceled = {it for it, trial in now.trials.items() if trial["state"] == "CANCELED"}
-            found += check_best(now, canceled) if number not in without_best else []
+            found += [] if saves_best is False else check_best(now, canceled, bool(saves_best))
             lock = store.root / "experiments" / str(number) / "runner.lock"
             since = lock.stat().st_mtime if lock.exists() else 0
             found += check_leftovers(store, now, since, number)

@@ -85,14 +85,25 @@ def read(store: Place, experiment: int = 1) -> Record | None:
     return found
 
 
-def experiments(store: Place) -> list[int]:
-    """Returns the IDs of all experiments."""
+def _first_column(store: Place, query: str) -> list[Any]:
+    """Returns nothing if there is no database yet, or an empty one."""
     if not store.database.exists():
         return []
     with connection(store) as database:
         if not database.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone():
             return []
-        return [row["id"] for row in database.execute("SELECT id FROM experiments ORDER BY id")]
+        return [row[0] for row in database.execute(query)]
+
+
+def experiments(store: Place) -> list[int]:
+    """Returns the IDs of all experiments."""
+    return _first_column(store, "SELECT id FROM experiments ORDER BY id")
+
+
+def storages(store: Place) -> list[Path]:
+    """Returns the directories elsewhere that hold checkpoints."""
+    query = "SELECT path || '/' || (SELECT uuid FROM store) FROM storages"
+    return [Path(it) for it in _first_column(store, query)]
 
 
 def _read(store: Place, experiment: int) -> Record | None:

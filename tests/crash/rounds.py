@@ -335,9 +335,8 @@ class Round:
 
     def _check_store(self) -> list[Violation]:
         scene = self.scene
-        spoiled = record.experiments(scene.store) if scene.lacks_checkpoints else []
-        known = {1: self.known}
-        return invariants.check(scene.store, known, scene.damaged, without_best=set(spoiled))
+        saves_best = not scene.lacks_checkpoints
+        return invariants.check(scene.store, {1: self.known}, scene.damaged, saves_best)
 
     def _end_those_beside(self) -> None:
         """Checks that concurrent experiments end like this one."""

@@ -29,6 +29,7 @@ except ImportError:
     DRIVER = None
 
 DTRAIN = ""
+CHECK = pathlib.Path(__file__).resolve().parents[1] / "crash" / "check"
 PAUSE = 5  # seconds for which a busy machine may stall
 HOSTILE = "</script><img src=x onerror=document.title='hacked'>"
 # Trains until it is told to stop, a batch every 20 ms.
@@ -95,6 +96,7 @@ class LiveTest(unittest.TestCase):
         cls.browser.quit()
         cls.server.terminate()
         cls.server.wait()
+        subprocess.run([CHECK, "store", "--dtrain", DTRAIN], check=True)
         cls.directory.cleanup()
 
     def tearDown(self):

@@ -6,7 +6,7 @@
 A script trains three epochs, of which the second is the best, and waits before each for the test.
 The runner is stopped, so that it records no more. Once the checkpoint of an epoch is complete, the
 runner is killed, alone or with all processes of the trial. After `dtrain resume` the record must be
-that of an undisturbed run."""
+that of an undisturbed run, and the store must hold all invariants of tests/crash."""
 
 import concurrent.futures
 import json
@@ -228,11 +228,16 @@ class Run:
     def result(self) -> dict:
         trial = self.rows("select state, best_value, best_batches from trials")
         values = "select kind, batches, name, value from metrics where superseded = 0 order by 1, 2, 3"
-        kept = ("select c.batches from checkpoints c join trials t on c.batches = t.best_batches "
-                "where c.state = 'COMPLETED' limit 1")
-        return {"trial": trial, "metrics": self.rows(values), "best": self.rows(kept),
+        return {"trial": trial, "metrics": self.rows(values), "violations": self.violations(),
                 "restarts": self.rows("select restarts from trials"),
                 "experiment": self.rows("select state, best_value from experiments")}
+
+    def violations(self) -> str:
+        log = str(self.home / "output")
+        done = subprocess.run([module_test.CHECK, self.store, "--dtrain", module_test.DTRAIN,
+                               "--log", log], env=self.environment, text=True,
+                              capture_output=True, check=False)
+        return done.stdout + done.stderr if done.returncode else ""
 
 
 def play(script: str, unit: str, epoch: int, everything: bool) -> dict:
@@ -262,6 +267,7 @@ class KilledTest(unittest.TestCase):
                 with self.subTest(name, epoch=epoch, everything=everything):
                     self.assertEqual(run.result(), runs[name, 0, False].result())
                     self.assertEqual(run.result()["trial"][0][:2], ("COMPLETED", 0.1))
+                    self.assertEqual(run.result()["violations"], "")
 
     def test_a_script_that_never_validates_at_its_length_fails(self):
         script = LOOP.replace("trial.validate", "if not trial.at_end: trial.validate")

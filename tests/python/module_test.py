@@ -17,6 +17,7 @@ import time
 import unittest
 
 DTRAIN = ""
+CHECK = pathlib.Path(__file__).resolve().parents[1] / "crash" / "check"
 MODULE = pathlib.Path(__file__).resolve().parents[2] / "engine" / "python"
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "configs"
 sys.path.insert(0, str(MODULE))
@@ -548,6 +549,12 @@ class ExperimentTest(unittest.TestCase):
         self.environment = {**os.environ, "DTRAIN_STORE": str(self.home / "store"),
                             "DTRAIN_RUNTIME_DIR": str(self.home / "slots"),
                             "EPOCHS": str(self.epochs_file), "PYTHONDONTWRITEBYTECODE": "1"}
+        self.addCleanup(self.check_store)
+
+    def check_store(self):
+        done = subprocess.run([CHECK, self.home / "store", "--dtrain", DTRAIN], text=True,
+                              env=self.environment, capture_output=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def run_dtrain(self, *arguments, code=0):
         done = subprocess.run([DTRAIN, *arguments], cwd=self.home, env=self.environment, text=True,
