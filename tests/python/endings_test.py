@@ -97,6 +97,8 @@ def pause():  # returns when the order to stop has come
         runner = next(line.split()[1] for line in host if line.startswith("PPid"))
     os.kill(int(runner), signal.SIGINT)
     select.select([4], [], [])
+    if "trial" in globals():  # which reads its socket
+        trial._link.wait(100)
 
 """
     ENDS = {
