@@ -133,6 +133,13 @@ def power_cut(scene: Scene) -> bool:
     return any([processes.signal(process.pid, signal.SIGKILL) for process in victims])
 
 
+def terminate_all(scene: Scene) -> bool:
+    """Asks all processes to end at once, as Slurm and systemd do."""
+    victims = processes.living(scene.store.mark) if scene.alive else []
+    scene.rng.shuffle(victims)
+    return any([processes.signal(process.pid, signal.SIGTERM) for process in victims])
+
+
 def _once(number: int) -> Callable[[Scene], bool]:
     return lambda scene: _signal_runner(scene, number)
 
@@ -267,6 +274,8 @@ PROCESS_FAULTS = [
     Fault("SIGINT", frozenset({130, -2}), _once(signal.SIGINT)),
     Fault("SIGTERM", frozenset({143, -15}), _once(signal.SIGTERM)),
     Fault("SIGHUP", frozenset({129, -1}), _once(signal.SIGHUP)),
+    Fault("SIGQUIT", frozenset({-3}), _once(signal.SIGQUIT)),
+    Fault("SIGTERM to all", frozenset({143, -15}), terminate_all),
     Fault("SIGINT twice", frozenset({130, -2}), interrupt_twice),
     Fault("stop runner", strike=stop_runner),
     Fault("stop runner, kill", frozenset({KILLED}), stop_runner_then_kill),

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import tools
 from faults import KILLED, Fault
 from scene import Launch, Scene
 
@@ -67,6 +68,18 @@ def _remove(path: Path) -> None:
         path.rmdir()
     else:
         path.unlink(missing_ok=True)
+
+
+def make_trials_read_only(scene: Scene) -> bool:
+    """Nothing new can be made in the directories of trials for a while, though the database can be
+    written, as after the end of a Kerberos ticket."""
+    trials = scene.store.root / "experiments/1/trials"
+    if not trials.exists():
+        return False
+    tools.make_read_only(trials)
+    scene.nap(4)
+    tools.unmount(trials)
+    return True
 
 
 def _full(take: Callable[[Path], None]) -> Callable[[Scene], bool]:
@@ -165,6 +178,15 @@ DISK_FAULTS = [
         launch=waits_for_a_second,  # the store can be written, so only trials see it
         needs="tmpfs",
         spoils_checkpoints=True,
+    ),
+    Fault(
+        "trials read-only",
+        STOPPED,
+        make_trials_read_only,
+        launch=waits_for_a_second,
+        needs="tmpfs",
+        spoils_checkpoints=True,
+        restarts_trials=True,
     ),
     _injected("ENOSPC on pwrite64", "pwrite64", "error=ENOSPC", 300),
     _injected("EIO on pwrite64", "pwrite64", "error=EIO", 300),

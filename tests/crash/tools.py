@@ -48,8 +48,13 @@ def faketime_library() -> str:
 
 
 def mount_small(directory: Path) -> None:
-    options = "size=256m,nr_inodes=2000,mode=0700"
+    options = "size=640m,nr_inodes=2000,mode=0700"
     subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", directory], check=True)
+
+
+def make_read_only(directory: Path) -> None:
+    subprocess.run(["mount", "--bind", directory, directory], check=True)
+    subprocess.run(["mount", "-o", "remount,bind,ro", directory], check=True)
 
 
 def unmount(directory: Path) -> None:
