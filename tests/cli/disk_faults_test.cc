@@ -23,6 +23,23 @@ using testing::IsEmpty;
 using testing::MatchesRegex;
 using testing::Not;
 
+// Shell functions: `freeze` stops trial 1.1 where it saves no checkpoint and
+// its runner deletes none; `thaw` continues it.
+constexpr char kFreeze[] = R"sh(
+settled() {
+  [ "$(ls $DTRAIN_STORE/experiments/1/trials/1/checkpoints | sort)" = \
+    "$(dtrain checkpoints 1 --csv | tail -n +2 | cut -d , -f 1 | sort)" ]
+}
+freeze() {
+  trial=$(dtrain trials 1 --csv --columns pid | tail -n 1 | tr -d '\r')
+  until kill -STOP $trial && settled; do
+    kill -CONT $trial || { echo 'the trial has ended'; break; }
+    sleep 0.05
+  done
+}
+thaw() { kill -CONT $trial; }
+)sh";
+
 class FullDiskTest : public testing::Test {
  protected:
   void SetUp() override { SKIP_WHERE_MOUNTING_IS_FORBIDDEN(dtrain_); }
@@ -36,8 +53,10 @@ class FullDiskTest : public testing::Test {
             "export DTRAIN_STORE=$PWD/disk/store STORE=$PWD/disk/store\n"
             "fill() { cat /dev/zero >disk/ballast 2>/dev/null; }\n"
             // Leaves room for the record, and none for a checkpoint.
-            "fill_nearly() { dd if=/dev/zero of=disk/ballast bs=1k count=$(("
-            "$(df -k --output=avail disk | tail -1) - 1200)) 2>/dev/null; }\n"
+            "leave() { dd if=/dev/zero of=disk/ballast bs=1k count=$(("
+            "$(df -k --output=avail disk | tail -1) - $1)) 2>/dev/null; }\n" +
+            kFreeze +
+            "fill_nearly() { freeze; leave 1200; thaw; }\n"
             "await() { for i in $(seq 2400); do grep -q \"$1\" err && return; "
             "sleep 0.05; done; echo \"never printed: $1\"; }\n" +
             script);
@@ -47,7 +66,7 @@ class FullDiskTest : public testing::Test {
 };
 
 TEST_F(FullDiskTest, ResumesOnceThereIsSpaceAgain) {
-  dtrain_.Write("fault.yaml", FaultYaml("step_ms: 5, x: 0.3, ckpt_mb: 1", 1000,
+  dtrain_.Write("fault.yaml", FaultYaml("step_ms: 5, x: 0.3, ckpt_mb: 1", 2000,
                                         "min_checkpoint_period: 20\n"));
   const CliResult result = OnDisk("12m", R"(
 dtrain create fault.yaml 2>err >out & runner=$!
@@ -74,8 +93,8 @@ cat err >&2
   EXPECT_EQ(row["state"], "PAUSED");
   EXPECT_THAT(row["error"].get<std::string>(), HasSubstr("free"));
   const json values = read("metrics.json")["metrics"];
-  ASSERT_EQ(values.size(), 50u);
-  for (int i = 0; i < 50; ++i) {
+  ASSERT_EQ(values.size(), 100u);
+  for (int i = 0; i < 100; ++i) {
     EXPECT_EQ(values[i]["batches"], 20 * (i + 1));
   }
 }
@@ -168,11 +187,13 @@ cat err >&2
                                      "checkpoint"));
 }
 
-// Saves a checkpoint of 400 kB every ten batches.
+// Saves a checkpoint of 400 kB every ten batches; after the 25th it waits for a
+// file "go".
 constexpr char kSavingProgram[] =
     "i=$(cat \"$DTRAIN_CHECKPOINT/i\" 2>/dev/null || echo 0)\n"
     "while [ $i -lt 200 ]; do\n"
     "  i=$((i + 1)); sleep 0.02\n"
+    "  until [ $i != 25 ] || [ -e \"$GO\" ]; do sleep 0.02; done\n"
     "  [ $((i % 10)) = 0 ] || continue\n"
     "  rm -rf \"$DTRAIN_DIRECTORY/c\"; mkdir \"$DTRAIN_DIRECTORY/c\"\n"
     "  echo $i >\"$DTRAIN_DIRECTORY/c/i\"\n"
@@ -191,9 +212,11 @@ TEST_F(FullDiskTest, ProgramIsSuspendedUntilThereIsSpace) {
                 "{batches: 200}}\n"
                 "max_restarts: 0\nresources: {slots: cpu}\n");
   const CliResult result = OnDisk("24m", R"(
+export GO=$PWD/go
 dtrain create program.yaml 2>err >out & runner=$!
 await 'validation at batch 20'
-dd if=/dev/zero of=disk/ballast bs=1k count=$(($(df -k --output=avail disk | tail -1) - 900)) 2>/dev/null
+until settled; do sleep 0.05; done
+leave 900; touch go
 )" + kReleaseSpace + "dtrain logs 1 >&2\n");
   EXPECT_EQ(result.out, "code 0\n") << result.err;
   const auto trial = [&](const char* name) {
@@ -386,20 +409,20 @@ INSTANTIATE_TEST_SUITE_P(
                     "name=posix/io/rw/read,failinfo=4,probability=0.01"));
 
 // Runs `dtrain create fault.yaml $1` on a disk of 100 inodes until it waits.
-constexpr char kNoInode[] = R"(
+const std::string kNoInode = kFreeze + std::string(R"(
 mkdir disk; mount -t tmpfs -o size=40m,nr_inodes=100 tmpfs disk
 export DTRAIN_STORE=$PWD/disk/store
 dtrain create fault.yaml $1 2>err & p=$!
 until grep -q 'batch 40' err; do sleep 0.05; done
-i=0; while : >disk/f$((i++)); do :; done 2>/dev/null
+freeze; i=0; while : >disk/f$((i++)); do :; done 2>/dev/null; thaw
 until grep -q '1.1 is waiting at batch' err; do sleep 0.05; done
-)";
+)");
 
 TEST_F(IoErrorsTest, NoInodeLeftForACheckpointPausesTheRun) {
   SKIP_WHERE_MOUNTING_IS_FORBIDDEN(dtrain_);
   dtrain_.Write("fault.yaml", FaultYaml("step_ms: 10", 500, kYaml));
-  const CliResult result = RunInOwnMounts(
-      dtrain_, "set -- --disk-wait=1s" + std::string(kNoInode) + R"(
+  const CliResult result =
+      RunInOwnMounts(dtrain_, "set -- --disk-wait=1s" + kNoInode + R"(
 wait $p; echo create $?; cat err >&2
 dtrain checkpoint verify >/dev/null; echo verify $?
 rm disk/f*
@@ -417,7 +440,7 @@ dtrain list --csv; find disk -name '*.tmp'
 TEST_F(IoErrorsTest, TrialContinuesOnceThereAreInodesAgain) {
   SKIP_WHERE_MOUNTING_IS_FORBIDDEN(dtrain_);
   dtrain_.Write("fault.yaml", FaultYaml("step_ms: 10", 500, kYaml));
-  const CliResult result = RunInOwnMounts(dtrain_, std::string(kNoInode) + R"(
+  const CliResult result = RunInOwnMounts(dtrain_, kNoInode + R"(
 rm disk/f*
 timeout 120 tail --pid=$p -f /dev/null || { kill -9 $p; echo waits on; }
 wait $p; echo create $?; cat err >&2
