@@ -32,7 +32,7 @@
 #include "engine/checkpoint/checkpoint_files.h"
 #include "engine/checkpoint/safetensors.h"
 #include "engine/checkpoint/weights_file.h"
-#include "engine/config/experiment_config.h"
+#include "engine/config/read_config.h"
 #include "engine/os/files.h"
 #include "engine/os/installation.h"
 #include "engine/plugin/model_library.h"

@@ -15,7 +15,7 @@
 #include "engine/app/record_experiment.h"
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
-#include "engine/config/experiment_config.h"
+#include "engine/config/read_config.h"
 #include "engine/context/context_list.h"
 #include "engine/os/files.h"
 #include "engine/report/format.h"

@@ -29,7 +29,7 @@
 #include "engine/base/error.h"
 #include "engine/base/length.h"
 #include "engine/base/text.h"
-#include "engine/config/experiment_config.h"
+#include "engine/config/read_config.h"
 #include "engine/context/context_list.h"
 #include "engine/nodes/distributed_env.h"
 #include "engine/os/signals.h"

@@ -13,7 +13,7 @@
 #include "engine/app/stores.h"
 #include "engine/base/length.h"
 #include "engine/base/text.h"
-#include "engine/config/experiment_config.h"
+#include "engine/config/read_config.h"
 #include "engine/report/format.h"
 #include "engine/report/json_view.h"
 #include "engine/report/profile_view.h"

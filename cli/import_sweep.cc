@@ -12,7 +12,7 @@
 #include "engine/app/config_file.h"
 #include "engine/app/script_text.h"
 #include "engine/base/error.h"
-#include "engine/config/experiment_config.h"
+#include "engine/config/read_config.h"
 #include "engine/config/sweep_import.h"
 
 namespace dtrain {

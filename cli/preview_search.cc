@@ -15,7 +15,7 @@
 #include "engine/app/warm_start.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/config/experiment_config.h"
+#include "engine/config/read_config.h"
 #include "engine/report/search_preview.h"
 #include "engine/run/runner.h"
 #include "searchers/registry.h"

@@ -31,7 +31,7 @@
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/config/experiment_config.h"
+#include "engine/config/read_config.h"
 #include "engine/report/json_view.h"
 #include "engine/run/reporter.h"
 #include "engine/run/runner.h"

@@ -15,7 +15,7 @@
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/config/experiment_config.h"
+#include "engine/config/read_config.h"
 #include "engine/nodes/distributed_env.h"
 #include "engine/run/reporter.h"
 #include "engine/run/runner.h"

@@ -13,7 +13,7 @@
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/config/experiment_config.h"
+#include "engine/config/read_config.h"
 
 namespace dtrain {
 namespace {

@@ -10,7 +10,7 @@
 #include "engine/app/entrypoint_check.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/config/experiment_config.h"
+#include "engine/config/read_config.h"
 
 namespace dtrain {
 namespace {

@@ -11,7 +11,7 @@
 #include "cli/output.h"
 #include "engine/app/stores.h"
 #include "engine/base/text.h"
-#include "engine/config/experiment_config.h"
+#include "engine/config/read_config.h"
 #include "engine/nodes/worker_table.h"
 #include "engine/report/format.h"
 #include "engine/run/runner_lock.h"

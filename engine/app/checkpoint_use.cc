@@ -25,7 +25,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/checkpoint/checkpoint_files.h"
-#include "engine/config/experiment_config.h"
+#include "engine/config/read_config.h"
 #include "engine/os/installation.h"
 #include "engine/plugin/model_library.h"
 #include "engine/process/local_launcher.h"

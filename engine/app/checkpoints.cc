@@ -24,7 +24,7 @@
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
 #include "engine/checkpoint/checkpoint_files.h"
-#include "engine/config/experiment_config.h"
+#include "engine/config/read_config.h"
 #include "engine/os/files.h"
 #include "engine/os/sha256.h"
 #include "engine/report/json_view.h"

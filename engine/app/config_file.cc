@@ -23,7 +23,7 @@
 #include "engine/app/slurm_workers.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/config/experiment_config.h"
+#include "engine/config/read_config.h"
 #include "engine/config/schema.h"
 #include "engine/config/value_reader.h"
 #include "engine/config/yaml_reader.h"

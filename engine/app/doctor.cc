@@ -16,7 +16,7 @@
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/config/experiment_config.h"
+#include "engine/config/read_config.h"
 #include "engine/context/staged_files.h"
 #include "engine/context/stored_context.h"
 #include "engine/run/runner_lock.h"

@@ -5,6 +5,7 @@
 
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
+#include "engine/config/read_config.h"
 #include "engine/nodes/worker_table.h"
 #include "engine/report/format.h"
 #include "engine/run/runner.h"

@@ -19,7 +19,7 @@
 #include "engine/app/stores.h"
 #include "engine/base/uuid.h"
 #include "engine/checkpoint/checkpoint_files.h"
-#include "engine/config/experiment_config.h"
+#include "engine/config/read_config.h"
 #include "engine/context/staged_files.h"
 #include "engine/context/working_tree.h"
 #include "engine/run/checkpoint_keeper.h"

@@ -11,7 +11,7 @@
 #include "engine/base/json.h"
 #include "engine/base/length.h"
 #include "engine/base/text.h"
-#include "engine/config/experiment_config.h"
+#include "engine/config/read_config.h"
 #include "engine/run/reporter.h"
 #include "engine/store/store.h"
 #include "searchers/search_plan.h"

@@ -20,7 +20,7 @@
 #include "engine/app/stores.h"
 #include "engine/app/warm_start.h"
 #include "engine/base/text.h"
-#include "engine/config/experiment_config.h"
+#include "engine/config/read_config.h"
 #include "engine/context/context_list.h"
 #include "engine/context/staged_files.h"
 #include "engine/context/stored_context.h"

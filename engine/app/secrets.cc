@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "engine/config/environment.h"
+#include "engine/config/read_config.h"
 #include "engine/config/yaml_reader.h"
 
 namespace dtrain {

@@ -27,7 +27,7 @@
 #include "engine/base/error.h"
 #include "engine/base/metric_order.h"
 #include "engine/base/text.h"
-#include "engine/config/experiment_config.h"
+#include "engine/config/read_config.h"
 #include "engine/os/files.h"
 #include "engine/report/format.h"
 #include "engine/run/reporter.h"

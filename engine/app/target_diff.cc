@@ -12,7 +12,7 @@
 #include "engine/base/error.h"
 #include "engine/base/json.h"
 #include "engine/base/text.h"
-#include "engine/config/experiment_config.h"
+#include "engine/config/read_config.h"
 #include "engine/context/context_list.h"
 #include "engine/os/files.h"
 #include "engine/report/json_view.h"

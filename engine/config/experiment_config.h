@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/length.h"
+#include "engine/base/text.h"
 #include "engine/config/findings.h"
 #include "engine/config/slurm_config.h"
 #include "engine/wire/trial_spec.h"
@@ -133,17 +133,20 @@ struct ExperimentConfig {
 
 /// Returns max_length, or the max_time that replaces it, as `{"epochs": 10}`;
 /// null if a program decides how long it trains.
-nlohmann::json MaxLengthJson(const ExperimentConfig& config);
+inline nlohmann::json MaxLengthJson(const ExperimentConfig& config) {
+  const std::int64_t length = config.searcher.max_length;
+  if (length == 0) return nullptr;
+  return {{UnitName(config.length_unit), length}};
+}
 
 /// Returns the entrypoint as one string, the words of a command joined by
 /// blanks.
-std::string EntrypointText(const ExperimentConfig& config);
-
-/// Result of ReadConfig: `config` is set unless `diagnostics` has an error.
-struct ConfigResult {
-  std::optional<ExperimentConfig> config;
-  Diagnostics diagnostics;
-};
+inline std::string EntrypointText(const ExperimentConfig& config) {
+  if (const auto* name = std::get_if<std::string>(&config.entrypoint)) {
+    return *name;
+  }
+  return Join(std::get<std::vector<std::string>>(config.entrypoint), " ");
+}
 
 /// A hyperparameter that a model reads.
 struct HparamRule {
@@ -184,29 +187,5 @@ struct ReadOptions {
   // Read in an allocation of Slurm, so that no jobs will be submitted.
   bool in_allocation = false;
 };
-
-/// Parses, types (YAML 1.2) and checks a configuration and fills in defaults.
-/// Never throws because of `text`: every finding is a diagnostic, and all are
-/// returned at once. Uses no files, clock or environment.
-ConfigResult ReadConfig(std::string_view text, const ReadOptions& options);
-
-/// Returns `config`, the keys of a YAML as JSON, changed as ReadConfig changes
-/// its text by `overrides`. Throws Error(kUsage) for an override that is no
-/// `KEY=VALUE` or does not fit.
-nlohmann::json WithOverrides(const nlohmann::json& config,
-                             std::span<const std::string> overrides);
-
-/// Checks a recorded configuration by `options.hparam_rules`, as ReadConfig
-/// does.
-Diagnostics CheckRecordedHparams(const nlohmann::json& effective,
-                                 const ReadOptions& options);
-
-/// Reads a stored `ExperimentConfig::effective`; `environment` stays empty.
-/// Throws Error(kStore) if it is invalid.
-ExperimentConfig ConfigFromJson(const nlohmann::json& effective);
-
-/// Returns `effective` as YAML, with keys in the order of the reference.
-/// ReadConfig returns the same `effective` for it.
-std::string ToYaml(const nlohmann::json& effective);
 
 }  // namespace dtrain

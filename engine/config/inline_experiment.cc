@@ -11,9 +11,9 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/config/experiment_config.h"
 #include "engine/config/hparam_spec.h"
 #include "engine/config/inline_command.h"
+#include "engine/config/read_config.h"
 #include "engine/config/schema.h"
 #include "searchers/hparam_space.h"
 

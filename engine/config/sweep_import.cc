@@ -24,9 +24,9 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/config/experiment_config.h"
 #include "engine/config/inline_experiment.h"
 #include "engine/config/node.h"
+#include "engine/config/read_config.h"
 #include "engine/config/schema.h"
 #include "engine/config/sweep_parameters.h"
 #include "engine/config/yaml_reader.h"

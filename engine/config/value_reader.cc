@@ -17,10 +17,7 @@
 #include <vector>
 
 #include "engine/base/text.h"
-#include "engine/config/entrypoint.h"
-#include "engine/config/environment.h"
 #include "engine/config/experiment_config.h"
-#include "engine/config/metric_source.h"
 #include "engine/config/slurm_config.h"
 #include "engine/config/yaml_text.h"
 
@@ -458,18 +455,12 @@ MaybeJson ReadSpecialValue(const KeySpec& key, const Node& node,
       return ReadBudget(key, node, findings);
     case KeyType::kDuration:
       return ReadDuration(key, node, findings);
-    case KeyType::kEntrypoint:
-      return ReadEntrypoint(node, findings);
-    case KeyType::kEnvironment:
-      return ReadEnvironment(node, std::string(key.path), findings);
     case KeyType::kExperiments:
       return ReadExperiments(key, node, findings);
     case KeyType::kListen:
       return ReadListen(key, node, findings);
     case KeyType::kLossScale:
       return ReadLossScale(key, node, findings);
-    case KeyType::kMetrics:
-      return ReadMetricSource(node, findings);
     case KeyType::kSlots:
       return ReadSlots(key, node, findings);
     case KeyType::kSlotsPerTrial:

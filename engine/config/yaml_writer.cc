@@ -12,8 +12,8 @@
 
 #include "engine/base/text.h"
 #include "engine/config/entrypoint.h"
-#include "engine/config/experiment_config.h"
 #include "engine/config/findings.h"
+#include "engine/config/read_config.h"
 #include "engine/config/schema.h"
 #include "engine/config/yaml_text.h"
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/config/read_config.h"
 #include "engine/os/installation.h"
 #include "engine/process/local_launcher.h"
 #include "engine/ranks/shared_memory.h"

@@ -21,7 +21,7 @@
 #include <poll.h>
 
 #include "engine/base/error.h"
-#include "engine/config/experiment_config.h"
+#include "engine/config/read_config.h"
 #include "engine/nodes/nodes.h"
 #include "engine/nodes/nodes_launcher.h"
 #include "engine/nodes/runner_link.h"

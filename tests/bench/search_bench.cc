@@ -21,7 +21,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/rng.h"
-#include "engine/config/experiment_config.h"
+#include "engine/config/read_config.h"
 #include "engine/os/files.h"
 #include "searchers/hparam_space.h"
 #include "searchers/registry.h"

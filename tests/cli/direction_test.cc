@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/config/experiment_config.h"
+#include "engine/config/read_config.h"
 #include "engine/store/store.h"
 #include "tests/support/cli_runner.h"
 #include "tests/support/sample_store.h"

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/clock.h"
-#include "engine/config/experiment_config.h"
+#include "engine/config/read_config.h"
 #include "engine/run/search_log.h"
 #include "engine/store/store.h"
 #include "searchers/registry.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/base/text.h"
-#include "engine/config/experiment_config.h"
+#include "engine/config/read_config.h"
 #include "engine/config/yaml_reader.h"
 #include "tests/fuzz/fuzz_target.h"
 

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "engine/checkpoint/checkpoint_files.h"
-#include "engine/config/experiment_config.h"
+#include "engine/config/read_config.h"
 #include "engine/store/store.h"
 #include "engine/store/trial_log.h"
 

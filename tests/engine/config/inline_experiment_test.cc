@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
-#include "engine/config/experiment_config.h"
+#include "engine/config/read_config.h"
 
 namespace dtrain {
 namespace {

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/config/experiment_config.h"
+#include "engine/config/read_config.h"
 
 namespace dtrain {
 namespace {

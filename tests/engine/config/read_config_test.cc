@@ -1,4 +1,4 @@
-#include "engine/config/experiment_config.h"
+#include "engine/config/read_config.h"
 
 #include <algorithm>
 #include <chrono>

@@ -7,7 +7,7 @@
 // with an error has its default in later steps, so that one mistake causes one
 // finding.
 
-#include "engine/config/experiment_config.h"
+#include "engine/config/read_config.h"
 
 #include <algorithm>
 #include <optional>
@@ -20,9 +20,11 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/config/config_check.h"
+#include "engine/config/entrypoint.h"
 #include "engine/config/environment.h"
 #include "engine/config/findings.h"
 #include "engine/config/hyperparameters.h"
+#include "engine/config/metric_source.h"
 #include "engine/config/node.h"
 #include "engine/config/schema.h"
 #include "engine/config/storage_check.h"
@@ -344,6 +346,12 @@ nlohmann::json EffectiveReader::ReadGiven(const KeySpec& key,
     const Node* space = root_.Find("hyperparameters");
     if (space != nullptr) ReadHyperparameters(*space, discarded);
     if (discarded.errors() == 0) value = ReadPoints(node, space, findings_);
+  } else if (key.type == KeyType::kEntrypoint) {
+    value = ReadEntrypoint(node, findings_);
+  } else if (key.type == KeyType::kEnvironment) {
+    value = ReadEnvironment(node, std::string(key.path), findings_);
+  } else if (key.type == KeyType::kMetrics) {
+    value = ReadMetricSource(node, findings_);
   } else {
     value = ReadValue(key, node, findings_);
   }
@@ -505,19 +513,6 @@ std::optional<Node> ReadRoot(std::string_view text, const ReadOptions& options,
 }
 
 }  // namespace
-
-nlohmann::json MaxLengthJson(const ExperimentConfig& config) {
-  const std::int64_t length = config.searcher.max_length;
-  if (length == 0) return nullptr;
-  return {{UnitName(config.length_unit), length}};
-}
-
-std::string EntrypointText(const ExperimentConfig& config) {
-  if (const auto* name = std::get_if<std::string>(&config.entrypoint)) {
-    return *name;
-  }
-  return Join(std::get<std::vector<std::string>>(config.entrypoint), " ");
-}
 
 ConfigResult ReadConfig(std::string_view text, const ReadOptions& options) {
   Findings findings(options.file_name, options.overrides,
