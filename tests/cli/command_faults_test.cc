@@ -529,7 +529,7 @@ TEST_F(CommandFaultsTest, PausesAProgramThatIgnoresTheStop) {
   AwaitBatches(2);
   EXPECT_EQ(Run({"pause", "1"}).code, 0);
   EXPECT_EQ(State(), "PAUSED");
-  EXPECT_TRUE(Within(Seconds(2), [&] { return Processes().empty(); }));
+  EXPECT_TRUE(Within(Seconds(60), [&] { return Processes().empty(); }));
   EXPECT_EQ(Trial().at("restarts"), 0);
 }
 

@@ -334,7 +334,7 @@ TEST_P(StoreErrorTest, EndsTheRunWithoutLoss) {
   EXPECT_EQ(result.code, 5) << result.err;
   EXPECT_THAT(result.err, HasSubstr("dtrain: error: store "));
   EXPECT_THAT(result.err, Not(HasSubstr("terminate called")));
-  EXPECT_TRUE(Within(Seconds(3), [&] { return Processes().empty(); }));
+  EXPECT_TRUE(Within(Seconds(60), [&] { return Processes().empty(); }));
   EXPECT_THAT(State(), AnyOf("INTERRUPTED", "PAUSED"));
 
   ExpectResumes();

@@ -70,7 +70,7 @@ class NodesRefusalTest : public testing::Test {
     ::send(socket.get(), said.data(), said.size(), MSG_NOSIGNAL);
     std::string heard(1000, '\0');
     pollfd entry{.fd = socket.get(), .events = POLLIN, .revents = 0};
-    ::poll(&entry, 1, /*milliseconds=*/60'000);
+    ::poll(&entry, 1, /*milliseconds=*/300'000);
     const ssize_t count = ::recv(socket.get(), heard.data(), heard.size(), 0);
     heard.resize(static_cast<std::size_t>(count > 0 ? count : 0));
     return heard;

@@ -232,7 +232,7 @@ class SlurmCliTest : public testing::Test {
   // Waits until the workers have removed the files of their slots.
   bool SlotsAreRemoved() const {
     const auto end =
-        std::chrono::steady_clock::now() + Patient(std::chrono::seconds(30));
+        std::chrono::steady_clock::now() + Patient(std::chrono::minutes(1));
     while (!std::filesystem::is_empty(temporary_.path())) {
       if (std::chrono::steady_clock::now() > end) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds(20));

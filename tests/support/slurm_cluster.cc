@@ -132,7 +132,7 @@ void SlurmCluster::EndJobs() const {
   Call({"scancel", "--signal=KILL", "--full", "--user=root"});
   Call({"scancel", "--user=root"});
   const auto end =
-      std::chrono::steady_clock::now() + Patient(std::chrono::seconds(10));
+      std::chrono::steady_clock::now() + Patient(std::chrono::minutes(1));
   while (std::chrono::steady_clock::now() < end &&
          !Call({"squeue", "--noheader"}).output.empty()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));

@@ -87,7 +87,7 @@ TEST_F(FollowerTest, RefusesAPeerThatIsNotARunner) {
 
 TEST_F(FollowerTest, WaitsForTheRunnerAndReportsTheRefusal) {
   const int port = PortOf(ListenAt({.host = "127.0.0.1"}).get());
-  StartedFollower follower(OptionsAt(port, seconds(60)), Output());
+  StartedFollower follower(OptionsAt(port, std::chrono::minutes(2)), Output());
   Nodes runner({.env = {.world_size = 2, .runner = {"127.0.0.1", port}},
                 .identity = {.version = "1", .configuration = "other"},
                 .secret = secret_});
@@ -102,7 +102,8 @@ TEST_F(FollowerTest, WaitsForTheRunnerAndReportsTheRefusal) {
 
 TEST_F(FollowerTest, NamesAMissingSecret) {
   const UniqueFd listener = ListenAt({.host = "127.0.0.1"});
-  FollowerOptions options = OptionsAt(PortOf(listener.get()), seconds(60));
+  FollowerOptions options =
+      OptionsAt(PortOf(listener.get()), std::chrono::minutes(2));
   options.secret_patience = Duration(0);
 
   EXPECT_THAT([&] { Follow(options); },
@@ -114,7 +115,7 @@ TEST_F(FollowerTest, NamesAMissingSecret) {
 TEST_F(FollowerTest, NamesADifferentSecret) {
   const int port = PortOf(ListenAt({.host = "127.0.0.1"}).get());
   secret_.ReadOrMake();
-  StartedFollower follower(OptionsAt(port, seconds(60)), Output());
+  StartedFollower follower(OptionsAt(port, std::chrono::minutes(2)), Output());
   Nodes runner({.env = {.world_size = 2, .runner = {"127.0.0.1", port}},
                 .identity = kMine,
                 .secret = SecretFile(StoreLayout(directory_.path() / "b"))});

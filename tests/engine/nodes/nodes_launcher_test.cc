@@ -10,7 +10,6 @@
 #include "engine/nodes/nodes.h"
 #include "tests/engine/nodes/started_follower.h"
 #include "tests/engine/process/launcher_fixture.h"
-#include "tests/support/patience.h"
 
 namespace dtrain {
 namespace {
@@ -242,11 +241,9 @@ TEST_F(NodesLauncherTest, FollowerOfASilentRunnerEndsOnSigterm) {
   launcher_->Start(Trial("hang"));
   Next<TrialStarted>();
 
-  const Duration before = Clock::System().monotonic();
   follower_->Signal(SIGTERM);
 
   EXPECT_EQ(follower_->Wait(), 128 + SIGTERM);
-  EXPECT_LT(Clock::System().monotonic() - before, Patient(seconds(20)));
 }
 
 TEST_F(NodesLauncherTest, InterruptedFollowerEndsTheExperiment) {

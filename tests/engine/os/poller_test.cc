@@ -12,7 +12,7 @@ namespace dtrain {
 namespace {
 
 constexpr Duration kNow{0};
-constexpr Duration kPollLimit = std::chrono::seconds(60);
+constexpr Duration kPollLimit = std::chrono::minutes(5);
 constexpr std::uint64_t kToken = 7;
 
 class PollerTest : public testing::Test {

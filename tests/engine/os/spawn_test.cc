@@ -30,7 +30,7 @@
 namespace dtrain {
 namespace {
 
-constexpr Duration kLong = std::chrono::seconds(60);
+constexpr Duration kLong = std::chrono::minutes(2);
 
 Duration In(Duration time) { return Clock::System().monotonic() + time; }
 

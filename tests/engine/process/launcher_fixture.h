@@ -19,7 +19,7 @@ namespace dtrain {
 /// processes, forked by the fake trial host.
 class LauncherFixture : public ::testing::Test {
  protected:
-  static constexpr Duration kLong = std::chrono::seconds(60);
+  static constexpr Duration kLong = std::chrono::minutes(2);
 
   LauncherFixture();
   ~LauncherFixture() override;

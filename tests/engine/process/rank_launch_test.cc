@@ -61,7 +61,6 @@ TEST_F(RankLaunchTest, KillOfOneRankEndsTheTrial) {
   EXPECT_EQ(exited.exit_code, -1);
   EXPECT_FALSE(exited.killed_by_us);
   EXPECT_GE(exited.seconds, 2.0) << "the other rank had a grace";
-  EXPECT_LE(exited.seconds, PatientSeconds(3));
   EXPECT_EQ(FinalMessage(), std::nullopt);
 }
 
@@ -106,7 +105,6 @@ TEST_F(RankLaunchTest, RankThatOutlivesTheOthersIsKilled) {
   EXPECT_EQ(exited.exit_code, 0);
   EXPECT_FALSE(exited.killed_by_us);
   EXPECT_GE(exited.seconds, 10.0);
-  EXPECT_LE(exited.seconds, PatientSeconds(11));
   ASSERT_TRUE(FinalMessage());
   EXPECT_EQ(FinalMessage()->reason, EndReason::kCompleted);
 }

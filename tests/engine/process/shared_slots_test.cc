@@ -9,7 +9,6 @@
 
 #include "engine/os/unique_fd.h"
 #include "tests/engine/process/launcher_fixture.h"
-#include "tests/support/patience.h"
 
 namespace dtrain {
 namespace {
@@ -73,11 +72,8 @@ TEST_F(SharedSlotsTest, TrialsOfTwoRunnersNeverOverlap) {
   EXPECT_TRUE(std::holds_alternative<Idle>(
       launcher->Wait(std::chrono::milliseconds(700))));
   EXPECT_EQ(launcher->FreeSlots(), 0U);
-  const Duration freed = Clock::System().monotonic();
   ASSERT_EQ(::write(end_it_[1], "e", 1), 1);
   Await<TrialStarted>(*launcher);
-  EXPECT_LT(Clock::System().monotonic() - freed,
-            Patient(std::chrono::milliseconds(300)));
   ::waitpid(other, nullptr, 0);
 }
 
@@ -104,7 +100,6 @@ TEST_F(SharedSlotsTest, SlotOfADeadRunnerIsFreedWithItsTrial) {
   Await<TrialStarted>(*launcher);
   const Duration waited = Clock::System().monotonic() - killed;
   EXPECT_GT(waited, std::chrono::milliseconds(500)) << "its trial had a grace";
-  EXPECT_LT(waited, Patient(std::chrono::milliseconds(1500)));
 }
 
 TEST_F(SharedSlotsTest, PendingTrialCanBeStopped) {

@@ -155,7 +155,7 @@ TEST_F(SlurmTest, ReportsWhyAJobIsPending) {
   Submit(request);
   const std::string second = Submit(request);
   const auto end =
-      std::chrono::steady_clock::now() + Patient(std::chrono::seconds(30));
+      std::chrono::steady_clock::now() + Patient(std::chrono::minutes(1));
   while (std::chrono::steady_clock::now() < end &&
          Find(second)->reason != "Resources") {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
