@@ -17,7 +17,7 @@ from pathlib import Path
 
 SHELL = sys.argv.pop()
 DTRAIN = Path(sys.argv.pop()).resolve()
-PATIENCE = 60  # seconds
+PATIENCE = 300  # seconds
 PROMPT = "ready> "
 
 STARTS = {

@@ -134,7 +134,7 @@ class Install(unittest.TestCase):
         store = self.work / "refused"
         done = subprocess.run([self.prefix / "bin" / "dtrain", "--store", store, "create",
                                self.prefix / "share/dtrain/configs/digits.yaml"], cwd=self.work,
-                              env=self.environment, text=True, check=False, timeout=60,
+                              env=self.environment, text=True, check=False, timeout=300,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("LibTorch is not installed", done.stderr)

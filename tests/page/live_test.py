@@ -30,7 +30,6 @@ except ImportError:
 
 DTRAIN = ""
 CHECK = pathlib.Path(__file__).resolve().parents[1] / "crash" / "check"
-PAUSE = 5  # seconds for which a busy machine may stall
 HOSTILE = "</script><img src=x onerror=document.title='hacked'>"
 # Trains until it is told to stop, a batch every 20 ms.
 PROGRAM = """#!/usr/bin/env python3
@@ -109,12 +108,11 @@ class LiveTest(unittest.TestCase):
     def js(self, script, *arguments):
         return self.browser.execute_script(script, *arguments)
 
-    def wait(self, condition, seconds=60):
-        end = time.monotonic() + seconds
+    def wait(self, condition):
+        end = time.monotonic() + 300
         while not self.js(f"return Boolean({condition})"):
             self.assertLess(time.monotonic(), end, condition)
             time.sleep(0.02)
-        return seconds - (end - time.monotonic())
 
     def open(self, experiment=1):
         self.browser.get("about:blank")
@@ -143,14 +141,14 @@ class LiveTest(unittest.TestCase):
         self.open()
         self.js("dtrain.state.set({filter: 'hp.x >= 0'})")
         number = int(run("create", "long.json", "-d").split()[0])
-        self.wait(f"document.querySelector('tr[data-id=\"{number}\"]')", 3 + PAUSE)
+        self.wait(f"document.querySelector('tr[data-id=\"{number}\"]')")
         self.js(f"document.querySelector('tr[data-id=\"{number}\"] button').click()")
         last = "(dtrain.data.experiments[0].rows.batches.at(-1) ?? 0)"
         self.wait(f"dtrain.data.experiments[0].id === {number} && {last} > 5")
         before = self.js(f"return {last}")
-        self.wait(f"{last} > {before}", 1.5 + PAUSE)
+        self.wait(f"{last} > {before}")
         recorded = json.loads(run("metrics", str(number), "--json"))["metrics"]
-        self.wait(f"dtrain.data.experiments[0].rows.value.length >= {len(recorded)}", 1.5 + PAUSE)
+        self.wait(f"dtrain.data.experiments[0].rows.value.length >= {len(recorded)}")
         self.assertEqual(self.js("return dtrain.state.get('filter')"), "hp.x >= 0")
         state = f"document.querySelector('tr[data-id=\"{number}\"]').textContent"
         self.browser.find_element(By.CSS_SELECTOR, '[data-action="pause"]').click()

@@ -146,7 +146,7 @@ class BrowserTest(unittest.TestCase):
         self.browser.get((page or self.page) + fragment)
         self.wait("window.dtrain && [...dtrain.charts, ...dtrain.slices].every((c) => c.drawn)")
 
-    def wait(self, condition, seconds=60):
+    def wait(self, condition, seconds=300):
         end = time.monotonic() + seconds
         while not self.js(f"return Boolean({condition})"):
             self.assertLess(time.monotonic(), end, condition)

@@ -56,7 +56,7 @@ class NotebookTest(unittest.TestCase):
                 "print(list(trial.epochs(2)))\n")
         done = subprocess.run([sys.executable, "-i"], input=code, text=True, capture_output=True,
                               env={"PYTHONPATH": str(MODULE), "PYTHONDONTWRITEBYTECODE": "1"},
-                              timeout=100, check=True)
+                              timeout=300, check=True)
         self.assertEqual(done.stdout, "0\n[0, 1]\n", done.stderr)
 
     def test_hyperparameters_are_copied_and_completed(self):

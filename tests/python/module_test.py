@@ -538,7 +538,7 @@ class ExperimentTest(unittest.TestCase):
     """Base of tests that run scripts as trials, in a store of their own."""
 
     METRIC = "accuracy"
-    LIMIT = 100  # seconds, of a command and of a wait
+    LIMIT = 300  # seconds, of a command and of a wait
 
     def setUp(self):
         scratch = tempfile.TemporaryDirectory(prefix="dtrain-python-")

@@ -20,7 +20,7 @@ import sys
 import termios
 import time
 
-LIMIT = 60
+LIMIT = 300
 
 
 def set_size(descriptor, size):
