@@ -402,7 +402,8 @@ json ImportanceJson(const Store& store, const ExperimentDetail& detail,
   if (axes.empty()) return {{"why", "the search has no hyperparameters"}};
   TrialValues values;
   try {
-    values = ReadTrialValues(store, detail, detail.row.metric, {}, &selection);
+    values = ReadTrialValues(store, detail, detail.row.metric, {},
+                             selection.Numbers(detail.row.id));
   } catch (const Error& error) {
     return {{"why", error.what()}};
   }

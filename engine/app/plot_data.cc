@@ -116,7 +116,8 @@ void AddValues(const Store& store, const ExperimentDetail& detail,
                const PlotQuery& query, const std::string& metric,
                PlotData& data, PlotSearch& search) {
   const TrialValues values =
-      ReadTrialValues(store, detail, metric, query.place, &query.selection);
+      ReadTrialValues(store, detail, metric, query.place,
+                      query.selection.Numbers(detail.row.id));
   const std::string text = values.PlaceText();
   if (data.place.empty()) data.place = text;
   if (data.place != text) data.place = "at the default length of each";

@@ -145,15 +145,16 @@ void TrialSelection::RequireNamed(const std::vector<Target>& targets) const {
 }
 
 bool TrialSelection::Has(TrialId id) const {
-  if (!is_filtered()) return true;
-  const auto found = matching_.find(id.experiment);
-  return found != matching_.end() &&
-         std::ranges::binary_search(found->second.numbers, id.number);
+  const auto* numbers = Numbers(id.experiment);
+  return numbers == nullptr || std::ranges::binary_search(*numbers, id.number);
 }
 
-std::int64_t TrialSelection::CountOf(const ExperimentRow& experiment) const {
-  if (!is_filtered()) return experiment.trials;
-  return ToJson(experiment.id).at("matching").get<std::int64_t>();
+const std::vector<std::int64_t>* TrialSelection::Numbers(
+    std::int64_t experiment) const {
+  static const std::vector<std::int64_t> kNone;
+  if (!is_filtered()) return nullptr;
+  const auto found = matching_.find(experiment);
+  return found == matching_.end() ? &kNone : &found->second.numbers;
 }
 
 void TrialSelection::Keep(std::vector<TrialRow>& trials) const {

@@ -37,8 +37,9 @@ class TrialSelection {
   bool is_filtered() const { return !filter_.empty(); }
   const std::string& filter() const { return filter_; }
   bool Has(TrialId id) const;
-  /// The number of selected trials of an experiment.
-  std::int64_t CountOf(const ExperimentRow& experiment) const;
+  /// Returns the numbers of the selected trials of an experiment, in increasing
+  /// order; null for all.
+  const std::vector<std::int64_t>* Numbers(std::int64_t experiment) const;
   /// Removes the trials that are not selected.
   void Keep(std::vector<TrialRow>& trials) const;
   /// Sets the best trial of an experiment to the best one of `trials`, the

@@ -8,7 +8,6 @@
 #include <set>
 #include <utility>
 
-#include "engine/app/trial_selection.h"
 #include "engine/base/error.h"
 #include "engine/base/length.h"
 #include "engine/base/text.h"
@@ -50,18 +49,17 @@ class ValidationTable {
   // `bests`: read the best validations, which ValuesAt needs for kBest.
   ValidationTable(const Store& store, const ExperimentDetail& experiment,
                   const std::string& metric, bool bests,
-                  const TrialSelection* selection)
+                  const std::vector<std::int64_t>* selected)
       : unit_(LengthUnit(experiment.config)) {
     store.ForEachMetric(
         {.experiment = experiment.row.id,
          .kind = MetricKind::kValidation,
          .name = metric},
         [&](const MetricRow& row) {
-          if (selection != nullptr && !selection->Has(row.trial)) {
+          const std::int64_t number = row.trial.number;
+          if (selected && !std::ranges::binary_search(*selected, number))
             return;
-          }
-          trials_[row.trial.number].all.push_back(
-              {row.batches, row.epoch, row.value});
+          trials_[number].all.push_back({row.batches, row.epoch, row.value});
         });
     if (unit_ == Unit::kRecords) ReadBatchSizes(store, experiment.row.id);
     if (bests) ReadBests(store, experiment.row.id);
@@ -267,12 +265,12 @@ TrialValues ReadTrialValues(const Store& store,
                             const ExperimentDetail& experiment,
                             const std::string& metric,
                             const std::optional<ValuePlace>& place,
-                            const TrialSelection* selection) {
-  const bool filtered = selection != nullptr && selection->is_filtered();
-  const std::int64_t trials =
-      filtered ? selection->CountOf(experiment.row) : experiment.row.trials;
+                            const std::vector<std::int64_t>* selected) {
+  const std::int64_t trials = selected != nullptr
+                                  ? static_cast<std::int64_t>(selected->size())
+                                  : experiment.row.trials;
   const bool bests = place && place->kind == ValuePlace::Kind::kBest;
-  const ValidationTable table(store, experiment, metric, bests, selection);
+  const ValidationTable table(store, experiment, metric, bests, selected);
   TrialValues found{.metric = metric, .unit = table.unit()};
   if (table.empty()) {
     RequireMetric(store, experiment, metric);
@@ -287,7 +285,7 @@ TrialValues ReadTrialValues(const Store& store,
   }
   found.values = table.ValuesAt(found.place);
   if (found.values.empty()) {
-    FailLength(experiment, found, filtered, table.Lengths());
+    FailLength(experiment, found, selected != nullptr, table.Lengths());
   }
   return found;
 }

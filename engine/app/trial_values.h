@@ -14,7 +14,6 @@
 namespace dtrain {
 
 class Store;
-class TrialSelection;
 struct ExperimentDetail;
 struct ExperimentRow;
 
@@ -56,18 +55,17 @@ struct TrialValues {
   std::string PlaceText() const;
 };
 
-/// Reads the values of `metric` of the selected trials (without `selection`,
-/// all) that were validated at `place`, whatever became of them. Without a
-/// place it is the greatest length at which a quarter of the trials and at
-/// least 20 were validated; if there is none, that of the most trials. Throws
-/// Error(kNotFound), with the metrics or the lengths that are recorded, if the
-/// experiment has no validation metric of this name, or these trials none at
-/// this length; no values if none of them has the metric.
-TrialValues ReadTrialValues(const Store& store,
-                            const ExperimentDetail& experiment,
-                            const std::string& metric,
-                            const std::optional<ValuePlace>& place,
-                            const TrialSelection* selection = nullptr);
+/// Reads the values of `metric` of the trials in `selected` (increasing
+/// numbers; null: all) that were validated at `place`, whatever became of them.
+/// Without a place it is the greatest length at which a quarter of the trials
+/// and at least 20 were validated; if there is none, that of the most trials.
+/// Throws Error(kNotFound), with the metrics or the lengths that are recorded,
+/// if the experiment has no validation metric of this name, or these trials
+/// none at this length; no values if none of them has the metric.
+TrialValues ReadTrialValues(
+    const Store& store, const ExperimentDetail& experiment,
+    const std::string& metric, const std::optional<ValuePlace>& place,
+    const std::vector<std::int64_t>* selected = nullptr);
 
 /// Reads the places on `axes` of the trials that have one of `values`.
 std::vector<TrialOutcome> ReadOutcomes(const Store& store,
