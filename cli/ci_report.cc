@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -26,6 +25,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/os/process.h"
+#include "engine/os/system_error.h"
 #include "engine/os/unique_fd.h"
 #include "engine/report/ci_formats.h"
 #include "engine/report/format.h"
@@ -279,7 +279,7 @@ void CheckCiFlags(const CiFlags& flags) {
     if (!file) {
       throw Error(ErrorKind::kUsage,
                   std::string(CiFormats()[i].option) + ": cannot write '" +
-                      path + "': " + std::strerror(errno) +
+                      path + "': " + ErrnoText() +
                       "; choose a file in a writable directory");
     }
     struct stat about {};

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <iostream>
-#include <system_error>
 #include <utility>
 
 #include <poll.h>
@@ -18,6 +16,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/os/files.h"
+#include "engine/os/system_error.h"
 #include "engine/report/format.h"
 #include "engine/report/json_view.h"
 
@@ -126,8 +125,8 @@ void WriteNamedFile(const std::string& option, const std::string& path,
   std::ofstream file(path, std::ios::trunc | std::ios::binary);
   file << text << std::flush;
   if (file) return;
-  throw Error(ErrorKind::kFailed, option + ": cannot write '" + path + "': " +
-                                      std::strerror(errno) + "; " + remedy);
+  throw Error(ErrorKind::kFailed, option + ": cannot write '" + path +
+                                      "': " + ErrnoText() + "; " + remedy);
 }
 
 namespace {
@@ -156,9 +155,9 @@ void NewFile::Fail(int error) const {
   const char* remedy = error == ENOSPC || error == EDQUOT
                            ? "free some space there, or choose another file"
                            : "choose a file in a writable directory";
-  throw Error(ErrorKind::kFailed,
-              option_ + ": cannot write '" + path_.string() + "': " +
-                  std::generic_category().message(error) + "; " + remedy);
+  throw Error(ErrorKind::kFailed, option_ + ": cannot write '" +
+                                      path_.string() +
+                                      "': " + ErrnoText(error) + "; " + remedy);
 }
 
 void NewFile::RequireAbsent() const {
@@ -188,7 +187,7 @@ void FinishOutput() {
   errno = 0;
   std::cout.flush();
   if (std::cout.good() || errno == EPIPE || NobodyReads()) return;
-  const std::string why = errno != 0 ? std::strerror(errno) : "write error";
+  const std::string why = errno != 0 ? ErrnoText() : "write error";
   throw Error(ErrorKind::kFailed,
               "stdout: cannot write: " + why + "; the output is incomplete");
 }

@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <functional>
 #include <string_view>
 
@@ -27,6 +26,7 @@
 #include "engine/config/schema.h"
 #include "engine/config/value_reader.h"
 #include "engine/config/yaml_reader.h"
+#include "engine/os/system_error.h"
 #include "engine/os/unique_fd.h"
 #include "engine/plugin/model_sources.h"
 #include "models/table.h"
@@ -55,7 +55,7 @@ UniqueFd Open(const std::string& path) {
   if (errno == ENOENT) {
     Refuse(path, "no such file; give the path of an experiment YAML");
   }
-  Refuse(path, std::string("cannot read: ") + std::strerror(errno));
+  Refuse(path, std::string("cannot read: ") + ErrnoText());
 }
 
 std::string_view SeverityName(Severity severity) {
@@ -110,7 +110,7 @@ std::string ReadConfigFile(const std::string& path) {
   while (text.size() <= kLargest) {
     const ssize_t got = read(file.get(), buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) Refuse(path, std::string("cannot read: ") + strerror(errno));
+    if (got < 0) Refuse(path, std::string("cannot read: ") + ErrnoText());
     if (got == 0) return text;
     text.append(buffer.data(), static_cast<std::size_t>(got));
   }

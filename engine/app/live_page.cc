@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <charconv>
 #include <csignal>
-#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <memory>
@@ -29,6 +28,7 @@
 #include "engine/base/text.h"
 #include "engine/os/installation.h"
 #include "engine/os/spawn.h"
+#include "engine/os/system_error.h"
 #include "engine/page/bundle.h"
 #include "engine/page/report_page.h"
 #include "engine/report/json_view.h"
@@ -508,7 +508,7 @@ std::optional<WebReply> LivePage::StartCommand(WebServer& server,
   auto command = std::make_shared<Command>(
       Command{OpenPidFd(pid), std::move(output.reading)});
   if (!command->end) {
-    const std::string why = std::strerror(errno);
+    const std::string why = ErrnoText();
     ::kill(pid, SIGKILL);
     AwaitExit(pid);
     return ErrorReply(

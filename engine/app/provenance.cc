@@ -33,6 +33,7 @@
 #include "engine/app/build_info.h"
 #include "engine/base/clock.h"
 #include "engine/base/text.h"
+#include "engine/os/files.h"
 #include "engine/os/installation.h"
 #include "engine/os/spawn.h"
 #include "engine/serve/web_server.h"
@@ -72,11 +73,9 @@ std::optional<std::string> ReadSmallFile(const fs::path& path) {
   constexpr std::size_t kMax = 4'000'000;
   std::error_code error;
   if (!fs::is_regular_file(path, error)) return std::nullopt;
-  std::ifstream in(path, std::ios::binary);
-  std::string text(kMax, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(kMax));
-  text.resize(static_cast<std::size_t>(in.gcount()));
-  return text.size() < kMax ? std::optional(std::move(text)) : std::nullopt;
+  auto text = ReadFile(path, kMax);
+  if (text && text->size() == kMax) text.reset();
+  return text;
 }
 
 std::optional<std::string> FirstLine(const fs::path& path) {

@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <memory>
@@ -16,6 +15,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/os/system_error.h"
 
 namespace dtrain {
 
@@ -55,10 +55,9 @@ constexpr std::size_t kChunk = std::size_t{1} << 20;
 GzipFile::GzipFile(const std::filesystem::path& path)
     : path_(path), file_(gzopen(path.c_str(), "rbe")) {
   if (!file_) {
-    throw Error(ErrorKind::kFailed,
-                EscapeForTerminal(path.string()) +
-                    ": cannot be opened: " + std::strerror(errno) +
-                    "; check the path and its permissions");
+    throw Error(ErrorKind::kFailed, EscapeForTerminal(path.string()) +
+                                        ": cannot be opened: " + ErrnoText() +
+                                        "; check the path and its permissions");
   }
   gzbuffer(file_.get(), 1 << 17);
 }
@@ -67,7 +66,7 @@ std::size_t GzipFile::Read(std::uint8_t* to, std::size_t size) {
   const int got = gzread(file_.get(), to, static_cast<unsigned>(size));
   int code = Z_OK;
   const char* text = gzerror(file_.get(), &code);
-  if (code == Z_ERRNO) FailDataFile(path_, std::strerror(errno));
+  if (code == Z_ERRNO) FailDataFile(path_, ErrnoText());
   if (got < 0 || (code != Z_OK && code != Z_BUF_ERROR)) {
     FailDataFile(path_, std::string("damaged gzip data (") + text + ")");
   }

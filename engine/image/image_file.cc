@@ -19,6 +19,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/image/image.h"
+#include "engine/os/system_error.h"
 #include "engine/os/unique_fd.h"
 
 namespace dtrain {
@@ -182,10 +183,9 @@ Image DecodePng(std::span<const std::uint8_t> file, const std::string& what) {
 constexpr std::int64_t kMaxImageBytes = std::int64_t{1} << 30;
 
 [[noreturn]] void FailToRead(const std::string& what, int error) {
-  throw Error(ErrorKind::kFailed,
-              EscapeForTerminal(what) +
-                  ": cannot be read: " + std::strerror(error) +
-                  "; check the path and its permissions");
+  throw Error(ErrorKind::kFailed, EscapeForTerminal(what) +
+                                      ": cannot be read: " + ErrnoText(error) +
+                                      "; check the path and its permissions");
 }
 
 std::vector<std::uint8_t> ReadImageBytes(const std::filesystem::path& path,

@@ -3,7 +3,6 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <map>
@@ -17,8 +16,10 @@
 #include <unistd.h>
 
 #include "engine/base/error.h"
+#include "engine/base/hex.h"
 #include "engine/base/text.h"
 #include "engine/os/files.h"
+#include "engine/os/system_error.h"
 #include "engine/os/unique_fd.h"
 #include "engine/ranks/rank_connections.h"
 #include "engine/store/file_tree.h"
@@ -209,10 +210,6 @@ namespace {
 constexpr std::size_t kMinBytes = 32;
 constexpr std::size_t kMaxBytes = 4096;
 
-std::string ErrorText(int error) {
-  return std::generic_category().message(error);
-}
-
 // Hex digits, so that it can be copied by hand.
 std::string NewSecret() {
   std::array<unsigned char, kMinBytes> bytes{};
@@ -221,13 +218,7 @@ std::string NewSecret() {
     throw Error(ErrorKind::kFailed,
                 "cannot get random numbers from the kernel");
   }
-  std::string text;
-  for (const unsigned char byte : bytes) {
-    std::array<char, 3> digits{};
-    std::snprintf(digits.data(), digits.size(), "%02x", byte);
-    text += digits.data();
-  }
-  return text + "\n";
+  return ToHex(std::as_bytes(std::span(bytes))) + "\n";
 }
 
 }  // namespace
@@ -266,14 +257,14 @@ UniqueFd SecretFile::Open() const {
         "the secret is a symbolic link; put the file itself there, or name "
         "it by DTRAIN_SECRET_FILE");
   }
-  Refuse("the secret cannot be read: " + ErrorText(errno) +
+  Refuse("the secret cannot be read: " + ErrnoText() +
          "; name a file of at least 32 random bytes that only you can read");
 }
 
 void SecretFile::CheckAccess(int file) const {
   struct stat status {};
   if (::fstat(file, &status) != 0) {
-    Refuse("the secret cannot be read: " + ErrorText(errno));
+    Refuse("the secret cannot be read: " + ErrnoText());
   }
   if (!S_ISREG(status.st_mode)) Refuse("the secret is not a regular file");
   if (!IsOwnUser(status.st_uid)) {
@@ -297,7 +288,7 @@ std::optional<std::string> SecretFile::Read() const {
     count = ::read(file.get(), bytes.data(), bytes.size());
   } while (count < 0 && errno == EINTR);
   if (count < 0) {
-    Refuse("the secret cannot be read: " + ErrorText(errno));
+    Refuse("the secret cannot be read: " + ErrnoText());
   }
   bytes.resize(static_cast<std::size_t>(count));
   if (bytes.size() < kMinBytes) {
@@ -336,7 +327,7 @@ void SecretFile::Make() const {
   if (error != 0) {
     throw Error(error == ENOSPC || error == EDQUOT ? ErrorKind::kDiskFull
                                                    : ErrorKind::kStore,
-                Name() + ": the secret cannot be written: " + ErrorText(error) +
+                Name() + ": the secret cannot be written: " + ErrnoText(error) +
                     "; fix that, or set DTRAIN_SECRET_FILE to a secret of "
                     "all processes");
   }

@@ -25,10 +25,6 @@ std::string ProcFile(std::int64_t pid, const char* name) {
   return "/proc/" + std::to_string(pid) + "/" + name;
 }
 
-std::string ReadAll(const std::string& path) {
-  return ReadFile(path).value_or("");
-}
-
 // The program's name, in parentheses, may contain any character; the other
 // fields follow the last parenthesis.
 std::optional<Process> Parse(std::int64_t pid, const std::string& stat) {
@@ -66,7 +62,7 @@ std::string Obstacle(const fs::path& file) {
 }  // namespace
 
 std::optional<Process> ReadProcess(std::int64_t pid) {
-  return Parse(pid, ReadAll(ProcFile(pid, "stat")));
+  return Parse(pid, ReadFile(ProcFile(pid, "stat")).value_or(""));
 }
 
 std::vector<Process> ReadProcesses() {
@@ -86,7 +82,8 @@ std::vector<Process> ReadProcesses() {
 }
 
 bool WasStartedWith(std::int64_t pid, std::string_view assignment) {
-  const std::string environment = ReadAll(ProcFile(pid, "environ"));
+  const std::string environment =
+      ReadFile(ProcFile(pid, "environ")).value_or("");
   std::string_view rest = environment;
   while (!rest.empty()) {
     const std::size_t end = rest.find('\0');
@@ -98,7 +95,7 @@ bool WasStartedWith(std::int64_t pid, std::string_view assignment) {
 }
 
 std::string BootId() {
-  std::string id = ReadAll("/proc/sys/kernel/random/boot_id");
+  std::string id = ReadFile("/proc/sys/kernel/random/boot_id").value_or("");
   id.erase(std::min(id.find('\n'), id.size()));
   return id;
 }

@@ -44,8 +44,6 @@ struct AddressDeleter {
 };
 using Addresses = std::unique_ptr<addrinfo, AddressDeleter>;
 
-std::string TextOf(int error) { return std::generic_category().message(error); }
-
 Addresses AddressesOf(const HostPort& place, std::string& problem) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
@@ -55,7 +53,7 @@ Addresses AddressesOf(const HostPort& place, std::string& problem) {
   const int error = ::getaddrinfo(
       place.host.c_str(), std::to_string(place.port).c_str(), &hints, &list);
   if (error != 0) {
-    problem = error == EAI_SYSTEM ? TextOf(errno) : ::gai_strerror(error);
+    problem = error == EAI_SYSTEM ? ErrnoText() : ::gai_strerror(error);
   }
   return Addresses(error == 0 ? list : nullptr);
 }
@@ -130,7 +128,7 @@ Listening ListenAtFirst(const HostPort& place, bool loopback_too) {
     listening.socket = ListenAtAddress(*at);
     if (listening.socket) return listening;
     const int error = errno;
-    listening.problem = TextOf(error);
+    listening.problem = ErrnoText(error);
     listening.elsewhere = error == EADDRNOTAVAIL || error == EAFNOSUPPORT;
     if (!listening.elsewhere) return listening;
   }
@@ -289,7 +287,7 @@ namespace {
 
 // Returns the text of an address. An IPv4 address that is mapped to IPv6 is the
 // IPv4 address.
-std::string TextOf(const sockaddr_storage& address, socklen_t size) {
+std::string AddressText(const sockaddr_storage& address, socklen_t size) {
   std::array<char, NI_MAXHOST> host{};
   if (::getnameinfo(reinterpret_cast<const sockaddr*>(&address), size,
                     host.data(), host.size(), nullptr, 0,
@@ -311,7 +309,7 @@ ConnectionEnds EndsOf(int socket) {
     socklen_t size = sizeof address;
     const bool is_known =
         ask(socket, reinterpret_cast<sockaddr*>(&address), &size) == 0;
-    return is_known ? TextOf(address, size) : "";
+    return is_known ? AddressText(address, size) : "";
   };
   return {.mine = text_of(::getsockname), .peer = text_of(::getpeername)};
 }
@@ -342,7 +340,7 @@ UniqueFd ConnectTo(const HostPort& place, Duration limit) {
       Tune(socket.get());
       return socket;
     }
-    problem = TextOf(error);
+    problem = ErrnoText(error);
   }
   throw Error(ErrorKind::kFailed, "cannot connect to " +
                                       EscapeForTerminal(ToString(place)) +

@@ -8,11 +8,15 @@
 
 namespace dtrain {
 
+/// Returns the text of an errno value: "No such file or directory".
+inline std::string ErrnoText(int error = errno) {
+  return std::generic_category().message(error);
+}
+
 /// Throws Error(kFailed): "cannot `what`: " and the text of `error`.
 [[noreturn]] inline void ThrowSystemError(const std::string& what,
                                           int error = errno) {
-  throw Error(ErrorKind::kFailed,
-              "cannot " + what + ": " + std::generic_category().message(error));
+  throw Error(ErrorKind::kFailed, "cannot " + what + ": " + ErrnoText(error));
 }
 
 /// True if `error`, an errno value, says that a directory cannot be used now:

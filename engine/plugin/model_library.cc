@@ -4,7 +4,6 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <optional>
 #include <sstream>
@@ -25,6 +24,7 @@
 #include "engine/os/installation.h"
 #include "engine/os/sha256.h"
 #include "engine/os/spawn.h"
+#include "engine/os/system_error.h"
 #include "engine/os/unique_fd.h"
 #include "engine/plugin/model_sources.h"
 
@@ -196,7 +196,7 @@ void MakePrivate(const fs::path& directory) {
     MakePrivate(directory.parent_path());
     if (::mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return;
   }
-  Refuse(directory, std::string("cannot write: ") + strerror(errno));
+  Refuse(directory, std::string("cannot write: ") + ErrnoText());
 }
 
 // The libraries are executed as this user, so only this user may write them.
@@ -247,7 +247,7 @@ FileLock Lock(const fs::path& file) {
   FileLock lock = FileLock::Open(file);
   // Without the lock two processes may compile the same model: only a waste.
   if (lock) static_cast<void>(lock.Lock());
-  if (!lock) Refuse(file, std::string("cannot write: ") + strerror(errno));
+  if (!lock) Refuse(file, std::string("cannot write: ") + ErrnoText());
   return lock;
 }
 
@@ -419,7 +419,7 @@ ModelLibrary CompileModel(const fs::path& directory, const ModelTools& tools) {
   const fs::path scratch = tools.cache / (key + ".partial");
   fs::remove_all(scratch, error);  // left by a process that was killed
   if (::mkdir(scratch.c_str(), 0700) != 0) {
-    Refuse(scratch, std::string("cannot write: ") + strerror(errno));
+    Refuse(scratch, std::string("cannot write: ") + ErrnoText());
   }
   Compilation(sources, tools, compiler, scratch).Run();
   fs::remove_all(made, error);
@@ -503,7 +503,7 @@ std::vector<ProgramResult> RunPrograms(const std::vector<ProgramRun>& runs,
     if (i - awaited >= std::max<std::size_t>(at_once, 1)) await_next();
     pids[i] = Start(runs[i]);
     if (pids[i] > 0) continue;
-    ends[i].not_started = std::strerror(errno);
+    ends[i].not_started = ErrnoText();
     ends[i].exit_code = -1;
   }
   while (awaited < runs.size()) await_next();

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <span>
 #include <string_view>
 
@@ -11,6 +10,7 @@
 #include "engine/context/context_list.h"
 #include "engine/os/files.h"
 #include "engine/os/sha256.h"
+#include "engine/os/system_error.h"
 
 namespace dtrain {
 namespace {
@@ -47,7 +47,7 @@ void Add(std::string_view text, Sha256& hash) {
 std::string Contents(const fs::path& file) {
   auto text = ReadFile(file);
   if (text) return *std::move(text);
-  RefuseSource(file, std::string("cannot read: ") + std::strerror(errno));
+  RefuseSource(file, std::string("cannot read: ") + ErrnoText());
 }
 
 }  // namespace

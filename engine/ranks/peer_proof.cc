@@ -28,6 +28,7 @@
 #include <netinet/in.h>
 
 #include "engine/base/error.h"
+#include "engine/base/hex.h"
 #include "engine/os/sha256.h"
 #include "engine/os/socket.h"
 #include "engine/os/system_error.h"
@@ -50,8 +51,6 @@ constexpr std::string_view kWelcome("welcome\0", 8);
 constexpr std::string_view kFromListener("from the listener\0", 18);
 constexpr std::string_view kFromConnector("from the connector\0", 19);
 
-constexpr std::string_view kHexDigits = "0123456789abcdef";
-
 std::string Nonce() {
   std::string bytes(kNonceBytes, '\0');
   if (::getrandom(bytes.data(), bytes.size(), 0) !=
@@ -62,13 +61,7 @@ std::string Nonce() {
 }
 
 std::string Hex(std::string_view bytes) {
-  std::string text;
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    text += kHexDigits[byte >> 4];
-    text += kHexDigits[byte & 15];
-  }
-  return text;
+  return ToHex(std::as_bytes(std::span(bytes)));
 }
 
 std::string BigEndian(std::uint64_t number, std::size_t bytes) {

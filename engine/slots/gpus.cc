@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -15,6 +14,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "engine/base/hex.h"
 #include "engine/base/text.h"
 #include "engine/os/spawn.h"
 #include "engine/slots/slots.h"
@@ -287,14 +287,9 @@ class NvmlSearch {
 };
 
 std::string UuidText(const CudaUuid& uuid) {
-  std::string text = "GPU-";
-  for (int i = 0; i < 16; ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    std::array<char, 3> hex{};
-    std::snprintf(hex.data(), hex.size(), "%02x", uuid.bytes[i]);
-    text += hex.data();
-  }
-  return text;
+  std::string text = ToHex(std::as_bytes(std::span(uuid.bytes)));
+  for (const std::size_t at : {20, 16, 12, 8}) text.insert(at, 1, '-');
+  return "GPU-" + text;
 }
 
 // For machines without NVML, such as Jetson boards. Free memory would need a

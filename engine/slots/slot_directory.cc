@@ -16,7 +16,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
-#include <system_error>
 #include <utility>
 
 #include <dirent.h>
@@ -26,6 +25,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/os/system_error.h"
 
 namespace dtrain {
 namespace {
@@ -37,12 +37,10 @@ namespace {
                   "machine");
 }
 
-std::string Reason() { return std::generic_category().message(errno); }
-
 // In a directory that others can write to, another user may have created it.
 void RequirePrivate(int directory, const std::string& path) {
   struct stat status {};
-  if (::fstat(directory, &status) != 0) Fail(path, Reason());
+  if (::fstat(directory, &status) != 0) Fail(path, ErrnoText());
   if (status.st_uid != ::geteuid()) Fail(path, "belongs to another user");
   if ((status.st_mode & 0077) != 0 && ::fchmod(directory, 0700) != 0) {
     Fail(path, "is open to other users");
@@ -77,7 +75,7 @@ std::filesystem::path SlotDirectory::Path() {
 SlotDirectory SlotDirectory::Open() {
   const std::string path = Path();
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-    Fail(path, "cannot be created: " + Reason());
+    Fail(path, "cannot be created: " + ErrnoText());
   }
   std::optional<SlotDirectory> directory = OpenExisting();
   if (!directory) Fail(path, "was removed");
@@ -91,7 +89,7 @@ std::optional<SlotDirectory> SlotDirectory::OpenExisting() {
   if (!directory) {
     if (errno == ENOENT) return std::nullopt;
     if (errno == ENOTDIR || errno == ELOOP) Fail(path, "is not a directory");
-    Fail(path, "cannot be opened: " + Reason());
+    Fail(path, "cannot be opened: " + ErrnoText());
   }
   RequirePrivate(directory.get(), path);
   return SlotDirectory(std::move(directory));
@@ -100,7 +98,7 @@ std::optional<SlotDirectory> SlotDirectory::OpenExisting() {
 UniqueFd SlotDirectory::OpenFile(const std::string& name) const {
   UniqueFd file(::openat(directory_.get(), name.c_str(),
                          O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!file) Fail(Path() / name, "cannot be opened: " + Reason());
+  if (!file) Fail(Path() / name, "cannot be opened: " + ErrnoText());
   return file;
 }
 

@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 
 #include <unistd.h>
 
@@ -21,6 +20,7 @@
 #include "engine/config/slurm_config.h"
 #include "engine/os/process.h"
 #include "engine/os/spawn.h"
+#include "engine/os/system_error.h"
 #include "engine/slurm/job_request.h"
 
 namespace dtrain {
@@ -155,7 +155,7 @@ SlurmAnswer<std::string> Slurm::Call(
   if (run.succeeded()) return std::move(run.output);
   if (run.end == CapturedRun::End::kNotStarted) {
     return SlurmFailure{program +
-                        ": cannot be started: " + std::strerror(run.error)};
+                        ": cannot be started: " + ErrnoText(run.error)};
   }
   if (run.end == CapturedRun::End::kTooLate) {
     return SlurmFailure{

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <utility>
@@ -15,6 +14,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/os/system_error.h"
 #include "engine/slurm/job_request.h"
 
 namespace dtrain {
@@ -57,9 +57,9 @@ WorkerStep::WorkerStep(const JobRequest& request)
              .NewSession()
              .RunFromPath({"bash", request.script.string()});
   if (pid_ < 0) {
-    throw Error(ErrorKind::kResources,
-                request.script.string() +
-                    ": cannot be started: " + std::strerror(errno));
+    throw Error(
+        ErrorKind::kResources,
+        request.script.string() + ": cannot be started: " + ErrnoText());
   }
 }
 

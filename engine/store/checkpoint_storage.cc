@@ -20,6 +20,7 @@
 
 #include "engine/base/text.h"
 #include "engine/os/files.h"
+#include "engine/os/system_error.h"
 #include "engine/os/unique_fd.h"
 #include "engine/store/file_tree.h"
 #include "engine/store/store.h"
@@ -30,10 +31,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMinSpace = std::uint64_t{1} << 20;
-
-std::string SystemText(int error) {
-  return std::generic_category().message(error);
-}
 
 // True if other users may rename and replace its entries.
 bool IsOpenToOthers(const struct stat& status) {
@@ -57,8 +54,7 @@ bool IsFull(const fs::path& directory) {
 std::string WhyUnsuitable(const fs::path& directory) {
   struct stat status {};
   if (::stat(directory.c_str(), &status) != 0) {
-    const std::string why =
-        errno == ENOENT ? "does not exist" : SystemText(errno);
+    const std::string why = errno == ENOENT ? "does not exist" : ErrnoText();
     return why + "; create it (mkdir), or mount it";
   }
   if (!S_ISDIR(status.st_mode)) {
@@ -86,7 +82,7 @@ std::optional<StorageProblem> ProblemOf(const fs::path& directory) {
   }
   if (::faccessat(AT_FDCWD, directory.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
     return StorageProblem{ErrorKind::kStore,
-                          start + "cannot be written to: " + SystemText(errno) +
+                          start + "cannot be written to: " + ErrnoText() +
                               "; check who may write there, or name another"};
   }
   if (IsFull(directory)) {
@@ -102,7 +98,7 @@ std::optional<StorageProblem> ProblemOf(const fs::path& directory) {
   throw Error(
       full ? ErrorKind::kDiskFull : ErrorKind::kStore,
       "checkpoint_storage: " + directory.string() +
-          ": cannot be created: " + SystemText(error) +
+          ": cannot be created: " + ErrnoText(error) +
           (full ? "; free some space there" : "; check who may write there"));
 }
 
@@ -235,14 +231,14 @@ std::string WhyStorageFails(const fs::path& directory) {
   const std::string start = "checkpoint_storage: " + directory.string() + ": ";
   struct stat status {};
   if (::lstat(directory.c_str(), &status) != 0) {
-    return start + (errno == ENOENT ? "no longer exists" : SystemText(errno)) +
+    return start + (errno == ENOENT ? "no longer exists" : ErrnoText()) +
            "; mount it or restore it";
   }
   if (!IsOwnDirectory(directory) || !IsOwnDirectory(directory.parent_path())) {
     return start + "is no longer a directory of this user alone; restore it";
   }
   if (::faccessat(AT_FDCWD, directory.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
-    return start + "cannot be written to: " + SystemText(errno) +
+    return start + "cannot be written to: " + ErrnoText() +
            "; check who may write there";
   }
   return "";

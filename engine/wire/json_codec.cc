@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "engine/base/error.h"
+#include "engine/base/hex.h"
 #include "engine/base/json.h"
 #include "engine/base/text.h"
 
@@ -100,10 +101,7 @@ class TreeBuilder {
 };
 
 void AppendEscape(std::string& out, char c) {
-  static constexpr std::string_view kHex = "0123456789abcdef";
-  out += "\\u00";
-  out += kHex[static_cast<unsigned char>(c) >> 4];
-  out += kHex[static_cast<unsigned char>(c) & 0xF];
+  out += "\\u00" + ToHex(std::as_bytes(std::span(&c, 1)));
 }
 
 // True if JSON has `text` as it is: ASCII without controls and escapes.
