@@ -203,8 +203,7 @@ void PrintRungs(const SearcherConfig& searcher,
   });
   std::string text = Join(parts, ", ");
   if (early > 0) {
-    text += (text.empty() ? "" : "; ") +
-            CountText(static_cast<std::size_t>(early), "trial") +
+    text += (text.empty() ? "" : "; ") + CountText(early, "trial") +
             " ended early, before the next rung";
   }
   PrintFact("by rung", text);

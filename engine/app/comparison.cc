@@ -172,15 +172,6 @@ json ValueAt(const std::vector<CurvePoint>& curve, double x) {
   return value;
 }
 
-// "1 epoch", "2.5 epochs".
-std::string BudgetText(double length, Unit unit) {
-  const double whole = std::floor(length);
-  if (length == whole) {
-    return LengthText(static_cast<std::int64_t>(whole), unit);
-  }
-  return FormatNumber(length) + " " + std::string(UnitName(unit));
-}
-
 // Adds the best values after parts of the smallest budget of all searches. The
 // budgets are counted in `unit`: the one of all columns, or epochs.
 void AddBestSoFar(Unit unit, Effort effort,
@@ -200,7 +191,7 @@ void AddBestSoFar(Unit unit, Effort effort,
     const double part = budget * percent / 100;
     const double length = whole ? std::floor(part) : part;
     const std::string name =
-        std::to_string(percent) + " % (" + BudgetText(length, unit) + ")";
+        std::to_string(percent) + " % (" + LengthText(length, unit) + ")";
     for (auto& [column, curve] : searches) {
       column->sections["best so far"][name] = ValueAt(curve, length);
     }

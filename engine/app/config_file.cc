@@ -21,6 +21,7 @@
 #include "engine/app/notices.h"
 #include "engine/app/slurm_workers.h"
 #include "engine/base/error.h"
+#include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/config/read_config.h"
 #include "engine/config/schema.h"
@@ -191,15 +192,12 @@ std::string Refusal(const Diagnostics& diagnostics, bool not_yet) {
   const auto count = [&](Severity severity) {
     return std::ranges::count(diagnostics, severity, &Diagnostic::severity);
   };
-  const auto plural = [](std::ptrdiff_t n, const std::string& what) {
-    return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
-  };
   const auto errors = count(Severity::kError);
   const auto missing = not_yet ? count(Severity::kNotYet) : 0;
   std::vector<std::string> parts;
-  if (errors > 0) parts.push_back(plural(errors, "error"));
+  if (errors > 0) parts.push_back(CountText(errors, "error"));
   if (missing > 0) {
-    parts.push_back(plural(missing, "feature") +
+    parts.push_back(CountText(missing, "feature") +
                     " that this version does not support yet");
   }
   return Join(parts, " and ");

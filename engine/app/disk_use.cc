@@ -6,6 +6,7 @@
 #include <system_error>
 #include <vector>
 
+#include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/store/file_tree.h"
 #include "engine/store/store.h"
@@ -109,8 +110,7 @@ std::string DiskUse::Text() const {
   const Checkpoints all = checkpoints();
   std::vector<std::string> parts;
   if (all.count > 0) {
-    parts.push_back(std::to_string(all.count) +
-                    (all.count == 1 ? " checkpoint " : " checkpoints ") +
+    parts.push_back(CountText(all.count, "checkpoint") + " " +
                     FormatBytes(all.bytes) + " (" + Join(kinds, ", ") + ")");
   }
   const std::pair<std::int64_t, const char*> others_by_name[] = {

@@ -17,6 +17,7 @@
 #include "engine/app/stores.h"
 #include "engine/base/json.h"
 #include "engine/base/length.h"
+#include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/report/json_view.h"
 
@@ -73,10 +74,6 @@ bool IsMeanOfEpochs(const MetricRow& row, std::map<Key, MetricRow>& others) {
   return true;
 }
 
-std::string Plural(std::int64_t count, const std::string& what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
-
 }  // namespace
 
 bool MetricComparison::AreEqual(double tolerance) const {
@@ -89,16 +86,17 @@ std::string MetricComparison::Text(double tolerance) const {
   const std::string other = ToString(source);
   std::string lacking;
   if (missing > 0) {
-    lacking = "; " + Plural(missing, "metric") + " present in only one of them";
+    lacking =
+        "; " + CountText(missing, "metric") + " present in only one of them";
   }
   if (compared == 0) return name + " has no metric in common with " + other;
   if (different == 0) {
-    return name + " has the same " + Plural(compared, "metric") + " as " +
+    return name + " has the same " + CountText(compared, "metric") + " as " +
            other + ", bit for bit" + lacking;
   }
   std::string text =
       name + " differs from " + other + " in " + std::to_string(different) +
-      " of " + Plural(compared, "metric") +
+      " of " + CountText(compared, "metric") +
       "; the largest relative difference is " + FormatNumber(largest);
   if (where) {
     text += ", of " + std::string(MetricKindName(where->kind)) + " " +

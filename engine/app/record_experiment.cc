@@ -19,6 +19,7 @@
 #include "engine/app/secrets.h"
 #include "engine/app/stores.h"
 #include "engine/app/warm_start.h"
+#include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/config/read_config.h"
 #include "engine/context/context_list.h"
@@ -243,8 +244,7 @@ void SayCopies(const StoreLayout& layout, const ExperimentConfig& config,
   std::string text =
       "each trial copies the context, " + FormatBytes(context.bytes) +
       ", until it ends: " + FormatBytes(at_once * context.bytes) + " for " +
-      std::to_string(at_once) + (at_once == 1 ? " trial" : " trials") +
-      " at once";
+      CountText(at_once, "trial") + " at once";
   if (all > at_once) {
     text += ", up to " + FormatBytes(all * context.bytes) + " if all " +
             std::to_string(all) + " are paused";
@@ -261,8 +261,7 @@ nlohmann::json ContextJson(const nlohmann::json& provenance) {
 }
 
 std::string ContextSize(std::int64_t files, std::int64_t bytes) {
-  return std::to_string(files) + (files == 1 ? " file, " : " files, ") +
-         FormatBytes(bytes);
+  return CountText(files, "file") + ", " + FormatBytes(bytes);
 }
 
 }  // namespace dtrain

@@ -87,7 +87,7 @@ void CompareTexts(const std::string& path,
 }
 
 // Returns a text with the quotes that `dtrain config` gives it: "1" is not 1.
-std::string QuotedForYaml(const std::string& text) {
+std::string YamlScalar(const std::string& text) {
   constexpr std::string_view kKey = "text: ";
   const std::string line = ToYaml({{"text", text}});
   return line.substr(kKey.size(), line.size() - kKey.size() - 1);
@@ -101,7 +101,7 @@ std::string LinesOfNames(const nlohmann::json& json, bool typed) {
     const auto* text = value.get_ptr<const std::string*>();
     lines += name + ": " +
              (text == nullptr ? DumpJson(value)
-              : typed         ? QuotedForYaml(*text)
+              : typed         ? YamlScalar(*text)
                               : *text) +
              "\n";
   }

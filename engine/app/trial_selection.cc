@@ -10,6 +10,7 @@
 #include "engine/app/trial_fields.h"
 #include "engine/base/error.h"
 #include "engine/base/metric_order.h"
+#include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/query/filter.h"
 
@@ -195,8 +196,7 @@ std::string TrialSelection::Text(std::optional<std::int64_t> experiment) const {
   const nlohmann::json counts = ToJson(experiment);
   const auto matching = counts.at("matching").get<std::size_t>();
   const auto trials = counts.at("trials").get<std::size_t>();
-  return std::to_string(matching) + " of " + std::to_string(trials) +
-         (trials == 1 ? " trial" : " trials") +
+  return std::to_string(matching) + " of " + CountText(trials, "trial") +
          (matching == 1 ? " matches" : " match");
 }
 

@@ -10,6 +10,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/length.h"
+#include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/report/format.h"
 #include "engine/store/store.h"
@@ -190,8 +191,8 @@ void RequireMetric(const Store& store, const ExperimentDetail& experiment,
       known.push_back("...");
       break;
     }
-    known.push_back(FormatNumber(length) + " (" + std::to_string(count) +
-                    (count == 1 ? " trial)" : " trials)"));
+    known.push_back(FormatNumber(length) + " (" + CountText(count, "trial") +
+                    ")");
   }
   const std::string id = "experiment " + std::to_string(experiment.row.id);
   if (asked.place.kind == ValuePlace::Kind::kLength) {
@@ -254,11 +255,7 @@ std::string TrialValues::PlaceText() const {
     case ValuePlace::Kind::kLength:
       break;
   }
-  const double whole = std::floor(place.length);
-  if (place.length == whole && whole < 9e15) {
-    return "at " + LengthText(static_cast<std::int64_t>(whole), unit);
-  }
-  return "at " + FormatNumber(place.length) + " " + std::string(UnitName(unit));
+  return "at " + LengthText(place.length, unit);
 }
 
 TrialValues ReadTrialValues(const Store& store,

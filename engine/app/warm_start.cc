@@ -21,6 +21,7 @@
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
 #include "engine/base/metric_order.h"
+#include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/config/experiment_config.h"
 #include "engine/store/store.h"
@@ -36,10 +37,6 @@ using nlohmann::json;
 constexpr std::size_t kTrialsOfEach = 2;
 
 // Returns "1 trial" or "3 trials".
-std::string CountOf(std::size_t count, const std::string& name) {
-  return std::to_string(count) + ' ' + name + (count == 1 ? "" : "s");
-}
-
 // Finds the points of one experiment after the other.
 class WarmStart {
  public:
@@ -173,7 +170,7 @@ std::string WarmStart::LeftOutText() const {
     reasons.push_back(why + " in " + std::to_string(count));
   }
   if (trials == 0) return "";
-  return CountOf(trials, "trial") + (trials == 1 ? " does" : " do") +
+  return CountText(trials, "trial") + (trials == 1 ? " does" : " do") +
          " not fit the hyperparameters: " + Join(reasons, ", ");
 }
 
@@ -214,7 +211,7 @@ void SayResult(const WarmStart& start,
   if (!left_out.empty()) Say(globals, key + left_out);
   std::vector<std::string> trials;
   for (const auto& found : points) trials.push_back(ToString(found.trial));
-  Say(globals, key + "adds " + CountOf(points.size(), "point") +
+  Say(globals, key + "adds " + CountText(points.size(), "point") +
                    (trials.empty() ? ": searcher.points has them already, or "
                                      "as many as max_trials"
                                    : " from " + Join(trials, ", ")));

@@ -34,6 +34,11 @@ std::string FormatRounded(double value, int digits) {
   return text;
 }
 
+std::string CountText(std::int64_t count, std::string_view noun) {
+  return std::to_string(count) + " " + std::string(noun) +
+         (count == 1 ? "" : "s");
+}
+
 double DropNoise(double value) {
   if (!std::isfinite(value)) return value;
   return std::strtod(Print("%.*g", 12, value).c_str(), nullptr);

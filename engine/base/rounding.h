@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace dtrain {
 
@@ -8,6 +10,9 @@ namespace dtrain {
 /// 2^53 are in full. Another number has as many more digits as it takes to
 /// differ from every integer: 0.9999995 is not 1.
 std::string FormatRounded(double value, int digits);
+
+/// "1 trial", "3 trials".
+std::string CountText(std::int64_t count, std::string_view noun);
 
 /// Returns `value` rounded to 12 significant digits: a computed value, such as
 /// the difference of two decimals, without the noise of its last digits.

@@ -106,10 +106,6 @@ double Elapsed(const Row& row, Timestamp now) {
 
 std::string FormatMetric(double value) { return FormatRounded(value, 6); }
 
-std::string CountText(std::size_t count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
-
 std::string FormatFixed(double value, int digits) {
   return Print("%.*f", digits, value);
 }

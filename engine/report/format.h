@@ -11,6 +11,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/length.h"
+#include "engine/base/rounding.h"
 #include "engine/report/terminal.h"
 #include "engine/store/rows.h"
 
@@ -18,9 +19,6 @@ namespace dtrain {
 
 /// Returns a metric's value with six significant digits, as FormatRounded.
 std::string FormatMetric(double value);
-
-/// "1 trial", "3 trials".
-std::string CountText(std::size_t count, const std::string& noun);
 
 /// Returns `value` with `digits` (at most 9) digits after the point.
 std::string FormatFixed(double value, int digits);

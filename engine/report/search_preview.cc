@@ -14,6 +14,7 @@
 
 #include "engine/base/length.h"
 #include "engine/base/metric_order.h"
+#include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/report/format.h"
 #include "engine/report/json_view.h"
@@ -321,7 +322,7 @@ void PrintSearchPlan(const PlannedSearch& search, const TerminalMode& mode,
   const bool by_model = IsModelBased(config);
   out << EscapeForTerminal(
              config.name + " search of " + (by_model ? "up to " : "") +
-             std::to_string(trials) + (trials == 1 ? " trial" : " trials") +
+             CountText(trials, "trial") +
              (config.smaller_is_better ? " minimizing " : " maximizing ") +
              config.metric + ", " + (planned ? "up to " : "length ") +
              LengthText(config.max_length, search.unit, planned) +
@@ -360,8 +361,7 @@ void PrintSimulation(const PlayedSearch& search, const TerminalMode& mode,
     ++ends[EndName(trial.exit)];
   }
   const std::size_t trials = simulation.trials.size();
-  std::vector<std::string> parts = {std::to_string(trials) +
-                                    (trials == 1 ? " trial" : " trials")};
+  std::vector<std::string> parts = {CountText(trials, "trial")};
   for (const auto& [name, count] : ends) {
     parts.push_back(std::to_string(count) + " " + name);
   }

@@ -1,5 +1,6 @@
 #include "engine/report/summary.h"
 
+#include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/report/format.h"
 
@@ -114,9 +115,7 @@ std::string EarlyLine(const SummaryContext& context) {
   if (context.early == 0) return "";
   const std::int64_t others = context.early - 1;
   const std::string more =
-      others == 0 ? ""
-                  : " (and " + std::to_string(others) +
-                        (others == 1 ? " other trial)" : " other trials)");
+      others == 0 ? "" : " (and " + CountText(others, "other trial") + ")";
   return EscapeForTerminal(context.why_early + more) + "\n";
 }
 

@@ -23,6 +23,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
+#include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/config/experiment_config.h"
 #include "engine/os/file_lock.h"
@@ -34,10 +35,6 @@ namespace {
 
 [[noreturn]] void Fail(const std::string& message) {
   throw Error(ErrorKind::kResources, message);
-}
-
-std::string Counted(std::int64_t count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
 // "this machine has no GPU" or "... has GPU 0 (NVIDIA H200), ...".
@@ -70,7 +67,7 @@ std::vector<Gpu> GpusById(const std::vector<std::int64_t>& ids,
 std::vector<Gpu> RequireGpus(std::int64_t count, std::vector<Gpu> gpus) {
   if (static_cast<std::int64_t>(gpus.size()) >= count) return gpus;
   Fail("resources.slots: gpu:" + std::to_string(count) + " asks for " +
-       Counted(count, "GPU") + " and " + Inventory(gpus) +
+       CountText(count, "GPU") + " and " + Inventory(gpus) +
        "; use 'auto' or 'cpu'");
 }
 
@@ -241,8 +238,8 @@ std::string SlotPlan::ToString() const {
     share = ", " + each + " a trial";
   }
   if (gpus.empty()) {
-    return Counted(slots(), "CPU slot") + share + ", " +
-           Counted(threads, "thread") + (slots() == 1 ? "" : " each");
+    return CountText(slots(), "CPU slot") + share + ", " +
+           CountText(threads, "thread") + (slots() == 1 ? "" : " each");
   }
   std::vector<std::string> names;
   for (const Gpu& gpu : gpus) {
@@ -250,7 +247,7 @@ std::string SlotPlan::ToString() const {
       names.push_back(gpu.name);
     }
   }
-  return Counted(slots(), "GPU slot") + ShareText(gpu_share) + share + ": " +
+  return CountText(slots(), "GPU slot") + ShareText(gpu_share) + share + ": " +
          Join(names, ", ");
 }
 
@@ -432,8 +429,7 @@ std::string SlotWait::ToString() const {
     return Join(names, ", ");
   };
   std::string text = "waiting for " + FormatNumber(needed) + " of " +
-                     std::to_string(slots) + (are_cores ? " core" : " slot") +
-                     (slots == 1 ? "" : "s");
+                     CountText(slots, are_cores ? "core" : "slot");
   if (!holders.empty()) text += ", held by " + list(HeldBy());
   if (!ahead.empty()) {
     text +=
