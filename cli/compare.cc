@@ -19,6 +19,7 @@
 #include "engine/base/json.h"
 #include "engine/base/rounding.h"
 #include "engine/base/text.h"
+#include "engine/page/markdown_report.h"
 #include "engine/report/format.h"
 
 namespace dtrain {
@@ -221,18 +222,6 @@ void PrintComparisonText(const TargetComparison& comparison,
   } else {
     PrintBlocks(comparison, mode);
   }
-}
-
-// A text within a cell of a Markdown table.
-std::string MarkdownCell(const std::string& text) {
-  std::string escaped;
-  for (const char c : EscapeForTerminal(text)) {
-    if (c == '|' || c == '\\' || c == '<' || c == '`' || c == '*' || c == '_') {
-      escaped += '\\';
-    }
-    escaped += c;
-  }
-  return escaped;
 }
 
 void PrintMarkdown(const TargetComparison& comparison) {

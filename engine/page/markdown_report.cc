@@ -159,7 +159,7 @@ std::vector<std::string> VaryingNames(const std::vector<TrialRow>& trials) {
 std::string MarkdownCell(const std::string& text) {
   std::string escaped;
   for (const char c : EscapeForTerminal(text)) {
-    if (std::string_view("|\\<`*_[]").find(c) != std::string_view::npos) {
+    if (std::string_view("|\\<`*_[]~").find(c) != std::string_view::npos) {
       escaped += '\\';
     }
     escaped += c;

@@ -188,10 +188,13 @@ TEST_F(CompareTest, GroupsTrialsByAHyperparameter) {
 }
 
 TEST_F(CompareTest, EscapesMarkdown) {
+  dtrain_.Run({"set", "name", "1", "[a](https://example.com)|~~b~~"});
   const CliResult result = dtrain_.Run({"compare", "1", "2", "--md"});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("|---|---|---|\n"));
   EXPECT_THAT(result.out, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(result.out,
+              HasSubstr("\\[a\\](https://example.com)\\|\\~\\~b\\~\\~"));
 }
 
 struct BadComparison {
