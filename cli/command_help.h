@@ -4,13 +4,48 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/command_line.h"
 #include "cli/commands.h"
 
 namespace dtrain {
 
 // The commands and options as plain values, from which help, manual pages and
 // completions are made.
+
+/// The values of an option or argument that a shell completes.
+enum class ValueKind {
+  kText,        // none, but for listed words
+  kExperiment,  // 3
+  kTarget,      // 3 or 3.7
+  kTrial,       // 3.7
+  kCheckpoint,  // the start of a UUID
+  kSource,      // 3, 3.7 or the start of a UUID
+  kMetric,
+  kMetricField,  // a metric among columns: loss, metric.best
+  kLabel,
+  kHparam,  // hp.lr
+  kFile,
+  kDirectory,
+};
+
+/// An exit code in the help of a command. Without a text the help says what the
+/// code means in general.
+struct ExitMeaning {
+  int code = 0;
+  std::string_view text = {};
+};
+
+/// A command line that the help of a command shows.
+struct HelpExample {
+  std::string_view purpose;
+  std::string_view command;
+};
+
+/// The parts of a command's help that follow its options.
+struct CommandHelp {
+  std::string_view notes = {};     // a paragraph
+  std::vector<ExitMeaning> exits;  // in increasing order
+  std::vector<HelpExample> examples;
+};
 
 /// An option, flag or positional argument.
 struct OptionInfo {

@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "cli/command_help.h"
 #include "cli/commands.h"
 
 namespace CLI {
@@ -17,22 +17,6 @@ namespace dtrain {
 
 // A command describes its options with these; only command_line.cc includes the
 // headers of CLI11, which cost a file 10 to 30 s of compiling.
-
-/// The values of an option or argument that a shell completes.
-enum class ValueKind {
-  kText,        // none, but for listed words
-  kExperiment,  // 3
-  kTarget,      // 3 or 3.7
-  kTrial,       // 3.7
-  kCheckpoint,  // the start of a UUID
-  kSource,      // 3, 3.7 or the start of a UUID
-  kMetric,
-  kMetricField,  // a metric among columns: loss, metric.best
-  kLabel,
-  kHparam,  // hp.lr
-  kFile,
-  kDirectory,
-};
 
 /// An option, flag or positional argument of a command, to be described
 /// further. A handle: copies are the same option.
@@ -78,26 +62,6 @@ CliOption AddFlag(CLI::App& app, const std::string& names, bool& to,
 template <typename T>
 CliOption AddOption(CLI::App& app, const std::string& names, T& to,
                     const std::string& help);
-
-/// An exit code in the help of a command. Without a text the help says what the
-/// code means in general.
-struct ExitMeaning {
-  int code = 0;
-  std::string_view text = {};
-};
-
-/// A command line that the help of a command shows.
-struct HelpExample {
-  std::string_view purpose;
-  std::string_view command;
-};
-
-/// The parts of a command's help that follow its options.
-struct CommandHelp {
-  std::string_view notes = {};     // a paragraph
-  std::vector<ExitMeaning> exits;  // in increasing order
-  std::vector<HelpExample> examples;
-};
 
 /// Sets the parts of the command's help that follow its options.
 void SetHelp(CLI::App& app, CommandHelp help);
