@@ -2,7 +2,6 @@
 
 import signal
 import socket
-import time
 from dataclasses import replace
 
 import processes
