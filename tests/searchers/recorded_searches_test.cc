@@ -18,6 +18,11 @@ using nlohmann::json;
 
 constexpr int kSearches = 36;
 
+const json& RecordedSearches() {
+  static const json searches = ReadGolden("searcher_0.37.0.json");
+  return searches;
+}
+
 std::vector<SimulatedExit> RecordedExits(const json& given) {
   std::vector<SimulatedExit> exits;
   for (const json& exit : given.value("early_exits", json::array())) {
@@ -62,7 +67,7 @@ std::vector<std::string> RecordedActions(const json& golden) {
 class RecordedSearchTest : public testing::TestWithParam<int> {
  protected:
   RecordedSearchTest()
-      : golden_(ReadGolden("searcher_0.37.0.json").at(GetParam())),
+      : golden_(RecordedSearches().at(GetParam())),
         given_(golden_.at("case")),
         searcher_(MakeSearcher(RecordedConfig(given_.at("searcher")),
                                given_.at("hyperparameters"),
@@ -115,7 +120,7 @@ TEST_P(RecordedSearchTest, ReproducesTheOrder) {
 INSTANTIATE_TEST_SUITE_P(All, RecordedSearchTest, testing::Range(0, kSearches));
 
 TEST(RecordedSearchTest, HasEveryCase) {
-  EXPECT_EQ(ReadGolden("searcher_0.37.0.json").size(), kSearches);
+  EXPECT_EQ(RecordedSearches().size(), kSearches);
 }
 
 json PlanJson(const SearchPlan& plan) {

@@ -13,6 +13,7 @@
 
 #include "searchers/registry.h"
 #include "searchers/search_plan.h"
+#include "tests/support/patience.h"
 
 namespace dtrain {
 namespace {
@@ -395,7 +396,7 @@ TEST_P(SearcherSuiteTest, RefusesAnInvalidState) {
 INSTANTIATE_TEST_SUITE_P(
     All, SearcherSuiteTest,
     testing::Combine(testing::Range(0, static_cast<int>(Cases().size())),
-                     testing::Values(1u, 2u, 3u)),
+                     testing::Range(1u, kSanitized ? 2u : 4u)),
     [](const auto& info) {
       return Cases().at(std::get<0>(info.param)).name + "_" +
              std::to_string(std::get<1>(info.param));

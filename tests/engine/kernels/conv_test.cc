@@ -12,6 +12,7 @@
 #include "engine/base/error.h"
 #include "tests/engine/kernels/conv_reference.h"
 #include "tests/engine/kernels/conv_variants.h"
+#include "tests/support/patience.h"
 
 namespace dtrain {
 namespace {
@@ -45,6 +46,8 @@ bool Fits(const ConvShape& shape) {
     return false;
   }
 }
+
+constexpr unsigned kSamples = kSanitized ? 24 : 160;
 
 // The flags go through all their combinations, the sizes are drawn.
 Sample DrawSample(unsigned number) {
@@ -83,14 +86,14 @@ double DifferenceOf(const Sample& sample, Draw draw,
 }
 
 TEST_P(ConvTest, IsExactForExactFloats) {
-  for (unsigned number = 0; number < 160; ++number) {
+  for (unsigned number = 0; number < kSamples; ++number) {
     const Sample sample = DrawSample(number);
     EXPECT_EQ(DifferenceOf(sample, Draw::kGrid, kernels()), 0) << Text(sample);
   }
 }
 
 TEST_P(ConvTest, EqualsPlainLoops) {
-  for (unsigned number = 1000; number < 1160; ++number) {
+  for (unsigned number = 1000; number < 1000 + kSamples; ++number) {
     const Sample sample = DrawSample(number);
     EXPECT_LE(DifferenceOf(sample, Draw::kReal, kernels()), 1e-5)
         << Text(sample);
@@ -154,7 +157,7 @@ Pair RunBoth(const Sample& sample, Draw draw, const ConvKernels& kernels) {
 }
 
 TEST_P(ConvTest, AgreesWithThePortableOne) {
-  for (unsigned number = 2000; number < 2160; ++number) {
+  for (unsigned number = 2000; number < 2000 + kSamples; ++number) {
     const Sample sample = DrawSample(number);
     const Pair real = RunBoth(sample, Draw::kReal, kernels());
     EXPECT_LE(Difference(real.portable.output, real.other.output), 1e-6)

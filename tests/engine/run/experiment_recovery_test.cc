@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/engine/run/experiment_fixture.h"
+#include "tests/support/patience.h"
 
 namespace dtrain {
 namespace {
@@ -159,12 +160,13 @@ class RecoveryTest : public testing::Test {
   }
 
   // Kills the runner after each of its waits, in turn, and compares the end
-  // with that of a run that was left alone. Gives the number of kills.
+  // with that of a run that was left alone. Gives the number of waits. A
+  // sanitizer, ten times as slow, takes every seventh.
   int KillEverywhere(bool compare_events = true) const {
     KilledSearch whole = Make();
     const int waits = whole.Run();
     EXPECT_EQ(whole.Story().at("state"), "COMPLETED");
-    for (int at = 1; at < waits; ++at) {
+    for (int at = 1; at < waits; at += kSanitized ? 7 : 1) {
       KilledSearch killed = Make();
       (void)killed.Run(at);
       (void)killed.Run();
@@ -182,6 +184,7 @@ class RecoveryTest : public testing::Test {
     KilledSearch whole = Make();
     const int waits = whole.Run();
     std::mt19937 random(4);
+    if (kSanitized) rounds = (rounds + 3) / 4;
     for (int round = 0; round < rounds && !HasFailure(); ++round) {
       KilledSearch killed = Make();
       for (int i = 0; i < 3; ++i) {
