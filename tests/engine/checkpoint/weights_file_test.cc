@@ -15,6 +15,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/hex.h"
+#include "engine/base/text.h"
 #include "engine/checkpoint/zip_file.h"
 #include "tests/support/temporary_directory.h"
 
@@ -195,6 +196,101 @@ TEST(StateDictFileTest, RefusesMaliceByName) {
               HasSubstr("posix.system"));
   EXPECT_THAT(StateDictFault(FileOf("malice_old.weights")),
               HasSubstr("posix.system"));
+}
+
+using std::string_literals::operator""s;
+
+// Returns the pickled call that rebuilds a tensor. `storage` is the rest of the
+// persistent ID of its storage, from the key on; `place` its offset, shape and
+// strides.
+std::string PickledTensor(const std::string& storage,
+                          const std::string& place) {
+  return "ctorch._utils\n_rebuild_tensor_v2\n((U\x07storage"
+         "ctorch\nFloatStorage\n" +
+         storage + "tQ" + place + "\x89}tR";
+}
+
+// Returns a file of the format before PyTorch 1.6 with the tensor "w" and one
+// of each storage. Storage "0" has the numbers from 0 to 9, "1" from 100 on.
+std::string OldFile(const std::string& tensor) {
+  const std::string whole = "cpuK\x0aN"s;
+  const std::string all = "K\0(K\x0at(K\x01t"s;
+  std::string file =
+      "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."  // the magic
+      "\x80\x02M\xe9\x03."                                         // 1001
+      "\x80\x02}."s;  // nothing of the system
+  file += "\x80\x02}U\x01w" + tensor + "sU\x01x" +
+          PickledTensor("U\x01\x30U\x03" + whole, all) + "sU\x01y" +
+          PickledTensor("U\x01\x31U\x03" + whole, all) + "s.";
+  file +=
+      "\x80\x02]U\x01\x31"
+      "aU\x01\x30"
+      "a.";  // the order of the storages
+  for (const float first : {100.0F, 0.0F}) {
+    const std::uint64_t count = 10;
+    file.append(reinterpret_cast<const char*>(&count), sizeof count);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const float number = first + static_cast<float>(i);
+      file.append(reinterpret_cast<const char*>(&number), sizeof number);
+    }
+  }
+  return file;
+}
+
+// Returns the numbers of the first tensor of a file, or the error.
+std::string NumbersOf(const std::string& file) {
+  try {
+    const StateDictFile read(std::as_bytes(std::span(file)), "x.pth");
+    const TensorBytes& tensor = read.tensors().front();
+    std::string text;
+    for (std::size_t i = 0; i < tensor.bytes.size(); i += sizeof(float)) {
+      float number = 0;
+      std::memcpy(&number, &tensor.bytes[i], sizeof number);
+      text += std::to_string(static_cast<int>(number)) + " ";
+    }
+    return text;
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+// A storage of the old format may be a view: a part of another storage.
+TEST(StateDictFileTest, TensorsOfOldViewsAreThoseOfTheirPart) {
+  struct Row {
+    std::string storage;
+    std::string place;
+    std::string numbers;
+  };
+  const std::string first =
+      "U\x01\x30U\x03"
+      "cpuK\x0a"s;
+  const std::string second =
+      "U\x01\x31U\x03"
+      "cpuK\x0a"s;
+  const auto view = [](const std::string& offset, const std::string& size) {
+    return "(U\x01vK" + offset + "K" + size + "t";
+  };
+  const std::string two = "(K\x02t(K\x01t";
+  const Row rows[] = {
+      {first + "N", "K\0"s + two, "0 1 "},
+      {first, "K\0"s + two, "0 1 "},
+      {first + "N", "K\x03" + two, "3 4 "},
+      {second + "N", "K\x03" + two, "103 104 "},
+      {first + view("\x04", "\x06"), "K\0"s + two, "4 5 "},
+      {first + view("\x04", "\x06"), "K\x01" + two, "5 6 "},
+      {second + view("\x04", "\x06"), "K\x04" + two, "108 109 "},
+      {first + view("\x02", "\x08"), "K\x01(K\x02K\x02t(K\x01K\x03t",
+       "3 6 4 7 "},
+      {first + view("\x04", "\x06"), "K\x05" + two,
+       "x.pth: tensor 'w' lies outside"},
+      {first + view("\x08", "\x03"), "K\0"s + two,
+       "x.pth: tensor 'w' lies outside"},
+      {first + "N", "K\x09" + two, "x.pth: tensor 'w' lies outside"}};
+  for (const Row& row : rows) {
+    EXPECT_THAT(NumbersOf(OldFile(PickledTensor(row.storage, row.place))),
+                StartsWith(row.numbers))
+        << EscapeForTerminal(row.storage + row.place);
+  }
 }
 
 class BrokenStateDictTest : public testing::TestWithParam<const char*> {};
