@@ -361,7 +361,12 @@ class ServeTest(unittest.TestCase):
 
     def test_data_are_those_of_the_command_line(self):
         listed = json.loads(run("list", "--json").stdout)["experiments"]
-        shown = self.reader.json()["experiments"]
+        document = self.reader.json()
+        self.assertEqual(sorted(document), ["control", "dtrain", "experiments", "problem"])
+        self.assertEqual((document["control"], document["problem"]), (False, ""))
+        self.assertIn(document["dtrain"], run("--version").stdout)
+        self.assertTrue(self.server.json()["control"])
+        shown = document["experiments"]
         self.assertEqual([one["id"] for one in shown], [one["id"] for one in listed])
         best = listed[0]["best"]
         self.assertEqual((best.pop("length"), best.pop("unit")), (best["batches"], "batches"))
@@ -430,7 +435,8 @@ class ServeTest(unittest.TestCase):
 
     def test_labels_and_notes(self):
         hostile = "-x </script> $(id) 'a\" é"
-        self.assertEqual(self.server.control(action="label", experiment=1, add=hostile)[0], 200)
+        self.assertEqual(self.server.control(action="label", experiment=1, add=hostile),
+                         (200, {"output": run("label", "1", "--add=" + hostile).stdout.strip()}))
         self.assertEqual(self.server.control(action="note", experiment=1, text="--clear")[0], 200)
         record = json.loads(run("describe", "1", "--json").stdout)
         self.assertEqual(record["labels"], [hostile])
@@ -456,8 +462,18 @@ class ServeTest(unittest.TestCase):
         self.assertEqual(self.server.request(
             "POST", "/api/control", '{"action":"note","experiment":1,"text":"x"}',
             Content_Type="text/plain")[0], 415)
-        self.assertEqual(self.server.control(action="label", experiment=1)[0], 409)
-        self.assertEqual(self.server.control(action="pause", experiment=777)[0], 409)
+        for order, error in (
+                ({"action": "label", "experiment": 1}, "give --add LABEL or --remove LABEL"),
+                ({"action": "pause", "experiment": 777}, "no experiment 777"),
+                ({"action": "pause", "experiment": 1}, "experiment 1 is COMPLETED; nothing to pause"),
+                ({"action": "cancel", "experiment": 1}, "experiment 1 is COMPLETED; nothing to cancel"),
+                ({"action": "kill", "experiment": 1}, "experiment 1 is COMPLETED; nothing to kill"),
+                ({"action": "kill", "experiment": 1, "trial": 1},
+                 "trial 1.1 is COMPLETED; nothing to kill")):
+            status, reply = self.server.control(**order)
+            self.assertEqual(status, 409, order)
+            self.assertIn(error, reply["error"])
+            self.assertFalse(reply["error"].startswith("dtrain: "), reply)
 
     def test_ten_runners_lose_no_row_while_twenty_pages_read(self):
         server = Server()
