@@ -1,12 +1,15 @@
 #include "engine/serve/web_server.h"
 
+#include <fstream>
 #include <functional>
 #include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
 
+#include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -91,6 +94,50 @@ TEST_F(WebServerTest, ThrowsWhatAWatchThrowsAndGoesOn) {
 
   const UniqueFd client = Ask();
   Serve([&] { return answered_ > 0; });
+}
+
+// Commands of the page inherit the mask of the process.
+TEST(ListenOnSocketTest, SocketIsPrivateAndTheMaskStays) {
+  const TemporaryDirectory directory;
+  const mode_t before = ::umask(0022);
+  const UniqueFd listener = ListenOnSocket(directory.path() / "socket");
+  const mode_t after = ::umask(before);
+  EXPECT_EQ(after, mode_t{0022});
+  struct stat status {};
+  ASSERT_EQ(::stat((directory.path() / "socket").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, mode_t{0600});
+  EXPECT_NE(::fcntl(listener.get(), F_GETFD) & FD_CLOEXEC, 0);
+}
+
+TEST(ListenOnSocketTest, TheMaskStaysIfThereIsNoSuchDirectory) {
+  const TemporaryDirectory directory;
+  const mode_t before = ::umask(0027);
+  EXPECT_THROW(ListenOnSocket(directory.path() / "no/socket"), Error);
+  EXPECT_EQ(::umask(before), mode_t{0027});
+}
+
+TEST(ListenOnSocketTest, ReplacesOnlyTheSocketOfAServerThatHasEnded) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = directory.path() / "socket";
+  const auto kind_of_error = [&](const std::filesystem::path& at) {
+    try {
+      static_cast<void>(ListenOnSocket(at));
+      return std::optional<ErrorKind>();
+    } catch (const Error& error) {
+      return std::optional(error.kind());
+    }
+  };
+  std::optional<UniqueFd> first = ListenOnSocket(path);
+  EXPECT_EQ(kind_of_error(path), ErrorKind::kResources);
+  first.reset();  // as if it was killed: the file stays
+  EXPECT_TRUE(std::filesystem::exists(path));
+  EXPECT_EQ(kind_of_error(path), std::nullopt);
+
+  std::ofstream(directory.path() / "file") << "mine";
+  EXPECT_EQ(kind_of_error(directory.path() / "file"), ErrorKind::kUsage);
+  EXPECT_TRUE(std::filesystem::exists(directory.path() / "file"));
+  EXPECT_EQ(kind_of_error(directory.path() / std::string(100, 'x')),
+            ErrorKind::kUsage);
 }
 
 }  // namespace
