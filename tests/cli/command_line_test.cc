@@ -260,6 +260,9 @@ TEST(ExitCodeTest, FollowsTheKindOfAnError) {
 TEST(ExitCodeTest, FollowsTheStateOfAnExperiment) {
   EXPECT_EQ(ExitCodeOf(State::kCompleted), 0);
   EXPECT_EQ(ExitCodeOf(State::kStopped), 0);
+  EXPECT_EQ(ExitCodeOf(State::kInvalid), 0);
+  EXPECT_EQ(ExitCodeOf(State::kPending), 75);
+  EXPECT_EQ(ExitCodeOf(State::kRunning), 75);
   EXPECT_EQ(ExitCodeOf(State::kPaused), 75);
   EXPECT_EQ(ExitCodeOf(State::kInterrupted), 75);
   EXPECT_EQ(ExitCodeOf(State::kCanceled), 1);
