@@ -73,10 +73,12 @@ struct ModelCourse {
   }
 };
 
-// `metric`: of hyperparameters and a length; nothing: the trial fails.
+// `metric`: of hyperparameters and a length; nothing: the trial ends for
+// `reason`.
 template <typename Metric>
 ModelCourse PlayModel(const SearcherConfig& config, Metric metric,
-                      std::uint32_t seed, const json& space = ModelSpace()) {
+                      std::uint32_t seed, const json& space = ModelSpace(),
+                      ExitReason reason = ExitReason::kErrored) {
   const auto searcher = MakeSearcher(config, space, seed);
   ModelCourse course;
   std::deque<Event> events = {Started{}};
@@ -93,7 +95,7 @@ ModelCourse PlayModel(const SearcherConfig& config, Metric metric,
         const std::optional<double> value =
             metric(course.hparams[at], more->length);
         if (!value) {
-          events.push_back(ExitedEarly{more->trial, ExitReason::kErrored});
+          events.push_back(ExitedEarly{more->trial, reason});
           continue;
         }
         course.lengths[at] = more->length;
@@ -189,6 +191,31 @@ TEST(BayesianSearcherTest, SpendsItsBudgetAndEnds) {
 
   EXPECT_GE(course.total(), 500);
   EXPECT_LT(course.total(), 500 + 48);
+}
+
+// A trial that failed has used what it was given; what an invalid one was given
+// is for others.
+TEST(BayesianSearcherTest, OnlyInvalidTrialsGiveTheirBudgetBack) {
+  SearcherConfig config = ModelConfig(1000);
+  config.budget = 500;
+  for (const ExitReason reason :
+       {ExitReason::kInvalidHp, ExitReason::kErrored}) {
+    std::int64_t ended = 0;
+    const ModelCourse course = PlayModel(
+        config,
+        [&](const json& h, std::int64_t length) {
+          const bool ends = h.at("momentum").get<double>() < 0.5;
+          ended += ends ? 1 : 0;
+          return ends ? std::optional<double>()
+                      : std::optional(FallingLoss(h, length));
+        },
+        3, ModelSpace(), reason);
+
+    ASSERT_GT(ended, 10);
+    const std::int64_t lost = reason == ExitReason::kInvalidHp ? 0 : ended;
+    EXPECT_GE(course.total() + lost, 500);
+    EXPECT_LT(course.total() + lost, 500 + 48);
+  }
 }
 
 TEST(BayesianSearcherTest, EndsAfterTheTrainingTimeOfTheBudget) {
