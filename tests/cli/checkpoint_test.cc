@@ -164,6 +164,26 @@ TEST_F(CheckpointTest, CollectsCheckpointsThatThePolicyDrops) {
   EXPECT_EQ(dtrain_.Run({"gc", "--json"}).Json()["removed"], json::array());
 }
 
+TEST_F(CheckpointTest, CollectsOfArchivedExperimentsWhatTheirPolicyDrops) {
+  const std::string old = AddCheckpoint(layout_, {1, 2}, 50, 'c');
+  const std::string latest = AddCheckpoint(layout_, {1, 2}, 200, 'd');
+  ASSERT_EQ(dtrain_.Run({"archive", "1"}).code, 0);
+
+  for (const char* option : {"--dry-run", "--quiet"}) {
+    const json removed =
+        dtrain_.Run({"gc", "--json", option}).Json()["removed"];
+    ASSERT_EQ(removed.size(), 1);
+    EXPECT_EQ(removed[0]["experiment"], 1);
+    EXPECT_EQ(removed[0]["kind"], "checkpoint");
+    EXPECT_EQ(removed[0]["path"], Path({1, 2}, old).string());
+    EXPECT_EQ(removed[0]["why"], "the checkpoint policy does not keep it");
+  }
+
+  EXPECT_FALSE(fs::exists(Path({1, 2}, old)));
+  EXPECT_TRUE(fs::exists(Path({1, 2}, latest)));
+  EXPECT_TRUE(fs::exists(layout_.TrialLog({1, 2})));
+}
+
 TEST_F(CheckpointTest, CollectsByTheExperimentsOwnPolicyAndDirection) {
   AddAccuracySearch(dtrain_.store());
   const std::string best = AddCheckpoint(layout_, {4, 2}, 50, 'c');
