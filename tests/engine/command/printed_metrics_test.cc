@@ -251,6 +251,17 @@ TEST_F(EndingStepsTest, CollectsTheLinesBefore) {
                                                "matches metrics.step_end")));
 }
 
+TEST_F(EndingStepsTest, ValuesOfAnIgnoredStepAreNotThoseOfTheNext) {
+  Print("acc=0.5 epoch 2 done");
+  EXPECT_THAT(Found(), ElementsAre("2 acc=0.50"));
+  Print("loss=0.9 acc=0.1");
+  Print("epoch 1 done");
+  EXPECT_THAT(Found(), IsEmpty());
+  Print("acc=0.6 epoch 3 done");
+  EXPECT_THAT(Found(), ElementsAre("3 acc=0.60"));
+  EXPECT_THAT(Remarks(), ElementsAre(HasSubstr("step 1 comes after step 2")));
+}
+
 TEST_F(PrintedMetricsTest, EachResultIsAStep) {
   Print("loss=0.9");
   Print("loss=0.8");
