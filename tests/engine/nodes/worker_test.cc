@@ -162,6 +162,70 @@ TEST_F(WorkerTest, DrainsAtSigusr2) {
                               testing::Not(HasSubstr("lost"))));
 }
 
+TEST_F(WorkerTest, IdleTimeCountsFromTheEndOfItsLastTrial) {
+  constexpr Duration kIdle = std::chrono::seconds(1);
+  WorkerOptions options = WorkerAt("a");
+  options.limits.idle_timeout = kIdle;
+  StartedFollower& worker = Start(std::move(options));
+  Listen();
+  ASSERT_TRUE(HasSlots(1)) << worker.Said();
+  launcher_->Start(Spec("hang"));
+  Await<TrialStarted>(*launcher_);
+  const Duration started = Clock::System().monotonic();
+  Reaches([&] { return Clock::System().monotonic() >= started + 2 * kIdle; });
+  EXPECT_EQ(notices_.find("takes no more trials"), notices_.npos) << notices_;
+  const Duration ended = Clock::System().monotonic();
+  launcher_->Kill(Spec("hang").id);
+  EXPECT_FALSE(Await<TrialExited>(*launcher_).preempted);
+
+  EXPECT_TRUE(Reaches([&] {
+    return notices_.find("takes no more trials: it had no trial for 1.0s") !=
+           notices_.npos;
+  })) << notices_;
+
+  EXPECT_GE(Clock::System().monotonic() - ended, kIdle);
+  EXPECT_EQ(worker.Wait(), 0) << worker.Said();
+}
+
+TEST_F(WorkerTest, WithoutAnIdleTimeoutItStays) {
+  StartedFollower& worker = Start(WorkerAt("a"));
+  Listen();
+  ASSERT_TRUE(HasSlots(1)) << worker.Said();
+  const Duration joined = Clock::System().monotonic();
+  Reaches([&] {
+    return Clock::System().monotonic() >= joined + std::chrono::seconds(2);
+  });
+  EXPECT_EQ(launcher_->FreeSlots(), 1);
+  nodes_->SendShutdown();
+  EXPECT_EQ(worker.Wait(), 0);
+}
+
+// Its trials are to end before its time does.
+TEST_F(WorkerTest, DrainsItsGraceBeforeTheEndOfItsTime) {
+  const Timestamp now = Clock::System().now();
+  WorkerOptions early = WorkerAt("a");
+  early.limits = {.until = now + std::chrono::hours(1),
+                  .grace = std::chrono::hours(2)};
+  StartedFollower& worker = Start(std::move(early));
+  WorkerOptions later = WorkerAt("b");
+  later.limits = {.until = now + std::chrono::hours(2),
+                  .grace = std::chrono::hours(1)};
+  StartedFollower& other = Start(std::move(later));
+  Listen();
+
+  EXPECT_TRUE(Reaches([&] {
+    return notices_.find(
+               "worker a on host-a takes no more trials: its time "
+               "ends in ") != notices_.npos;
+  })) << notices_;
+  EXPECT_EQ(worker.Wait(), 0) << worker.Said();
+  EXPECT_TRUE(HasSlots(1)) << other.Said();
+  ASSERT_TRUE(Reaches([&] {
+    return table_.workers.size() == 1 && table_.workers[0].name == "b";
+  }));
+  EXPECT_EQ(table_.workers[0].until, now + std::chrono::hours(2));
+}
+
 TEST_F(WorkerTest, LossIsACrashOfItsTrial) {
   StartedFollower& worker = Start(WorkerAt("a"));
   Listen();
