@@ -241,6 +241,40 @@ TEST_F(JobPlanTest, ReleasesAnIdleJobAfterTheTimeout) {
   EXPECT_EQ(Now().submit, 1);
 }
 
+TEST_F(JobPlanTest, KeepsASurplusJobWhoseWorkersWereJustBusy) {
+  situation_.demand = 8;
+  Now();
+  Connect("1", 4, 4);
+  Connect("2", 4, 4);
+  situation_.demand = 4;
+  Now();
+  EXPECT_THAT(After(minutes(10)).release, IsEmpty()) << "both are busy";
+  situation_.workers[1].used = 0;
+  situation_.workers[1].idle_since = situation_.now;
+  EXPECT_THAT(After(seconds(59)).release, IsEmpty());
+  EXPECT_THAT(After(seconds(1)).release, ElementsAre("2"));
+}
+
+// Refusals, and jobs whose workers said nothing, are counted in a row.
+TEST_F(JobPlanTest, AJobThatSlurmTakesEndsTheCountOfRefusals) {
+  for (int i = 0; i < 2; ++i) plan_.Refused(situation_.now);
+  EXPECT_EQ(plan_.refused(), 2);
+  plan_.Submitted("1");
+  EXPECT_EQ(plan_.refused(), 0);
+  EXPECT_EQ(plan_.submitted(), 1);
+}
+
+TEST_F(JobPlanTest, SubmitsWhatTheDemandNeeds) {
+  const std::pair<std::int64_t, std::int64_t> rows[] = {
+      {0, 0}, {1, 1}, {4, 1}, {5, 2}, {8, 2}, {9, 3}, {32, 8}, {33, 8}};
+  for (const auto& [demand, jobs] : rows) {
+    JobPlan plan({.slots_per_job = 4});
+    EXPECT_EQ(plan.Decide({.now = seconds(1000), .demand = demand}).submit,
+              jobs)
+        << demand;
+  }
+}
+
 TEST_F(JobPlanTest, KeepsAnIdleJobThatTheDemandNeeds) {
   situation_.demand = 4;
   Now();
