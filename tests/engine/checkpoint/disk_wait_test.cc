@@ -37,6 +37,16 @@ TEST_F(DiskWaitTest, EndsWhenThereAreMoreBytes) {
   EXPECT_TRUE(wait_.IsOver());
 }
 
+// What a deleted line of a log frees is no reason to write a checkpoint again.
+TEST_F(DiskWaitTest, GoesOnWithALittleMore) {
+  wait_.Begin();
+  now_ += seconds(1);
+  free_ = {.bytes = (64 << 10) - 1, .inodes = 3};
+  EXPECT_FALSE(wait_.IsOver());
+  ++free_.bytes;
+  EXPECT_TRUE(wait_.IsOver());
+}
+
 TEST_F(DiskWaitTest, EndsWhenThereAreMoreInodes) {
   wait_.Begin();
   free_.inodes = 4;

@@ -67,6 +67,33 @@ TEST(SafetensorsTest, HeaderIsAlignedAndWithoutTensorsValid) {
   EXPECT_TRUE(ReadSafetensors(BytesOf(file), "x").empty());
 }
 
+TEST(SafetensorsTest, AnEmptyTensorMayBeAtTheStartOfAnother) {
+  for (const char* empty : {"a", "z"}) {
+    const std::string name = std::string(empty) == "a" ? "z" : "a";
+    EXPECT_EQ(Fault(File("{\"" + name +
+                             "\":{\"dtype\":\"U8\",\"shape\":[3],"
+                             "\"data_offsets\":[0,3]},\"" +
+                             empty +
+                             "\":{\"dtype\":\"U8\",\"shape\":[0],"
+                             "\"data_offsets\":[0,0]}}",
+                         "abc")),
+              "valid")
+        << empty;
+  }
+}
+
+TEST(SafetensorsTest, HeaderPutsEachTensorWhereItsTypeNeedsIt) {
+  const std::string bytes(8, 'x');
+  for (std::size_t length = 1; length <= 9; ++length) {
+    const TensorBytes tensor{.name = std::string(length, 'n'),
+                             .dtype = "F64",
+                             .shape = {1},
+                             .bytes = BytesOf(bytes)};
+    const std::string header = SafetensorsHeader(std::span(&tensor, 1));
+    EXPECT_EQ(header.size() % 8, 0u) << length;
+  }
+}
+
 TEST(SafetensorsTest, SkipsMetadata) {
   EXPECT_EQ(Fault(File(R"({"__metadata__":{"format":"pt"}})", "")), "valid");
 }
