@@ -263,6 +263,23 @@ TEST_F(CheckpointFilesTest, AFlippedBitInAnyByteIsFound) {
   EXPECT_EQ(Fault(), "valid");
 }
 
+// They come after one checkpoint, and are of no use with another.
+TEST_F(CheckpointFilesTest, LateReportsAreOfTheirCheckpoint) {
+  fs::create_directories(parent_);
+  EXPECT_EQ(ReadLateReports(parent_, "one"), std::nullopt);
+  const nlohmann::json reports = {{"batches", 7}};
+  ASSERT_TRUE(WriteLateReports(parent_, "one", reports));
+  EXPECT_EQ(ReadLateReports(parent_, "one"), reports);
+  EXPECT_EQ(ReadLateReports(parent_, "two"), std::nullopt);
+  EXPECT_EQ(ReadLateReports(parent_, ""), std::nullopt);
+  ASSERT_TRUE(WriteLateReports(parent_, "two", {{"batches", 8}}));
+  EXPECT_EQ(ReadLateReports(parent_, "one"), std::nullopt);
+  for (const char* damaged : {"", "{", "[]", "{\"checkpoint\": \"two\"}"}) {
+    std::ofstream(parent_ + "/late_reports.json") << damaged;
+    EXPECT_EQ(ReadLateReports(parent_, "two"), std::nullopt) << damaged;
+  }
+}
+
 TEST(RandomUuidTest, IsAUniqueVersion4Uuid) {
   const std::string uuid = RandomUuid();
   EXPECT_THAT(uuid, MatchesRegex("[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-"
