@@ -64,6 +64,41 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"SlotAndAHalf",
                   kValid + "resources: {slots_per_trial: 1.5}\n", 3, 30,
                   "resources.slots_per_trial", "0.25"},
+        BadConfig{"PortTooLarge", kValid + "resources: {listen: 65536}\n", 3,
+                  21, "resources.listen", "from 0 to 65535"},
+        BadConfig{"NegativePort", kValid + "resources: {listen: -1}\n", 3, 21,
+                  "resources.listen", "from 0 to 65535"},
+        BadConfig{"PortOfSixDigits",
+                  kValid + "resources: {listen: 'a:100000'}\n", 3, 21,
+                  "resources.listen", "from 0 to 65535"},
+        BadConfig{"PortOfAHostTooLarge",
+                  kValid + "resources: {listen: 'a:65536'}\n", 3, 21,
+                  "resources.listen", "HOST:PORT"},
+        BadConfig{"NegativePortOfAHost",
+                  kValid + "resources: {listen: 'a:-1'}\n", 3, 21,
+                  "resources.listen", "HOST:PORT"},
+        BadConfig{"NoPort", kValid + "resources: {listen: 'a:'}\n", 3, 21,
+                  "resources.listen", "HOST:PORT"},
+        BadConfig{"NoHost", kValid + "resources: {listen: ':7'}\n", 3, 21,
+                  "resources.listen", "HOST:PORT"},
+        BadConfig{"TextAfterThePort", kValid + "resources: {listen: 'a:7x'}\n",
+                  3, 21, "resources.listen", "HOST:PORT"},
+        BadConfig{"HostOfTwoParts", kValid + "resources: {listen: 'a:b:7'}\n",
+                  3, 21, "resources.listen", "HOST:PORT"},
+        BadConfig{"HostOfTwoWords", kValid + "resources: {listen: 'a b:7'}\n",
+                  3, 21, "resources.listen", "HOST:PORT"},
+        BadConfig{"BudgetWithoutAUnit",
+                  kSearcher + "  name: bayesian\n  max_length: 4\n"
+                              "  budget: '90'\n  max_trials: 9\n",
+                  6, 11, "searcher.budget", "a number with s, m, h or d"},
+        BadConfig{"BudgetOfAnUnknownUnit",
+                  kSearcher + "  name: bayesian\n  max_length: 4\n"
+                              "  budget: 5w\n  max_trials: 9\n",
+                  6, 11, "searcher.budget", "a number with s, m, h or d"},
+        BadConfig{"BudgetOfNoTime",
+                  kSearcher + "  name: bayesian\n  max_length: 4\n"
+                              "  budget: 0s\n  max_trials: 9\n",
+                  6, 11, "searcher.budget", "a number with s, m, h or d"},
         BadConfig{"TrialId",
                   kSearcher + "  name: single\n  max_length: 1\n"
                               "  source_trial_id: 7\n",
@@ -93,6 +128,38 @@ TEST_F(SpecialValuesTest, ReadsPeriods) {
 
   EXPECT_EQ(config.training.min_validation_period, (Length{50}));
   EXPECT_EQ(config.training.min_checkpoint_period, (Length{2, Unit::kEpochs}));
+}
+
+TEST_F(SpecialValuesTest, ReadsAddressesToListenAt) {
+  struct Row {
+    std::string text;
+    std::string host;
+    int port;
+  };
+  const Row rows[] = {{"0", "", 0},
+                      {"65535", "", 65535},
+                      {"a:0", "a", 0},
+                      {"'n1.example:65535'", "n1.example", 65535},
+                      {"'[::1]:29600'", "::1", 29600}};
+  for (const auto& [text, host, port] : rows) {
+    const auto listen =
+        Read("resources: {listen: " + text + "}\n").resources.listen;
+    ASSERT_TRUE(listen) << text;
+    EXPECT_EQ(listen->host, host) << text;
+    EXPECT_EQ(listen->port, port) << text;
+  }
+}
+
+TEST_F(SpecialValuesTest, ReadsEachUnitOfADuration) {
+  const std::pair<const char*, double> rows[] = {
+      {"90", 90},     {"90s", 90},     {"250ms", 0.25}, {"2m", 120},
+      {"1.5h", 5400}, {"2d", 172'800}, {"'7'", 7}};
+  for (const auto& [text, seconds] : rows) {
+    const ExperimentConfig config = Read(std::string("time_limit: ") + text +
+                                         "\nhang_timeout: " + text + "\n");
+    EXPECT_EQ(config.time_limit, seconds) << text;
+    EXPECT_EQ(config.hang_timeout, seconds) << text;
+  }
 }
 
 TEST_F(SpecialValuesTest, PassesTheCheckpointPolicyToTrials) {
