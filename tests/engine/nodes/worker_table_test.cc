@@ -108,7 +108,10 @@ WorkerTable TableWithJobs() {
   table.jobs = {{.id = "77", .nodes = "node2"},
                 {.id = "78", .pending = true, .reason = "Resources"},
                 {.id = "79", .pending = true, .reason = "Resources"},
-                {.id = "80", .nodes = "node3"}};
+                {.id = "80", .nodes = "node3"},
+                {.id = "81", .nodes = "node4", .served = true}};
+  table.workers[0].gpus = true;
+  table.workers[0].idle_since = seconds(60);
   return table;
 }
 
@@ -116,7 +119,8 @@ TEST(WorkerTableTest, SummaryCountsWorkersAndJobsWithoutThem) {
   EXPECT_EQ(WorkerTable().Summary(), "none yet");
   EXPECT_EQ(TableOf(2).Summary(), "1 draining");
   EXPECT_EQ(TableWithJobs().Summary(),
-            "1 draining, 2 jobs pending (Resources), 1 job starting");
+            "1 draining, 2 jobs pending (Resources), 1 job starting, 1 job "
+            "without workers");
 }
 
 TEST(WorkerFileTest, IsReadBackAsItWas) {
