@@ -202,6 +202,26 @@ TEST_F(SharedTrialTest, ReportsAKillOnRequest) {
   EXPECT_TRUE(End().killed_by_us);
 }
 
+// As of a trial that did not stop in time.
+TEST_F(SharedTrialTest, ReportsAKillAfterAStopAsOurs) {
+  trial_.OnStopRequested();
+  trial_.OnEnded(0, {.exited = Killed(0)});
+  trial_.OnEnded(1, {.exited = Killed(2)});
+
+  EXPECT_TRUE(End().killed_by_us);
+}
+
+TEST_F(SharedTrialTest, ReportsAFailureAfterAStopAsItsOwn) {
+  trial_.OnStopRequested();
+  trial_.OnEnded(0, {.exited = ExitOf(0, 7)});
+  trial_.OnEnded(1, {.exited = Killed(2)});
+
+  const TrialExited exited = End();
+
+  EXPECT_FALSE(exited.killed_by_us);
+  EXPECT_EQ(exited.exit_code, 7);
+}
+
 TEST_F(SharedTrialTest, LostMachineIsAFailure) {
   trial_.OnLost(1, "lost the process with RANK=1");
   trial_.OnLost(1, "again");
