@@ -12,6 +12,7 @@
 
 #include "engine/base/error.h"
 #include "engine/os/unique_fd.h"
+#include "tests/support/sync_count.h"
 #include "tests/support/temporary_directory.h"
 
 namespace dtrain {
@@ -171,6 +172,17 @@ TEST_F(PrivateFilesTest, DurableDirectoriesAreAsPrivate) {
 
   EXPECT_EQ(Mode(directory_.path() / "a"), 0700);
   EXPECT_EQ(Mode(directory_.path() / "a/b/c"), 0700);
+}
+
+TEST_F(PrivateFilesTest, EachNewDurableDirectoryIsSyncedInItsParent) {
+  const int before = SyncCount();
+  MakePrivateDirectories(directory_.path() / "x/y");
+  EXPECT_EQ(SyncCount() - before, 0);
+  MakeDurableDirectories(directory_.path() / "a/b/c");
+  EXPECT_GE(SyncCount() - before, 3);
+  const int after = SyncCount();
+  MakeDurableDirectories(directory_.path() / "a/b/c/d");
+  EXPECT_GE(SyncCount() - after, 1);
 }
 
 TEST_F(PrivateFilesTest, ExistingDirectoriesAreLeftAlone) {

@@ -1,5 +1,7 @@
 #include "engine/store/store.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <fstream>
 #include <sstream>
 
@@ -10,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
+#include "engine/store/file_system.h"
 #include "engine/store/write_lock.h"
 #include "tests/engine/store/sample_rows.h"
 #include "tests/support/sync_count.h"
@@ -320,6 +323,25 @@ TEST_F(StoreTest, MovedStoreContinuesToWork) {
   Store second = std::move(first);
 
   EXPECT_EQ(AddSample(second, 1), 1);
+}
+
+// The reserve is what a full disk leaves for the last transaction.
+TEST(ReserveTest, HasItsWholeSizeUntilItIsGivenUp) {
+  const TemporaryDirectory directory;
+  const StoreLayout layout(directory.path());
+  for (const std::uintmax_t size :
+       {0U, 1U, (1U << 20) - 1, 1U << 20, 2U << 20}) {
+    std::ofstream(layout.Reserve()) << "";
+    fs::resize_file(layout.Reserve(), size);
+    KeepReserve(layout);
+    EXPECT_EQ(fs::file_size(layout.Reserve()),
+              std::max<std::uintmax_t>(size, 1 << 20));
+  }
+  EXPECT_TRUE(GiveUpReserve(layout));
+  EXPECT_FALSE(fs::exists(layout.Reserve()));
+  EXPECT_FALSE(GiveUpReserve(layout));
+  KeepReserve(layout);
+  EXPECT_EQ(fs::status(layout.Reserve()).permissions(), fs::perms(0600));
 }
 
 }  // namespace
