@@ -72,6 +72,27 @@ TEST_F(StoreWriterTest, ExperimentKeepsItsFirstStartThroughAPause) {
   EXPECT_EQ(Row().ended, std::nullopt);
 }
 
+TEST_F(StoreWriterTest, TrialKeepsItsFirstStartAndItsLastEnd) {
+  AddSample(store_, 1);
+  Write([](StoreWriter& writer) {
+    writer.SetTrialState({1, 1}, State::kRunning, Timestamp(5));
+    writer.SetTrialState({1, 1}, State::kPaused, Timestamp(6));
+    writer.SetTrialState({1, 1}, State::kRunning, Timestamp(7));
+    writer.SetTrialState({1, 1}, State::kError, Timestamp(8), "why");
+  });
+  auto trial = store_.Trial({1, 1}).value();
+  EXPECT_EQ(trial.started, Timestamp(5));
+  EXPECT_EQ(trial.ended, Timestamp(8));
+  EXPECT_EQ(trial.reason, "why");
+
+  Write([](StoreWriter& writer) {
+    writer.SetTrialState({1, 1}, State::kRunning, Timestamp(9));
+  });
+  trial = store_.Trial({1, 1}).value();
+  EXPECT_EQ(trial.started, Timestamp(5));
+  EXPECT_EQ(trial.ended, std::nullopt);
+}
+
 TEST_F(StoreWriterTest, FailedExperimentKeepsItsReasonUntilItRunsAgain) {
   AddSample(store_, 0);
   Write([](StoreWriter& writer) {

@@ -1,5 +1,6 @@
 #include "engine/store/write_lock.h"
 
+#include <fstream>
 #include <optional>
 #include <string>
 
@@ -55,6 +56,16 @@ TEST_F(WriteLockTest, NamesTheLastWriterOnlyAsSuch) {
               StartsWith("a process that cannot be seen from here (the last "
                          "that wrote was pid " +
                          std::to_string(::getpid()) + " on "));
+}
+
+TEST_F(WriteLockTest, NotesNothingOfAWriterBefore) {
+  std::ofstream(path_) << std::string(127, 'x') << "\n";
+  WriteLock first(path_);
+  ASSERT_TRUE(first.TryAcquire());
+  first.Release();
+
+  EXPECT_THAT(first.Holder(), testing::Not(testing::HasSubstr("xx")));
+  EXPECT_THAT(first.Holder(), testing::EndsWith(")"));
 }
 
 // Holds `path` until `done` is closed, by flock or by a lock as SQLite's.
