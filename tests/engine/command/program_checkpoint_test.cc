@@ -1,13 +1,22 @@
+#include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <fstream>
 #include <map>
 #include <optional>
 #include <string>
+#include <thread>
+
+#include <fcntl.h>
+#include <sys/stat.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/base/error.h"
 #include "engine/command/program.h"
 #include "tests/support/field_names.h"
+#include "tests/support/patience.h"
 #include "tests/support/temporary_directory.h"
 
 namespace dtrain {
@@ -81,6 +90,39 @@ TEST(ProgramCheckpointTest, EveryFieldRoundTrips) {
   EXPECT_EQ(FieldsOf(LoadProgramCheckpoint(path)), FieldsOf(state));
   EXPECT_THAT(EqualFields(FieldsOf(state), FieldsOf(ProgramState{})),
               testing::IsEmpty());
+}
+
+// A program that writes on has not finished its checkpoint, and may write
+// within a second as many bytes as before.
+TEST(ProgramCheckpointTest, AFileThatIsWrittenMeanwhileIsRefused) {
+  const TemporaryDirectory directory;
+  const auto source = directory.path() / "weights";
+  std::ofstream(source) << std::string(1 << 20, 'x');
+  std::atomic<bool> done = false;
+  std::atomic<std::int64_t> writes = 0;
+  std::thread program([&] {
+    while (!done) {
+      timespec times[2] = {};
+      times[1] = {.tv_sec = 7, .tv_nsec = ++writes % 1'000'000'000};
+      ::utimensat(AT_FDCWD, source.c_str(), times, 0);
+    }
+  });
+  while (writes == 0) std::this_thread::yield();
+  std::string refusal;
+  const auto end =
+      std::chrono::steady_clock::now() + Patient(std::chrono::seconds(60));
+  for (int i = 0; refusal.empty() && std::chrono::steady_clock::now() < end;
+       ++i) {
+    try {
+      SaveProgramCheckpoint(directory.path() / "c" / std::to_string(i), source,
+                            {}, {});
+    } catch (const Error& error) {
+      refusal = error.what();
+    }
+  }
+  done = true;
+  program.join();
+  EXPECT_THAT(refusal, testing::HasSubstr("was changed while it was copied"));
 }
 
 }  // namespace
