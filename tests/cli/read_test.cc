@@ -1,13 +1,22 @@
 // describe, config, metrics and logs on a recorded store.
 
+#include <atomic>
+#include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/os/files.h"
+#include "engine/run/runner_lock.h"
 #include "engine/store/store.h"
+#include "engine/store/trial_log.h"
 #include "tests/support/cli_runner.h"
 #include "tests/support/sample_store.h"
 
@@ -203,6 +212,89 @@ TEST_F(ReadTest, MergesLogsByTime) {
             "1.2 | second\n"
             "1.1 | third \x1b[2J\xff\n"
             "1.2/1 | fourth\n");
+}
+
+// A part of a line goes on in the next record of its trial, rank and stream.
+TEST_F(ReadTest, JoinsThePartsOfALine) {
+  const StoreLayout layout(dtrain_.store());
+  std::filesystem::remove(layout.TrialLog({1, 1}));
+  std::filesystem::remove(layout.TrialLog({1, 2}));
+  const auto log = [&layout](TrialId trial,
+                             const std::vector<LogRecord>& records) {
+    TrialLogWriter writer(layout.TrialLog(trial));
+    for (const LogRecord& record : records) writer.Append(record);
+    writer.Flush();
+  };
+  log({1, 1}, {{.time = Timestamp(1), .partial = true, .text = "a"},
+               {.time = Timestamp(2), .partial = true, .text = "b"},
+               {.time = Timestamp(3), .text = "c"},
+               {.time = Timestamp(4), .partial = true, .text = "d"},
+               {.time = Timestamp(5), .rank = 1, .text = "e"},
+               {.time = Timestamp(6), .partial = true, .text = "f"},
+               {.time = Timestamp(7), .from_stderr = true, .text = "g"},
+               {.time = Timestamp(8), .partial = true, .text = "h"}});
+  log({1, 2}, std::vector<LogRecord>(
+                  1, {.time = Timestamp(9), .partial = true, .text = "i"}));
+  EXPECT_EQ(dtrain_.Run({"logs", "1"}).out,
+            "1.1 | abc\n1.1 | d\n1.1/1 | e\n1.1 | f\n1.1 | g\n1.1 | h\n"
+            "1.2 | i\n");
+  EXPECT_EQ(dtrain_.Run({"logs", "1", "--raw"}).out, "abc\nd\ne\nf\ng\nh\ni\n");
+}
+
+TEST_F(ReadTest, FollowsAnExperimentUntilItEnds) {
+  const StoreLayout layout(dtrain_.store());
+  for (const State state : {State::kPending, State::kRunning}) {
+    Store store = Store::OpenForWriting(layout);
+    TrialId trial;
+    store.Write([&](StoreWriter& writer) {
+      trial = {writer.AddExperiment({.name = "f",
+                                     .searcher = "single",
+                                     .metric = "loss",
+                                     .config = store.Experiment(1)->config}),
+               1};
+      writer.AddTrial({.id = trial, .request_id = "r"});
+      writer.SetTrialState(trial, State::kRunning, Timestamp(1));
+      if (state == State::kRunning) {
+        writer.SetExperimentState(trial.experiment, state, Timestamp(1));
+      }
+    });
+    std::filesystem::create_directories(layout.Trial(trial));
+    std::optional<RunnerLock> runner =
+        RunnerLock::Take(layout.RunnerLock(trial.experiment));
+    TrialLogWriter writer(layout.TrialLog(trial));
+    writer.Append({.time = Timestamp(2), .text = "first"});
+    writer.Flush();
+    const std::string id = std::to_string(trial.experiment);
+    const auto printed = dtrain_.Write("printed" + id, "");
+    std::atomic<bool> ended = false;
+    std::thread run([&] {
+      while (!ended && ReadFile(printed).value_or("").empty()) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
+      writer.Append({.time = Timestamp(3), .text = "last"});
+      writer.Flush();
+      store.Write([&](StoreWriter& end) {
+        end.SetTrialState(trial, State::kCompleted, Timestamp(4));
+        end.SetExperimentState(trial.experiment, State::kCompleted,
+                               Timestamp(4));
+      });
+      runner.reset();
+    });
+    const CliResult result =
+        dtrain_.Run({"logs", id, "-f"}, {.stdout_file = printed.string()});
+    ended = true;
+    run.join();
+    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_EQ(ReadFile(printed), id + ".1 | first\n" + id + ".1 | last\n");
+  }
+}
+
+TEST_F(ReadTest, FollowsNoLongerThanAskedFor) {
+  const RunnerLock runner =
+      RunnerLock::Take(StoreLayout(dtrain_.store()).RunnerLock(2));
+  for (const char* option : {"--until=1970-01-01T00:00:03Z", "--head=0"}) {
+    EXPECT_EQ(dtrain_.Run({"logs", "2", "-f", option}).code, 0) << option;
+  }
 }
 
 TEST_F(ReadTest, EscapesLogsOnATerminal) {
