@@ -31,9 +31,12 @@ struct Guest {
   std::optional<PeerSession> session;  // once it is taken
 };
 
-// The runner of two processes, with a clock of the test's.
+// The runner of two processes, or more, with a clock of the test's.
 class NodesTest : public testing::Test {
  protected:
+  explicit NodesTest(int world_size = 2)
+      : place_{.world_size = world_size, .runner = {"127.0.0.1", FreePort()}} {}
+
   NodeHello Hello() const {
     return {.rank = 1, .world_size = 2, .identity = kRunner};
   }
@@ -109,8 +112,7 @@ class NodesTest : public testing::Test {
 
   Duration now_{0};
   const TemporaryDirectory directory_;
-  const DistributedEnv place_{.world_size = 2,
-                              .runner = {"127.0.0.1", FreePort()}};
+  const DistributedEnv place_;
   const SecretFile secret_{StoreLayout(directory_.path() / "store")};
   std::vector<std::string> notices_;
   std::vector<NodeEvent> kept_;
@@ -129,6 +131,28 @@ TEST_F(NodesTest, FollowerJoins) {
 
   EXPECT_TRUE(nodes_.complete());
   EXPECT_THAT(kept_, SizeIs(1));
+}
+
+class NodesOfFourTest : public NodesTest {
+ protected:
+  NodesOfFourTest() : NodesTest(4) {}
+};
+
+// A trial takes slots of every machine.
+TEST_F(NodesOfFourTest, TrialsAreThoseOfTheSmallestMachine) {
+  std::vector<Guest> guests;
+  for (const auto& [rank, trials] : {std::pair(1, 3), {3, 1}, {2, 2}}) {
+    EXPECT_FALSE(nodes_.complete());
+    NodeHello hello = Hello();
+    hello.rank = rank;
+    hello.world_size = 4;
+    hello.trials = trials;
+    guests.push_back(Come(EncodeReport(hello), nodes_.secret()));
+    ASSERT_TRUE(guests.back().session);
+    EXPECT_THAT(Receive(guests.back()), HasSubstr("accepted"));
+  }
+  EXPECT_TRUE(nodes_.complete());
+  EXPECT_EQ(nodes_.trials(), 1);
 }
 
 TEST_F(NodesTest, APortInUseNamesTheVariables) {
