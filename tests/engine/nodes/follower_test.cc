@@ -112,6 +112,24 @@ TEST_F(FollowerTest, NamesAMissingSecret) {
                                          HasSubstr("DTRAIN_SECRET_FILE"))));
 }
 
+// A file system may show late what the runner has written.
+TEST_F(FollowerTest, WaitsForASecretThatComesLate) {
+  const int port = PortOf(ListenAt({.host = "127.0.0.1"}).get());
+  Nodes runner({.env = {.world_size = 2, .runner = {"127.0.0.1", port}},
+                .identity = {.version = "1", .configuration = "other"},
+                .secret = secret_});
+  const fs::path late = directory_.path() / "late";
+  fs::rename(layout_.Secret(), late);
+  StartedFollower follower(OptionsAt(port, seconds(60)), Output());
+  while (follower.Said().find("there is no ") == std::string::npos) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  fs::rename(late, layout_.Secret());
+
+  EXPECT_EQ(EndOf(follower, runner), 2);
+  EXPECT_THAT(follower.Said(), HasSubstr("configuration differs"));
+}
+
 TEST_F(FollowerTest, NamesADifferentSecret) {
   const int port = PortOf(ListenAt({.host = "127.0.0.1"}).get());
   secret_.ReadOrMake();
