@@ -58,6 +58,19 @@ TEST_F(ManageTest, SaysWhatTakesTheSpace) {
                                   "(1), save_trial_latest (1)"));
 }
 
+// While a runner writes, a part of the database is in its log.
+TEST_F(ManageTest, DatabaseTakesTheSpaceOfItsLogToo) {
+  Store store = Store::OpenForWriting(layout_);
+  store.Write(
+      [](StoreWriter& writer) { writer.SetNote(1, std::string(60'000, 'x')); });
+  const fs::path database = layout_.Database();
+  const fs::path log = database.string() + "-wal";
+  ASSERT_GT(fs::file_size(log), 60'000u);
+  const auto bytes =
+      static_cast<std::int64_t>(fs::file_size(database) + fs::file_size(log));
+  EXPECT_EQ(Described("1")["disk"]["database"], bytes);
+}
+
 TEST_F(ManageTest, DryCollectionSaysWhatIsKept) {
   const CliResult all = dtrain_.Run({"gc", "--dry-run"});
   EXPECT_THAT(all.err, HasSubstr("3 experiments take 12.3 MB: "));
@@ -258,11 +271,14 @@ TEST_F(ManageTest, AsksOnATerminal) {
          "echo " + text + " | script -qec 'dtrain delete 1' /dev/null"},
         {.environment = {{"TERM", "dumb"}}});
   };
-  const CliResult no = answer("n");
-  EXPECT_EQ(no.code, 1);
-  EXPECT_THAT(no.out, HasSubstr("experiment 1 'alpha', COMPLETED, trials: 2"));
-  EXPECT_THAT(no.out, HasSubstr("nothing was deleted"));
-  EXPECT_EQ(Listed(), 3);
+  for (const char* text : {"n", "''", "ja", "yy", "no"}) {
+    const CliResult no = answer(text);
+    EXPECT_EQ(no.code, 1) << text;
+    EXPECT_THAT(no.out,
+                HasSubstr("experiment 1 'alpha', COMPLETED, trials: 2"));
+    EXPECT_THAT(no.out, HasSubstr("nothing was deleted"));
+    EXPECT_EQ(Listed(), 3);
+  }
 
   EXPECT_EQ(answer("y").code, 0);
 
