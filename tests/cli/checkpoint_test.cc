@@ -39,6 +39,12 @@ class CheckpointTest : public testing::Test {
       writer.SetTrialState({2, 1}, State::kRunning, Timestamp(1));
     });
   }
+  void SetTrialState(TrialId trial, State state) {
+    Store store = Store::OpenForWriting(layout_);
+    store.Write([&](StoreWriter& writer) {
+      writer.SetTrialState(trial, state, Timestamp(2));
+    });
+  }
   fs::path Path(TrialId trial, const std::string& uuid) const {
     return layout_.Checkpoint(trial, uuid);
   }
@@ -142,7 +148,14 @@ TEST_F(CheckpointTest, KeepsTheCheckpointThatATrialResumesFrom) {
   EXPECT_THAT(result.err, HasSubstr("is the latest checkpoint of trial 2.1"));
   EXPECT_TRUE(fs::exists(Path({2, 1}, latest)));
   EXPECT_EQ(StateOf("dddd"), "COMPLETED");
+  for (const State state : {State::kPending, State::kRunning, State::kPaused}) {
+    SetTrialState({2, 1}, state);
+    EXPECT_EQ(dtrain_.Run({"checkpoint", "delete", "eeee"}).code, 1)
+        << StateName(state);
+  }
   EXPECT_EQ(dtrain_.Run({"checkpoint", "delete", "dddd"}).code, 0);
+  SetTrialState({2, 1}, State::kStopped);
+  EXPECT_EQ(dtrain_.Run({"checkpoint", "delete", "eeee"}).code, 0);
 }
 
 TEST_F(CheckpointTest, CollectsCheckpointsThatThePolicyDrops) {
