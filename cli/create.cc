@@ -358,7 +358,7 @@ std::vector<std::string> OverridesOf(const CreateOptions& options) {
     overrides.push_back("slurm." + setting);
   }
   if (!options.listen.empty()) {
-    overrides.push_back("resources.listen=" + options.listen);
+    overrides.push_back(ListenOverride(options.listen));
   }
   return overrides;
 }

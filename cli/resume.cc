@@ -76,7 +76,7 @@ std::optional<ExperimentConfig> ConfigToResume(const ResumeOptions& options,
   ExperimentConfig config = ConfigFromJson(detail.config);
   std::vector<std::string> overrides;
   if (!options.listen.empty()) {
-    overrides.push_back("resources.listen=" + options.listen);
+    overrides.push_back(ListenOverride(options.listen));
     config.resources = ResourcesOn(detail.config, "", overrides);
   }
   if (!options.slots.empty()) {

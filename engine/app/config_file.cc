@@ -169,6 +169,11 @@ std::string QuotedForYaml(const std::string& text) {
                                    nlohmann::json::error_handler_t::replace);
 }
 
+std::string ListenOverride(const std::string& address) {
+  return "resources.listen=" +
+         (address.starts_with('[') ? QuotedForYaml(address) : address);
+}
+
 void PrintDiagnostics(const Diagnostics& diagnostics,
                       const GlobalOptions& globals) {
   const auto ignored = std::ranges::count_if(diagnostics, IsIgnoredInFile);

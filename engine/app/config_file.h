@@ -48,6 +48,8 @@ std::filesystem::path DirectoryOf(const std::string& path);
 
 /// Returns `text` as a quoted YAML string.
 std::string QuotedForYaml(const std::string& text);
+/// Returns the override of `--listen`. An IPv6 address in brackets is no list.
+std::string ListenOverride(const std::string& address);
 
 /// Prints every finding as a line on stderr, escaped; no notes if `globals` is
 /// quiet. Unless it is verbose, several ignored keys of the file are one line.

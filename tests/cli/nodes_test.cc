@@ -17,6 +17,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
+#include "engine/os/process.h"
 #include "engine/os/socket.h"
 #include "tests/support/cli_runner.h"
 
@@ -84,6 +85,38 @@ class NodesRefusalTest : public testing::Test {
 
   CliRunner dtrain_;
 };
+
+// Workers connect to the name of the machine if it listens everywhere.
+TEST(ListenTest, SaysWhereWorkersConnect) {
+  const std::string yaml =
+      "entrypoint: ['true']\nmax_restarts: 0\n"
+      "searcher: {name: single, metric: loss, max_length: 1}\n";
+  const std::string host = HostName() + ":";
+  const std::pair<const char*, std::string> rows[] = {
+      {"0", host},
+      {"0.0.0.0:0", host},
+      {"[::]:0", host},
+      {"127.0.0.1:0", "127.0.0.1:"},
+      {"localhost:0", "localhost:"},
+      {"[::1]:0", "'[::1]:"}};
+  for (const auto& [address, place] : rows) {
+    const CliRunner dtrain;
+    dtrain.Write("option.yaml", yaml + "resources: {slots: 'cpu:1'}\n");
+    // A number in quotes is no port.
+    const std::string text =
+        std::string(address) == "0" ? "0" : "'" + std::string(address) + "'";
+    dtrain.Write("key.yaml",
+                 yaml + "resources: {slots: 'cpu:1', listen: " + text + "}\n");
+    for (const CliResult& result :
+         {dtrain.Run({"create", "option.yaml", "--listen", address}),
+          dtrain.Run({"create", "key.yaml"})}) {
+      if (result.err.find("cannot listen at") != std::string::npos) continue;
+      EXPECT_THAT(result.err,
+                  HasSubstr("run there: dtrain worker --connect " + place))
+          << address;
+    }
+  }
+}
 
 TEST_F(NodesRefusalTest, RefusesInvalidVariables) {
   ExpectRefused(Create({{"RANK", "one"}}), 2, "RANK=one");
