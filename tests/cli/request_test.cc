@@ -114,6 +114,19 @@ TEST_F(RequestTest, RefusesEndedExperiments) {
   EXPECT_EQ(result.Json()["experiments"][0]["state"], "COMPLETED");
 }
 
+TEST_F(RequestTest, ExitCodeIsOfTheWorstTarget) {
+  Write([](StoreWriter& writer) {
+    writer.SetExperimentState(2, State::kPaused, Timestamp(1));
+  });
+  const std::pair<std::vector<std::string>, int> rows[] = {
+      {{"2"}, 0}, {{"1"}, 1}, {{"1", "2"}, 1}, {{"2", "1"}, 1}};
+  for (const auto& [ids, code] : rows) {
+    std::vector<std::string> words = {"pause"};
+    words.insert(words.end(), ids.begin(), ids.end());
+    EXPECT_EQ(dtrain_.Run(words).code, code) << testing::PrintToString(ids);
+  }
+}
+
 TEST_F(RequestTest, RefusesToPauseWithoutARunner) {
   const CliResult result = dtrain_.Run({"pause", "2"});
   EXPECT_EQ(result.code, 1);
