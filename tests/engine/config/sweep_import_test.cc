@@ -242,6 +242,10 @@ INSTANTIATE_TEST_SUITE_P(
         ParameterCase{
             "QUniform", "{distribution: q_uniform, q: 8, min: 32, max: 64}",
             R"({"type": "categorical", "vals": [32, 40, 48, 56, 64]})"},
+        ParameterCase{
+            "QUniformMayLeaveItsRange",
+            "{distribution: q_uniform, q: 8, min: 29, max: 61}",
+            R"({"type": "categorical", "vals": [32, 40, 48, 56, 64]})"},
         ParameterCase{"QUniformRoundsItsEnds",
                       "{distribution: q_uniform, q: 0.1, min: 0.06, max: 0.34}",
                       R"({"type": "categorical", "vals": [0.1, 0.2, 0.3]})"},
@@ -262,6 +266,10 @@ INSTANTIATE_TEST_SUITE_P(
         ParameterCase{
             "Probabilities", "{values: [a, b], probabilities: [0.25, 0.75]}",
             R"({"type": "categorical", "vals": ["a", "b", "b", "b"]})"},
+        ParameterCase{
+            "InexactProbabilities",
+            "{values: [a, b, c], probabilities: [0.3, 0.6, 0.6]}",
+            R"({"type": "categorical", "vals": ["a", "b", "b", "c", "c"]})"},
         ParameterCase{"Beta", "{distribution: beta, a: 2, b: 1}",
                       R"({"type": "double", "minval": 0, "maxval": 1})",
                       "a beta distribution is not kept"},
@@ -454,6 +462,22 @@ TEST(ImportSweepTest, TakesWhatTheSweepLacksFromOptions) {
   EXPECT_EQ(searcher["max_length"]["batches"], 9);
   EXPECT_EQ(searcher["metric"], "acc");
   EXPECT_EQ(searcher["smaller_is_better"], false);
+}
+
+TEST(ImportSweepTest, PrefersOptionsToWhatTheSweepHas) {
+  const std::string sweep =
+      "program: a.py\nmethod: random\nrun_cap: 5\n"
+      "metric: {name: gain, goal: maximize}\n"
+      "parameters: {x: {min: 0, max: 1}}\n";
+  const WandbJson own = Convert(sweep, {}).config["searcher"];
+  EXPECT_EQ(own["max_trials"], 5);
+  EXPECT_EQ(own["metric"], "gain");
+  EXPECT_EQ(own["smaller_is_better"], false);
+  const WandbJson given =
+      Convert(sweep, {.max_trials = 7, .metric = "loss"}).config["searcher"];
+  EXPECT_EQ(given["max_trials"], 7);
+  EXPECT_EQ(given["metric"], "loss");
+  EXPECT_EQ(given["smaller_is_better"], true);
 }
 
 struct RefusedSweep {
