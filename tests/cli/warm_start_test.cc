@@ -20,6 +20,7 @@ using testing::Not;
 constexpr char kReportX[] = R"sh(echo "Epoch 1"
 echo "loss: $1"
 [ "$1" != 9 ] || exit 1
+[ "$1" != 6 ] || { echo '{"type":"end","reason":"invalid_hp"}' >&3; exit; }
 echo "Epoch 2"
 echo "loss: $1"
 )sh";
@@ -122,6 +123,19 @@ TEST_F(WarmStartTest, AddsAtMostEightPoints) {
             (std::vector<double>{0.9, 0.7, 0.5, 0.3, 0.1, 1.0, 0.8, 0.6}));
 }
 
+TEST_F(WarmStartTest, AddsNoMorePointsThanThereAreTrials) {
+  ASSERT_EQ(RunGrid("[3.0, 1.0]").code, 0);
+  const auto points_with = [this](const std::string& own) {
+    return PointsOf(Search(
+        "[1]", {"--set", "searcher.points=" + own, "--dry-run", "--json"}));
+  };
+  EXPECT_EQ(points_with("[{x: 2}, {x: 4}]"), (std::vector<double>{2, 4, 1, 3}));
+  EXPECT_EQ(points_with("[{x: 2}, {x: 4}, {x: 2.5}, {x: 4.5}]"),
+            (std::vector<double>{2, 4, 2.5, 4.5, 1}));
+  EXPECT_EQ(points_with("[{x: 2}, {x: 4}, {x: 2.5}, {x: 4.5}, {x: 0.5}]"),
+            (std::vector<double>{2, 4, 2.5, 4.5, 0.5}));
+}
+
 TEST_F(WarmStartTest, LeavesOutTrialsThatDoNotFit) {
   ASSERT_EQ(RunGrid("[-2.0, -1.0, 3.0, 4.0]").code, 0);
 
@@ -134,7 +148,7 @@ TEST_F(WarmStartTest, LeavesOutTrialsThatDoNotFit) {
 }
 
 TEST_F(WarmStartTest, LeavesOutTrialsThatFailed) {
-  RunGrid("[9, 3.0, 4.0]", "name: grid, smaller_is_better: false");
+  RunGrid("[9, 6, 3.0, 4.0]", "name: grid, smaller_is_better: false");
 
   const CliResult result = Search(
       "[1]", {"--set", "hyperparameters.x.maxval=10", "--dry-run", "--json"});
