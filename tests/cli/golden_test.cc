@@ -167,7 +167,8 @@ void AddDistinctValues(const fs::path& root) {
         const int batches = 51 + k + more;
         const double loss = best + 0.0625 * more;
         writer.AddMetrics(trial, MetricKind::kValidation, batches,
-                          0.25 * batches, {{"loss", loss}}, at(105 + batches));
+                          0.25 * batches, {{"loss", loss}, {"gain", -1.0 * n}},
+                          at(105 + batches));
         writer.AddValidation(trial, loss, batches, /*smaller_is_better=*/true);
       }
       writer.AddCheckpoint({.uuid = std::to_string(50 + n) +
