@@ -225,11 +225,13 @@ TEST_F(CheckpointStorageTest, RefusesAFile) {
 }
 
 TEST_F(CheckpointStorageTest, RefusesADirectoryThatOthersCanReplace) {
-  fs::permissions(Path(), fs::perms::all);
-  const CliResult result = Create("  path: kept\n");
-  EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("others may write to it"));
-  ExpectNothing();
+  for (const int mode : {0777, 0770, 0702}) {
+    fs::permissions(Path(), fs::perms(mode));
+    const CliResult result = Create("  path: kept\n");
+    EXPECT_EQ(result.code, 2) << mode;
+    EXPECT_THAT(result.err, HasSubstr("others may write to it"));
+    ExpectNothing();
+  }
   fs::permissions(Path(), fs::perms::all | fs::perms::sticky_bit);
   EXPECT_EQ(Create("  path: kept\n").code, 0);
 }
