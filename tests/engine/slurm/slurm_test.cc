@@ -289,7 +289,7 @@ TEST_F(SlurmCommandsFakeTest, AsksAsOftenAsBeforeAfterAnOutage) {
                   .end_patience = Duration(0)});
   jobs.Update(1, {{.job = "7", .slots = 1, .used = 1}});
   const auto end =
-      std::chrono::steady_clock::now() + Patient(std::chrono::seconds(60));
+      std::chrono::steady_clock::now() + Patient(std::chrono::seconds(10));
   while (Calls().size() < 50 && std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
