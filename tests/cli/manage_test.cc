@@ -264,6 +264,30 @@ TEST_F(ManageTest, LeavesRunningExperimentsAlone) {
   EXPECT_EQ(dtrain_.Run({"label", "2", "--add", "x"}).code, 0);
 }
 
+// What a user asks for is as open as the umask says, the record is not.
+TEST_F(ManageTest, FilesHaveTheModesOfTheUmask) {
+  struct Row {
+    std::string mask;
+    std::string modes;
+  };
+  // The copy, other files, a private directory, a program and its directory.
+  const Row rows[] = {{"022", "600 644 644 644 644 644 700 755 755"},
+                      {"027", "600 640 640 640 640 640 700 750 750"},
+                      {"077", "600 600 600 600 600 600 700 700 700"}};
+  for (const auto& [mask, modes] : rows) {
+    const std::string at = "at" + mask;
+    const CliResult result = dtrain_.RunProgram(
+        {"bash", "-c",
+         "set -e; umask " + mask + "; mkdir " + at + "; dtrain init " + at +
+             "/new; dtrain backup " + at + "/copy.db; dtrain plot 1 --out " +
+             at + "/plot.svg; dtrain wait 1 --junit " + at +
+             "/report.xml; dtrain config 1 --export " + at + "/kept; find " +
+             at + " -mindepth 1 -printf '%m\\n' | sort | xargs >&2"});
+    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_THAT(result.err, testing::EndsWith(modes + "\n")) << mask;
+  }
+}
+
 TEST_F(ManageTest, AsksOnATerminal) {
   const auto answer = [&](const std::string& text) {
     return dtrain_.RunProgram(
