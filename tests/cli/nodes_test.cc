@@ -298,6 +298,56 @@ TEST_F(NodesCliTest, TrialRestartsAfterAFollowerDies) {
   EXPECT_EQ(MetricsOf(dtrain_, "1.1"), MetricsOf(dtrain_, "2.1"));
 }
 
+TEST_F(NodesCliTest, SigtermToAFollowerPausesAndResumeContinues) {
+  WriteConfig("one.yaml", 2, 1500, "scheduling_unit: 5\n");
+  WriteConfig("two.yaml", 1, 1500, "scheduling_unit: 5\n");
+  ASSERT_EQ(dtrain_.Run({"create", "one.yaml"}).code, 0);
+
+  auto runner = Start(0, "two.yaml");
+  const CliResult follower =
+      StartScript(1,
+                  "dtrain create two.yaml & p=$!\n"
+                  "until dtrain metrics 2.1 --json 2>/dev/null |"
+                  " grep -q '\"batches\"'; do sleep 0.1; done\n"
+                  "kill $p; wait $p\n")
+          .get();
+
+  EXPECT_EQ(follower.code, 0) << follower.err;
+  const CliResult paused = runner.get();
+  EXPECT_EQ(paused.code, 143) << paused.err;
+
+  auto again = Start(1, "two.yaml");
+  const CliResult resumed =
+      dtrain_.Run({"resume", "2"}, {.environment = Rank(0)});
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(again.get().code, 0);
+  EXPECT_EQ(RestartsOf("2"), 0);
+  EXPECT_EQ(MetricsOf(dtrain_, "1.1"), MetricsOf(dtrain_, "2.1"));
+}
+
+TEST_F(NodesCliTest, NothingIsRecordedBeforeAllRanksAreThere) {
+  WriteConfig("three.yaml", 1, 5);
+  const std::string script =
+      "export WORLD_SIZE=3\n"
+      "dtrain create three.yaml 2>first & p=$!\n"
+      "until grep -q 'following the runner' first; do sleep 0.1; done\n"
+      "dtrain create three.yaml; code=$?\n"
+      "dtrain list -a --json >all; kill $p; exit $code\n";
+  auto runner = StartScript(0,
+                            "export WORLD_SIZE=3\n"
+                            "dtrain create three.yaml & p=$!\n"
+                            "until [ -s all ]; do sleep 0.1; done\n"
+                            "kill $p; wait $p\n");
+
+  const CliResult duplicate = StartScript(1, script).get();
+
+  EXPECT_EQ(duplicate.code, 2) << duplicate.err;
+  EXPECT_THAT(duplicate.err, HasSubstr("another process has the same RANK"));
+  static_cast<void>(runner.get());
+  EXPECT_EQ(
+      dtrain_.Run({"list", "-a", "--json"}).Json().at("experiments").size(), 0);
+}
+
 TEST_F(NodesCliTest, AFollowerWithAnotherFileIsRefused) {
   WriteConfig("two.yaml", 1, 5);
   WriteConfig("other.yaml", 1, 6);
