@@ -26,12 +26,14 @@
 #include "engine/app/slurm_workers.h"
 #include "engine/app/stores.h"
 #include "engine/app/warm_start.h"
+#include "engine/app/worker.h"
 #include "engine/base/error.h"
 #include "engine/base/length.h"
 #include "engine/base/text.h"
 #include "engine/config/read_config.h"
 #include "engine/context/context_list.h"
 #include "engine/nodes/distributed_env.h"
+#include "engine/nodes/nodes.h"
 #include "engine/os/signals.h"
 #include "engine/plugin/model_library.h"
 #include "engine/report/search_preview.h"
@@ -302,22 +304,6 @@ int RecordPaused(const Recording& record, RunRequest& request,
   return kExitDone;
 }
 
-// Records the experiment and runs it, on this machine or on all.
-int RecordAndRun(const std::optional<DistributedEnv>& place,
-                 const ExperimentConfig& config, const SlotPlan& slots,
-                 const Recording& record, RunRequest& request,
-                 const GlobalOptions& globals) {
-  return RunOnNodes(place, config, slots, globals, [&](Nodes* nodes) {
-    request.nodes = nodes;
-    const StoreLayout layout = FindStore(globals);
-    if (!IsPlainlyChosen(layout, globals)) {
-      Say(globals,
-          "the experiment is recorded in the store " + layout.root().string());
-    }
-    return RunRecorded(layout, record, config, request, globals);
-  });
-}
-
 }  // namespace
 
 void AddCreateOptions(CLI::App& app, CreateOptions& options) {
@@ -452,7 +438,7 @@ int CreateAndRun(const CreateOptions& options, const std::string& text,
            : std::optional<DistributedEnv>();
   if (place && place->follows()) {
     CheckOnThisMachine(options.config, config, directory, globals);
-    return FollowRunner(*place, config, PlanExperimentSlots(config), globals);
+    return RunRank(*place, config, globals);
   }
   ExperimentParts parts = FindParts(options.config, config, directory, globals);
   if (parts.context) request.context = directory;
@@ -493,7 +479,14 @@ int CreateAndRun(const CreateOptions& options, const std::string& text,
     return id;
   };
   if (options.paused) return RecordPaused(record, request, globals);
-  return RecordAndRun(place, config, slots, record, request, globals);
+  const auto nodes = ConnectRanks(place, config, slots, globals);
+  request.nodes = nodes.get();
+  const StoreLayout layout = FindStore(globals);
+  if (!IsPlainlyChosen(layout, globals)) {
+    Say(globals,
+        "the experiment is recorded in the store " + layout.root().string());
+  }
+  return RunRecorded(layout, record, config, request, globals);
 }
 
 namespace {

@@ -17,6 +17,7 @@
 #include "engine/base/text.h"
 #include "engine/config/read_config.h"
 #include "engine/nodes/distributed_env.h"
+#include "engine/nodes/nodes.h"
 #include "engine/run/reporter.h"
 #include "engine/run/runner.h"
 
@@ -136,12 +137,11 @@ int ResumeAndRun(const ResumeOptions& given, RunRequest& request,
                     ": only RANK=0 resumes an experiment; start the other "
                     "ranks with 'dtrain create', as before");
   }
-  return RunOnNodes(
-      place, *config, PlanExperimentSlots(*config), globals, [&](Nodes* nodes) {
-        request.nodes = nodes;
-        return RunRecorded(
-            layout, [&](Store&) { return id; }, *config, request, globals);
-      });
+  const auto nodes =
+      ConnectRanks(place, *config, PlanExperimentSlots(*config), globals);
+  request.nodes = nodes.get();
+  return RunRecorded(
+      layout, [&](Store&) { return id; }, *config, request, globals);
 }
 
 int Resume(const ResumeOptions& options, const GlobalOptions& globals) {

@@ -1,15 +1,14 @@
-// Runs an experiment on this machine, or on several, each of which has one
-// process of the same `create` or `resume`.
+// Runs an experiment on this machine, and on those of workers.
 //
-// RANK 0 is the runner. It records the experiment and owns the store; every
-// other rank is a follower that starts processes of trials on its machine when
-// the runner asks for them. All ranks must agree on version, configuration,
-// number of ranks and devices, which is why they exchange a hash of the
-// configuration first. The experiment's seed is not part of it, because the
-// runner may have drawn it.
+// The runner records the experiment and owns the store; workers start processes
+// of trials on their machines when it asks for them, and get from it what these
+// need. With RANK and WORLD_SIZE, each of a fixed set of processes runs the
+// same `create`, or RANK=0 `resume`. RANK=0 is the runner, and all must agree
+// on version, configuration, number of ranks and devices before the experiment
+// is recorded, which is why they send it a hash of the configuration. The
+// experiment's seed is not part of it, because the runner may have drawn it.
 //
-// With resources.listen the runner accepts workers instead, which need no
-// configuration: `dtrain worker` gets what its trials need from the runner.
+// With resources.listen the runner accepts any `dtrain worker`.
 
 #include "engine/app/run_experiment.h"
 
@@ -35,7 +34,6 @@
 #include "engine/config/experiment_config.h"
 #include "engine/data/data_directory.h"
 #include "engine/nodes/distributed_env.h"
-#include "engine/nodes/follower.h"
 #include "engine/nodes/nodes.h"
 #include "engine/nodes/nodes_launcher.h"
 #include "engine/os/file_lock.h"
@@ -56,7 +54,7 @@ namespace {
 // Workers whose runner is lost end within this time.
 constexpr Duration kEarlierWorkers = std::chrono::seconds(60);
 // Timeout of torchrun.
-constexpr Duration kGathering = std::chrono::minutes(5);
+constexpr Duration kRanksPatience = std::chrono::minutes(5);
 
 // The seed may be random and is known only to the runner.
 std::string HashOf(const ExperimentConfig& config) {
@@ -68,14 +66,16 @@ std::string HashOf(const ExperimentConfig& config) {
   return Sha256Of(std::as_bytes(std::span(text)));
 }
 
-NodeIdentity IdentityOf(const ExperimentConfig& config, const SlotPlan& slots) {
-  return {.version = BuildVersion(),
+}  // namespace
+
+RankClaim ClaimOf(const DistributedEnv& place, const ExperimentConfig& config,
+                  const SlotPlan& slots) {
+  return {.rank = place.rank,
+          .world_size = place.world_size,
           .configuration = HashOf(config),
           .ranks = static_cast<int>(slots.slots_per_trial),
           .gpus = !slots.gpus.empty()};
 }
-
-}  // namespace
 
 namespace {
 
@@ -184,18 +184,13 @@ SecretFile WriteWorkerKey(const Store& store, std::int64_t id) {
 // Accepts workers for the experiment, if it is configured to.
 std::unique_ptr<Nodes> AcceptWorkers(const Store& store, std::int64_t id,
                                      const ExperimentConfig& config,
-                                     const SlotPlan& slots,
-                                     const std::string& library,
                                      Reporter& reporter) {
   const auto& listen = config.resources.listen;
   if (!listen) return nullptr;
-  AwaitEarlierWorkers(store.layout(), id);
   return std::make_unique<Nodes>(Nodes::Options{
-      .env = DistributedEnv{.runner = HostPort{.host = listen->host,
-                                               .port = listen->port}},
-      .identity = NodeIdentity{.version = BuildVersion()},
+      .place = HostPort{.host = listen->host, .port = listen->port},
+      .version = BuildVersion(),
       .secret = WriteWorkerKey(store, id),
-      .task = TaskOf(store, id, config, slots, library),
       .notice = [&reporter](const std::string& line) {
         reporter.OnNotice(LogLevel::kInfo, line);
       }});
@@ -245,10 +240,14 @@ RunResult RunExperiment(Store& store, std::int64_t id,
   ExperimentRunner runner(store, id, config, clock);
   RunOptions options = given;
   const std::unique_ptr<Nodes> workers =
-      AcceptWorkers(store, id, config, runner.slots(), given.library, reporter);
+      AcceptWorkers(store, id, config, reporter);
+  if (workers) nodes = workers.get();
+  if (nodes != nullptr) {
+    AwaitEarlierWorkers(store.layout(), id);
+    nodes->SetTask(TaskOf(store, id, config, runner.slots(), given.library));
+  }
   std::unique_ptr<WorkerSource> slurm;
   if (workers) {
-    nodes = workers.get();
     const HostPort place =
         PlaceOfRunner(*config.resources.listen, workers->port());
     if (RunsOnSlurm(config)) {
@@ -269,7 +268,7 @@ RunResult RunExperiment(Store& store, std::int64_t id,
       .clock = clock,
       .ignore_hangup = detached};
   WorkerHooks hooks;
-  if (workers) {
+  if (nodes != nullptr) {
     hooks.changed =
         [&, path = store.layout().WorkerTable(id)](const WorkerTable& table) {
           WriteWorkers(path, table);
@@ -293,7 +292,7 @@ RunResult RunExperiment(Store& store, std::int64_t id,
                          : MakeLocalLauncher(std::move(local));
     result = runner.Run(*launcher, options, reporter);
   }
-  if (workers) workers->SendShutdown();
+  if (nodes != nullptr) nodes->SendShutdown();
   return result;
 }
 
@@ -340,41 +339,22 @@ std::optional<DistributedEnv> FindDistributedEnv(const ExperimentConfig& config,
   return place;
 }
 
-int FollowRunner(const DistributedEnv& place, const ExperimentConfig& config,
-                 const SlotPlan& slots, const GlobalOptions& globals) {
-  const StoreLayout store = FindStore(globals);
-  std::vector<std::filesystem::path> roots = TrialRoots(store);
-  const std::string& storage = config.checkpoints.path;
-  if (!storage.empty()) roots.emplace_back(storage);
-  return Follow(
-      {.env = place,
-       .identity = IdentityOf(config, slots),
-       .secret = SecretFile::Of(store, ProcessVariable),
-       .roots = std::move(roots),
-       .launcher = LocalLauncherOptions{.slots = slots,
-                                        .layout = store,
-                                        .host = FindTrialHost(),
-                                        .environment = config.environment.For(
-                                            !slots.gpus.empty())},
-       .notice = [&](const std::string& line) { Say(globals, line); }});
-}
-
-int RunOnNodes(const std::optional<DistributedEnv>& place,
-               const ExperimentConfig& config, const SlotPlan& slots,
-               const GlobalOptions& globals,
-               const std::function<int(Nodes* nodes)>& run) {
-  if (!place) return run(nullptr);
-  Nodes nodes(
-      {.env = *place,
-       .identity = IdentityOf(config, slots),
-       .secret = SecretFile::Of(FindStore(globals), ProcessVariable),
-       .notice = [&globals](const std::string& line) { Say(globals, line); }});
+std::unique_ptr<Nodes> ConnectRanks(const std::optional<DistributedEnv>& place,
+                                    const ExperimentConfig& config,
+                                    const SlotPlan& slots,
+                                    const GlobalOptions& globals) {
+  if (!place) return nullptr;
+  auto nodes = std::make_unique<Nodes>(Nodes::Options{
+      .place = place->runner,
+      .version = BuildVersion(),
+      .secret = SecretFile::Of(FindStore(globals), ProcessVariable),
+      .claim = ClaimOf(*place, config, slots),
+      .all_here = place->all_here,
+      .notice = [&globals](const std::string& line) { Say(globals, line); }});
   Say(globals,
-      "waiting for " + nodes.Missing() + " at " + ToString(place->runner));
-  nodes.Gather(kGathering);
-  const int code = run(&nodes);
-  nodes.SendShutdown();
-  return code;
+      "waiting for " + nodes->AbsentRanks() + " at " + ToString(place->runner));
+  nodes->AwaitRanks(kRanksPatience);
+  return nodes;
 }
 
 }  // namespace dtrain

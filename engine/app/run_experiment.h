@@ -2,7 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -15,12 +15,14 @@ class StoreLayout;
 struct DistributedEnv;
 struct ExperimentConfig;
 struct GlobalOptions;
+struct RankClaim;
 struct RunOptions;
 struct RunResult;
 struct SlotPlan;
 
-/// Runs a recorded experiment, its trials on this machine and on those of
-/// `nodes`, if there are any, or of workers, if `config` has resources.listen.
+/// Runs a recorded experiment, its trials on this machine and on workers: those
+/// of `nodes`, if that is not null, or any that join, if `config` has
+/// resources.listen. Workers are shut down at the end.
 /// A `detached` process ignores SIGHUP. Throws as ExperimentRunner.
 RunResult RunExperiment(Store& store, std::int64_t id,
                         const ExperimentConfig& config,
@@ -42,17 +44,16 @@ std::vector<std::filesystem::path> TrialRoots(const StoreLayout& store);
 std::optional<DistributedEnv> FindDistributedEnv(const ExperimentConfig& config,
                                                  bool detach);
 
-/// Runs this process's ranks for the runner at `place` until it is done.
-/// Returns the exit code. REQUIRES: place.follows().
-int FollowRunner(const DistributedEnv& place, const ExperimentConfig& config,
-                 const SlotPlan& slots, const GlobalOptions& globals);
+/// Returns the claim of the process at `place`.
+RankClaim ClaimOf(const DistributedEnv& place, const ExperimentConfig& config,
+                  const SlotPlan& slots);
 
-/// Returns the exit code of `run`. With a place, it first waits for all
-/// followers, passes them to `run`, and shuts them down afterwards; without
-/// one, it passes nullptr. Throws Error(kResources) if followers are missing.
-int RunOnNodes(const std::optional<DistributedEnv>& place,
-               const ExperimentConfig& config, const SlotPlan& slots,
-               const GlobalOptions& globals,
-               const std::function<int(Nodes* nodes)>& run);
+/// Waits until all processes of the fixed set are connected to this one, which
+/// has RANK=0; null without a place. Throws Error(kResources) if some are
+/// missing after five minutes.
+std::unique_ptr<Nodes> ConnectRanks(const std::optional<DistributedEnv>& place,
+                                    const ExperimentConfig& config,
+                                    const SlotPlan& slots,
+                                    const GlobalOptions& globals);
 
 }  // namespace dtrain

@@ -1,5 +1,5 @@
-// `dtrain worker`: reads the command line and Slurm's variables, and calls
-// Work() of engine/nodes/worker.h.
+// `dtrain worker`, and `create` with a RANK above 0: reads the command line and
+// Slurm's variables, and calls Work() of engine/nodes/worker.h.
 
 #include "engine/app/worker.h"
 
@@ -31,6 +31,7 @@
 #include "engine/os/socket.h"
 #include "engine/process/local_launcher.h"
 #include "engine/ranks/shared_memory.h"
+#include "engine/run/runner.h"
 #include "engine/slots/slot_directory.h"
 
 namespace dtrain {
@@ -319,6 +320,26 @@ int RunWorker(const WorkerRequest& request, const GlobalOptions& globals) {
     options.patience = ParseDuration(request.patience, "--connect-timeout");
   }
   return Work(std::move(options));
+}
+
+int RunRank(const DistributedEnv& place, const ExperimentConfig& config,
+            const GlobalOptions& globals) {
+  const StoreLayout store = FindStore(globals);
+  const SlotPlan slots = PlanExperimentSlots(config);
+  return Work({.runner = place.runner,
+               .secret = SecretFile::Of(store, ProcessVariable),
+               .version = BuildVersion(),
+               .name = HostName(),
+               .claim = ClaimOf(place, config, slots),
+               .roots = TrialRoots(store),
+               .plan =
+                   [&](const WorkerTask& task) {
+                     SlotPlan plan = slots;
+                     if (plan.gpus.empty()) plan.threads = task.threads;
+                     return plan;
+                   },
+               .find_host = [](bool) { return FindTrialHost(); },
+               .notice = [&](const std::string& line) { Say(globals, line); }});
 }
 
 }  // namespace dtrain

@@ -8,6 +8,8 @@
 
 namespace dtrain {
 
+struct DistributedEnv;
+struct ExperimentConfig;
 struct GlobalOptions;
 
 /// Parameters of `dtrain worker`, as they were typed.
@@ -27,5 +29,10 @@ struct WorkerRequest {
 /// that is done. Returns the exit code. Throws Error(kUsage) for an invalid
 /// request, and as Work.
 int RunWorker(const WorkerRequest& request, const GlobalOptions& globals);
+
+/// Likewise as the process at `place` of a fixed set, for its RANK=0. REQUIRES:
+/// place.follows().
+int RunRank(const DistributedEnv& place, const ExperimentConfig& config,
+            const GlobalOptions& globals);
 
 }  // namespace dtrain

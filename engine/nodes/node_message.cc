@@ -26,12 +26,12 @@ Message Decode(std::string_view line) {
 
 }  // namespace
 
-// The runner exits with 128 plus the number: only requests to end are passed
-// on.
-void NodeInterrupted::Check() const {
-  if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP) return;
+// The runner may exit with 128 plus the number.
+void WorkerDraining::Check() const {
+  constexpr std::array<int, 5> kSignals = {0, SIGHUP, SIGINT, SIGTERM, SIGUSR2};
+  if (std::ranges::find(kSignals, signal) != kSignals.end()) return;
   throw Error(ErrorKind::kFailed,
-              "field 'signal' must be SIGHUP, SIGINT or SIGTERM");
+              "field 'signal' must be SIGHUP, SIGINT, SIGTERM or SIGUSR2");
 }
 
 // An invalid message is a fault of its sender, not of the trial.

@@ -20,18 +20,17 @@
 
 namespace dtrain {
 
-// Messages between the runner and the processes on other machines that run its
-// trials: followers, which are known beforehand (RANK, WORLD_SIZE), and
-// workers, which come and go. One line of JSON each. `Fields` lists the fields
-// of a message once, see engine/wire/json_codec.h. Trial output that is not
-// UTF-8 is made valid.
+// Messages between the runner and the workers: processes on other machines that
+// run its trials. Some are started by RANK and WORLD_SIZE as a fixed set,
+// others come and go. One line of JSON each. `Fields` lists the fields of a
+// message once, see engine/wire/json_codec.h. Trial output that is not UTF-8 is
+// made valid.
 //
-//     follower  NodeHello                  worker  WorkerHello
-//     runner    NodeAccepted               runner  NodeAccepted, WorkerTask
-//     runner    ExperimentStarted          worker  WorkerReady or WorkerUnable
+//     worker  WorkerHello
+//     runner  NodeAccepted, and WorkerTask once it has an experiment
+//     worker  WorkerReady or WorkerUnable
 //
-// The hello is the claim of the proof. After that both get the same orders and
-// send the same reports.
+// The hello is the claim of the proof. Orders and reports follow.
 
 /// Smallest value of a number that the runner itself judges, so that it can
 /// answer with a reason.
@@ -44,39 +43,21 @@ struct Alive {
   static void Fields(auto&, auto&) {}
 };
 
-/// Properties that processes must share to train one model together.
-struct NodeIdentity {
-  std::string version;        // of dtrain
-  std::string configuration;  // hash of the effective configuration
-  int ranks = 1;              // that this machine runs of each trial
-  bool gpus = false;          // or CPU slots
-
-  friend bool operator==(const NodeIdentity&, const NodeIdentity&) = default;
-
-  static void Fields(auto& field, auto& m) {
-    field("version", m.version);
-    field("configuration", m.configuration);
-    field("ranks", m.ranks, kMinInt);
-    field("gpus", m.gpus);
-  }
-};
-
-/// A follower's claims about itself, see PeerProof.
-struct NodeHello {
-  static constexpr std::string_view kType = "hello";
-
+/// Place of a process in a fixed set (RANK, WORLD_SIZE), and the properties
+/// that all of the set must share to train one model together.
+struct RankClaim {
   int rank = 0;
   int world_size = 1;
-  NodeIdentity identity;
-  std::int64_t trials = 1;  // that it can run at one time
-  std::string host;         // the name of its machine
+  std::string configuration;  // hash of the effective configuration
+  int ranks = 1;              // that this process runs of each trial
+  bool gpus = false;          // or CPU slots
 
   static void Fields(auto& field, auto& m) {
     field("rank", m.rank, kMinInt);
     field("world_size", m.world_size, kMinInt);
-    NodeIdentity::Fields(field, m.identity);
-    field("trials", m.trials, 1);
-    field("host", m.host);
+    field("configuration", m.configuration);
+    field("ranks", m.ranks, kMinInt);
+    field("gpus", m.gpus);
   }
 };
 /// A worker's claims about itself.
@@ -88,6 +69,7 @@ struct WorkerHello {
   std::string name;                // shown to users
   std::string job;                 // that started it, or empty
   std::optional<Timestamp> until;  // when its machine ends it
+  std::optional<RankClaim> claim;  // none: it comes and goes
 
   static void Fields(auto& field, auto& m) {
     field("version", m.version);
@@ -95,6 +77,7 @@ struct WorkerHello {
     field("name", m.name);
     field("job", m.job);
     field("until", m.until);
+    field("claim", m.claim);
   }
 };
 /// A worker can run trials of the task, or parts of them.
@@ -121,7 +104,12 @@ struct WorkerUnable {
 struct WorkerDraining {
   static constexpr std::string_view kType = "draining";
   std::string reason;
-  static void Fields(auto& field, auto& m) { field("reason", m.reason); }
+  int signal = 0;  // that asked it to: SIGHUP, SIGINT, SIGTERM or SIGUSR2; or 0
+  static void Fields(auto& field, auto& m) {
+    field("reason", m.reason);
+    field("signal", m.signal);
+  }
+  void Check() const;
 };
 /// Its ranks of a trial have their slots and processes.
 struct ShardStarted {
@@ -187,17 +175,9 @@ struct ShardEnded {
     field("finished", m.finished);
   }
 };
-/// It was asked to end by a signal: SIGHUP, SIGINT or SIGTERM.
-struct NodeInterrupted {
-  static constexpr std::string_view kType = "interrupted";
-  int signal = 0;
-  static void Fields(auto& field, auto& m) { field("signal", m.signal); }
-  void Check() const;
-};
 using NodeReport =
-    std::variant<Alive, NodeHello, WorkerHello, WorkerReady, WorkerUnable,
-                 WorkerDraining, ShardStarted, ShardSaid, ShardPrinted,
-                 ShardEnded, NodeInterrupted>;
+    std::variant<Alive, WorkerHello, WorkerReady, WorkerUnable, WorkerDraining,
+                 ShardStarted, ShardSaid, ShardPrinted, ShardEnded>;
 
 /// The answer to a hello that is rejected.
 struct NodeRefused {
@@ -209,14 +189,6 @@ struct NodeRefused {
 struct NodeAccepted {
   static constexpr std::string_view kType = "accepted";
   static void Fields(auto&, auto&) {}
-};
-/// The experiment that the runner runs.
-struct ExperimentStarted {
-  static constexpr std::string_view kType = "experiment";
-  std::int64_t experiment = 0;
-  static void Fields(auto& field, auto& m) {
-    field("experiment", m.experiment, 1);
-  }
 };
 /// The experiment that a worker is to run trials of, and what it needs for
 /// that.
@@ -267,7 +239,12 @@ struct WorkerTask {
 struct StartShard {
   static constexpr std::string_view kType = "start";
   TrialSpec spec;
-  static void Fields(auto& field, auto& m) { field("spec", m.spec); }
+  // Rank 0, without which the others cannot stop, is on the runner's machine.
+  bool led_by_runner = false;
+  static void Fields(auto& field, auto& m) {
+    field("spec", m.spec);
+    field("led_by_runner", m.led_by_runner);
+  }
 };
 /// A message to rank 0 of a trial.
 struct TellShard {
@@ -301,9 +278,8 @@ struct ShutdownNode {
   static void Fields(auto&, auto&) {}
 };
 using NodeOrder =
-    std::variant<Alive, NodeRefused, NodeAccepted, ExperimentStarted,
-                 WorkerTask, StartShard, TellShard, StopShard, KillShard,
-                 DrainNode, ShutdownNode>;
+    std::variant<Alive, NodeRefused, NodeAccepted, WorkerTask, StartShard,
+                 TellShard, StopShard, KillShard, DrainNode, ShutdownNode>;
 
 /// Derives the secret of the ranks of a trial from the secret of all processes
 /// and the token in the specification, which is sent in the clear.
@@ -318,12 +294,10 @@ std::string EncodeOrder(const NodeOrder& order);
 NodeReport DecodeReport(std::string_view line);
 NodeOrder DecodeOrder(std::string_view line);
 
-/// Purpose of the proof between a runner and its followers, see PeerProof.
-inline constexpr char kNodesPurpose[] = "runner and follower";
-/// The same for its workers.
+/// Purpose of the proof between a runner and its workers, see PeerProof.
 inline constexpr char kWorkersPurpose[] = "runner and worker";
 
-/// Longest silence of a follower, and the interval of Alive messages.
+/// Longest silence of a worker, and the interval of Alive messages.
 inline constexpr Duration kNodeSilence = std::chrono::seconds(30);
 inline constexpr Duration kNodeBeat = std::chrono::seconds(5);
 /// Longest silence of the runner, which sends nothing while it creates an
@@ -331,7 +305,7 @@ inline constexpr Duration kNodeBeat = std::chrono::seconds(5);
 /// loss of its machine within 30 s.
 inline constexpr Duration kRunnerSilence = std::chrono::minutes(10);
 
-/// An authenticated connection between the runner and a follower, with a
+/// An authenticated connection between the runner and a worker, with a
 /// keep-alive. One thread.
 class NodeChannel {
  public:

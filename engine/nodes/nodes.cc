@@ -1,8 +1,6 @@
 #include "engine/nodes/nodes.h"
 
 #include <algorithm>
-#include <limits>
-#include <numeric>
 #include <span>
 #include <utility>
 
@@ -45,21 +43,19 @@ Nodes::Nodes(Options options)
       listener_(Listen()),
       port_(PortOf(listener_.get())),
       secret_(options_.secret.ReadOrMake()),
-      pending_(std::move(listener_), secret_,
-               elastic() ? kWorkersPurpose : kNodesPurpose, options_.clock),
+      pending_(std::move(listener_), secret_, kWorkersPurpose, options_.clock),
       rejection_reported_at_(options_.clock.monotonic() - kRejectionNotices),
-      nodes_(static_cast<std::size_t>(options_.env.world_size)) {
+      nodes_(static_cast<std::size_t>(world_size())) {
   nodes_.front().host = options_.host;
   poller_.Add(pending_.fd(), kPending);
 }
 
 UniqueFd Nodes::Listen() const {
-  const DistributedEnv& env = options_.env;
-  if (elastic()) return ListenForWorkers(env.runner);
-  const int ranks = options_.identity.ranks;
-  if (env.world_size * ranks > kMaxNetworkRanks) {
+  if (!is_fixed_set()) return ListenForWorkers(options_.place);
+  const int ranks = options_.claim->ranks;
+  if (world_size() * ranks > kMaxNetworkRanks) {
     throw Error(ErrorKind::kResources,
-                "WORLD_SIZE=" + std::to_string(env.world_size) + ": with " +
+                "WORLD_SIZE=" + std::to_string(world_size()) + ": with " +
                     std::to_string(ranks) +
                     " ranks each, a trial would have more than " +
                     std::to_string(kMaxNetworkRanks) +
@@ -67,8 +63,8 @@ UniqueFd Nodes::Listen() const {
   }
   try {
     std::string why;
-    UniqueFd listener =
-        ListenAt(env.runner, {.only_here = env.all_here, .notice = &why});
+    UniqueFd listener = ListenAt(
+        options_.place, {.only_here = options_.all_here, .notice = &why});
     if (!why.empty()) {
       Notice("warning: MASTER_ADDR=" + why +
              "; listening on all addresses of this machine");
@@ -114,15 +110,15 @@ std::string AddressOfFirst(const std::vector<ConnectionEnds>& workers) {
 
 Nodes::~Nodes() = default;
 
-void Nodes::Gather(Duration patience) {
+void Nodes::AwaitRanks(Duration patience) {
   const Duration end = options_.clock.monotonic() + patience;
-  while (!complete()) {
+  while (!AbsentRanks().empty()) {
     const Duration now = options_.clock.monotonic();
     if (now >= end) {
       throw Error(ErrorKind::kResources,
-                  "WORLD_SIZE=" + std::to_string(options_.env.world_size) +
-                      ": no connection from " + Missing() + " at " +
-                      ToString(options_.env.runner) + " within " +
+                  "WORLD_SIZE=" + std::to_string(world_size()) +
+                      ": no connection from " + AbsentRanks() + " at " +
+                      ToString(options_.place) + " within " +
                       FormatDuration(patience) +
                       "; start the same command there, with the same "
                       "MASTER_ADDR and MASTER_PORT");
@@ -171,66 +167,48 @@ std::optional<Duration> Nodes::Deadline() const {
   return pending ? pending : timer;
 }
 
-std::string Nodes::Missing() const {
-  std::vector<std::string> missing;
-  for (int node = 1; node < options_.env.world_size; ++node) {
-    if (!nodes_[static_cast<std::size_t>(node)].channel) {
-      missing.push_back(NameOf(node));
-    }
+std::string Nodes::AbsentRanks() const {
+  std::vector<std::string> absent;
+  for (int rank = 1; rank < world_size(); ++rank) {
+    if (!At(rank).channel) absent.push_back(NameOf(rank));
   }
-  return Join(missing, ", ");
-}
-
-std::int64_t Nodes::trials() const {
-  std::int64_t fewest = std::numeric_limits<std::int64_t>::max();
-  for (std::size_t i = 1; i < nodes_.size(); ++i) {
-    fewest = std::min(fewest, nodes_[i].trials);
-  }
-  return fewest;
-}
-
-std::vector<int> Nodes::SlotOrder() const {
-  std::vector<int> order(nodes_.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, {}, [this](int node) {
-    return nodes_[static_cast<std::size_t>(node)].host;
-  });
-  return order;
+  return Join(absent, ", ");
 }
 
 std::string Nodes::Described(int node) const {
-  const std::string& host = At(node).host;
-  if (elastic()) {
-    const std::string name = Truncate(EscapeForTerminal(At(node).name), 80);
-    return "worker " + name +
-           (At(node).name == host
-                ? ""
-                : " on " + Truncate(EscapeForTerminal(host), 80));
-  }
-  return NameOf(node) + " on " + Truncate(EscapeForTerminal(host), 80);
+  const std::string host = Truncate(EscapeForTerminal(At(node).host), 80);
+  if (is_fixed_set()) return NameOf(node) + " on " + host;
+  const std::string name = Truncate(EscapeForTerminal(At(node).name), 80);
+  return "worker " + name + (name == host ? "" : " on " + host);
 }
 
 void Nodes::Notice(const std::string& line) const {
   if (options_.notice) options_.notice(line);
 }
 
-// Reason to reject a follower, or empty.
-std::string Nodes::Refusal(const NodeHello& hello) const {
-  const NodeIdentity& mine = options_.identity;
-  const NodeIdentity& its = hello.identity;
-  if (its.version != mine.version) {
-    return "its dtrain is version " + its.version + ", that of RANK=0 is " +
-           mine.version + "; install the same version on all machines";
+// Reason to reject a worker, or empty.
+std::string Nodes::Refusal(const WorkerHello& hello) const {
+  if (hello.version != options_.version) {
+    return "its dtrain is version " + hello.version +
+           ", that of the runner is " + options_.version +
+           "; install the same version on all machines";
   }
-  if (hello.world_size != options_.env.world_size) {
-    return "its WORLD_SIZE is " + std::to_string(hello.world_size) +
-           ", that of RANK=0 is " + std::to_string(options_.env.world_size) +
+  if (!hello.claim || !options_.claim) {
+    if (!hello.claim && !options_.claim) return "";
+    return options_.claim ? "it has no RANK; start the command of RANK=0 there"
+                          : "it has a RANK; start 'dtrain worker' there";
+  }
+  const RankClaim& mine = *options_.claim;
+  const RankClaim& its = *hello.claim;
+  if (its.world_size != mine.world_size) {
+    return "its WORLD_SIZE is " + std::to_string(its.world_size) +
+           ", that of RANK=0 is " + std::to_string(mine.world_size) +
            "; set the same value for all processes";
   }
-  if (hello.rank < 1 || hello.rank >= hello.world_size) {
+  if (its.rank < 1 || its.rank >= its.world_size) {
     return "its RANK is not between 1 and WORLD_SIZE - 1";
   }
-  if (nodes_[static_cast<std::size_t>(hello.rank)].channel) {
+  if (At(its.rank).channel) {
     return "another process has the same RANK; set a different one for each";
   }
   if (its.configuration != mine.configuration) {
@@ -252,15 +230,11 @@ void Nodes::Receive(ProvedPeer peer) {
   } catch (const Error&) {
     return;
   }
-  const auto* hello = std::get_if<NodeHello>(&claim);
-  const auto* worker = std::get_if<WorkerHello>(&claim);
-  const bool wanted = elastic() ? worker != nullptr : hello != nullptr;
-  if (!wanted || !peer.proof.Welcome(peer.socket.get())) return;
-  auto channel = std::make_unique<NodeChannel>(
-      std::move(peer.socket), peer.proof.Session(),
-      elastic() ? "a worker" : "a follower", kLongestReport, options_.clock);
-  if (elastic()) return Admit(*worker, std::move(channel));
-  Admit(*hello, std::move(channel));
+  const auto* hello = std::get_if<WorkerHello>(&claim);
+  if (hello == nullptr || !peer.proof.Welcome(peer.socket.get())) return;
+  Admit(*hello, std::make_unique<NodeChannel>(std::move(peer.socket),
+                                              peer.proof.Session(), "a worker",
+                                              kLongestReport, options_.clock));
 }
 
 void Nodes::ReportRejected() {
@@ -278,54 +252,45 @@ void Nodes::ReportRejected() {
          ", the last from " + rejected.address);
 }
 
-void Nodes::Admit(const NodeHello& hello,
+// Without a RANK, workers get ids in the order in which they connect. An id is
+// not used again, since trials and messages refer to it.
+void Nodes::Admit(const WorkerHello& hello,
                   std::unique_ptr<NodeChannel> channel) {
   const std::string refusal = Refusal(hello);
-  const std::string name = NameOf(hello.rank);
   if (!refusal.empty()) {
-    Notice("a process with " + name +
+    const std::string name =
+        hello.claim ? NameOf(hello.claim->rank) : hello.name;
+    Notice("worker " + Truncate(EscapeForTerminal(name), 80) +
            " was rejected: " + EscapeForTerminal(refusal));
     channel->Write(EncodeOrder(NodeRefused{refusal}));
     return;
   }
-  Node& node = nodes_[static_cast<std::size_t>(hello.rank)];
-  node = {.channel = std::move(channel),
-          .trials = hello.trials,
-          .host = hello.host};
-  Connect(hello.rank);
-  Notice("the process with " + name + " has connected");
-  events_.push_back(NodeJoined{hello.rank});
-  Send(hello.rank, NodeAccepted{});
-}
-
-// Workers get ids in the order in which they connect. An id is not used again,
-// since trials and messages refer to it.
-void Nodes::Admit(const WorkerHello& hello,
-                  std::unique_ptr<NodeChannel> channel) {
-  const std::string& version = options_.identity.version;
-  if (hello.version != version) {
-    const std::string why = "its dtrain is version " + hello.version +
-                            ", that of the runner is " + version +
-                            "; install the same version on all machines";
-    Notice("worker " + Truncate(EscapeForTerminal(hello.name), 80) +
-           " was rejected: " + EscapeForTerminal(why));
-    channel->Write(EncodeOrder(NodeRefused{why}));
-    return;
-  }
+  if (!hello.claim) nodes_.emplace_back();
+  const int id = hello.claim ? hello.claim->rank : LastNode();
   const ConnectionEnds ends = EndsOf(channel->fd());
-  nodes_.push_back({.channel = std::move(channel),
-                    .host = hello.host,
-                    .ends = ends,
-                    .name = hello.name,
-                    .job = hello.job,
-                    .until = hello.until,
-                    .joined = options_.clock.now()});
-  const int id = LastNode();
+  At(id) = {.channel = std::move(channel),
+            .host = hello.host,
+            .ends = ends,
+            .name = hello.name,
+            .job = hello.job,
+            .until = hello.until,
+            .joined = options_.clock.now()};
   Connect(id);
   Send(id, NodeAccepted{});
-  WorkerTask task = *options_.task;
+  if (is_fixed_set()) Notice(Described(id) + " has connected");
+  SendTask(id);
+}
+
+void Nodes::SetTask(WorkerTask task) {
+  task_ = std::move(task);
+  for (int node = 1; node <= LastNode(); ++node) SendTask(node);
+}
+
+void Nodes::SendTask(int number) {
+  if (!task_) return;
+  WorkerTask task = *task_;
   for (auto& [path, line] : task.probes) AddProbeLine(path, line);
-  Send(id, task);
+  Send(number, task);
 }
 
 void Nodes::RefuseWorker(int number, NodeChannel& channel,
@@ -339,7 +304,7 @@ void Nodes::RefuseWorker(int number, NodeChannel& channel,
 void Nodes::OnWorkerReady(int number, NodeChannel& channel,
                           const WorkerReady& ready) {
   Node& node = At(number);
-  const bool gpus = options_.task->gpus.value_or(ready.gpus);
+  const bool gpus = task_->gpus.value_or(ready.gpus);
   if (gpus != ready.gpus) {
     const auto kind = [](bool gpu) { return gpu ? "GPUs" : "CPUs"; };
     return RefuseWorker(number, channel,
@@ -348,13 +313,12 @@ void Nodes::OnWorkerReady(int number, NodeChannel& channel,
                             "; set resources.slots, or --slots of 'dtrain "
                             "worker'");
   }
-  options_.task->gpus = gpus;
+  task_->gpus = gpus;
   node.slots = ready.slots;
   node.gpus = ready.gpus;
   node.state = WorkerState::kReady;
-  const auto each =
-      std::max(static_cast<std::int64_t>(options_.task->slots_per_trial),
-               std::int64_t{1});
+  const auto each = std::max(static_cast<std::int64_t>(task_->slots_per_trial),
+                             std::int64_t{1});
   const std::int64_t trials = ready.slots / each;
   Notice(Described(number) + " has joined" +
          (node.job.empty() ? "" : " with job " + EscapeForTerminal(node.job)) +
@@ -382,18 +346,16 @@ void Nodes::OfferSlots(std::int64_t slots, bool gpus) {
 // Called inside With, so it must not lose the node itself.
 void Nodes::OnReport(int number, NodeChannel& channel, NodeReport report) {
   if (std::holds_alternative<Alive>(report)) return;
-  if (elastic()) {
-    if (const auto* ready = std::get_if<WorkerReady>(&report)) {
-      return OnWorkerReady(number, channel, *ready);
-    }
-    if (const auto* unable = std::get_if<WorkerUnable>(&report)) {
-      return RefuseWorker(number, channel, unable->reason);
-    }
-    if (const auto* draining = std::get_if<WorkerDraining>(&report)) {
-      At(number).state = WorkerState::kDraining;
-      Notice(Described(number) +
-             " takes no more trials: " + EscapeForTerminal(draining->reason));
-    }
+  if (const auto* ready = std::get_if<WorkerReady>(&report); ready && task_) {
+    return OnWorkerReady(number, channel, *ready);
+  }
+  if (const auto* unable = std::get_if<WorkerUnable>(&report)) {
+    return RefuseWorker(number, channel, unable->reason);
+  }
+  if (const auto* draining = std::get_if<WorkerDraining>(&report)) {
+    At(number).state = WorkerState::kDraining;
+    Notice(Described(number) +
+           " takes no more trials: " + EscapeForTerminal(draining->reason));
   }
   events_.push_back(NodeSaid{number, std::move(report)});
 }
@@ -425,7 +387,7 @@ std::int64_t Nodes::Capacity(int node) const {
 }
 
 std::string Nodes::AddressFor(const std::vector<ShardPlace>& places) const {
-  if (!elastic()) return options_.env.runner.host;
+  if (is_fixed_set()) return options_.place.host;
   std::vector<ConnectionEnds> ends;
   for (const ShardPlace& place : places) ends.push_back(At(place.node).ends);
   return AddressOfFirst(ends);
@@ -475,9 +437,7 @@ void Nodes::Lose(int number, const std::string& why) {
   node.channel.reset();
   timers_.Set(number, std::nullopt);
   const std::string line =
-      "lost " +
-      (elastic() ? Described(number) : "the process with " + NameOf(number)) +
-      ": " + EscapeForTerminal(why);
+      "lost " + Described(number) + ": " + EscapeForTerminal(why);
   if (!node.dismissed) Notice(line);
   events_.push_back(NodeLost{number, line});
 }
@@ -505,17 +465,13 @@ void Nodes::Send(int node, const NodeOrder& order) {
   });
 }
 
-void Nodes::SendAll(const NodeOrder& order) {
-  for (int node = 1; node <= LastNode(); ++node) Send(node, order);
-}
-
 // A socket that is closed while it has unread bytes may drop the last order, so
 // a worker closes first.
 void Nodes::SendShutdown() {
   for (int node = 1; node <= LastNode(); ++node) Dismiss(node);
   const Duration end = options_.clock.monotonic() + kShutdownPatience;
   const auto is_open = [](const Node& node) { return node.channel != nullptr; };
-  while (elastic() && std::ranges::any_of(nodes_, is_open)) {
+  while (std::ranges::any_of(nodes_, is_open)) {
     const Duration left = end - options_.clock.monotonic();
     if (left <= Duration(0)) return;
     Poller waiting;

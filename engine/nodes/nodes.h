@@ -21,16 +21,16 @@
 
 namespace dtrain {
 
-/// A follower connected, for the first time or again, or a worker is ready.
+/// A worker is ready to run trials.
 struct NodeJoined {
-  int node = 0;  // RANK of a follower, id of a worker
+  int node = 0;
 };
-/// A follower or worker is lost, with all its ranks.
+/// A worker is lost, with all its ranks.
 struct NodeLost {
   int node = 0;
   std::string why;
 };
-/// A follower or worker sent a message.
+/// A worker sent a message.
 struct NodeSaid {
   int node = 0;
   NodeReport report;
@@ -48,24 +48,25 @@ UniqueFd ListenForWorkers(const HostPort& place);
 /// REQUIRES: `workers` is not empty.
 std::string AddressOfFirst(const std::vector<ConnectionEnds>& workers);
 
-/// The runner's connections to the processes on other machines that run its
-/// trials: to the followers of a fixed set, or to workers, which come and go.
-/// Accepts those that prove that they know the secret, rejects those that were
-/// started for something else, and detects lost ones. Node 0 is this process.
-/// Only Gather and SendShutdown
-/// block. One thread.
+/// The runner's connections to its workers: to any number, which come and go,
+/// or to a fixed set, which were started with RANK and WORLD_SIZE. Accepts
+/// those that prove that they know the secret, rejects those that were started
+/// for something else, and detects lost ones. Node 0 is this process; the
+/// number of another one is its RANK, or counts up. Only AwaitRanks and
+/// SendShutdown block. One thread.
 class Nodes {
  public:
   struct Options {
-    DistributedEnv env;  // `world_size` is 1 with a task
-    NodeIdentity identity;
-    SecretFile secret;  // created if a store has none
-    // Accepts workers for this task instead of followers.
-    std::optional<WorkerTask> task = std::nullopt;
+    HostPort place;       // to listen at
+    std::string version;  // of dtrain
+    SecretFile secret;    // created if a store has none
+    // Of this process, RANK=0 of a fixed set; none: any workers may join.
+    std::optional<RankClaim> claim = std::nullopt;
+    bool all_here = false;  // the fixed set is on this machine
     Clock clock = Clock::System();
     std::string host = HostName();
-    // Prints a line for the user about followers that connect or are rejected;
-    // at most one a minute about connections without the secret. May be empty.
+    // Prints a line for the user about workers that join or are rejected; at
+    // most one a minute about connections without the secret. May be empty.
     std::function<void(const std::string& line)> notice;
   };
 
@@ -77,9 +78,11 @@ class Nodes {
   Nodes(const Nodes&) = delete;
   Nodes& operator=(const Nodes&) = delete;
 
-  /// Waits until all followers are connected. Throws Error(kResources) that
-  /// names the missing ones after `patience`.
-  void Gather(Duration patience);
+  /// Waits until all of the fixed set are connected. Throws Error(kResources)
+  /// that names the missing ones after `patience`.
+  void AwaitRanks(Duration patience);
+  /// Sends the task to all workers that are or will be connected.
+  void SetTask(WorkerTask task);
 
   /// Readable when `Serve` has work.
   int fd() const { return poller_.fd(); }
@@ -88,14 +91,16 @@ class Nodes {
   /// Latest time of the next call of `Serve`.
   std::optional<Duration> Deadline() const;
 
-  bool complete() const { return Missing().empty(); }
-  /// "RANK=1, RANK=3": the followers that are not connected.
-  std::string Missing() const;
-  /// Number of trials that every follower can run at one time.
-  std::int64_t trials() const;
+  /// Number of processes of the fixed set, this one included; 1: any workers
+  /// may join.
+  int world_size() const {
+    return options_.claim ? options_.claim->world_size : 1;
+  }
+  bool is_fixed_set() const { return world_size() > 1; }
+  bool all_here() const { return options_.all_here; }
+  /// "RANK=1, RANK=3": those of the fixed set that are not connected.
+  std::string AbsentRanks() const;
 
-  /// True if it accepts workers, not followers.
-  bool elastic() const { return options_.task.has_value(); }
   /// Port that it listens on.
   int port() const { return port_; }
   /// Sets the number of slots of this machine, which is a worker without a
@@ -113,9 +118,6 @@ class Nodes {
   /// Sends a worker without trials away.
   void Dismiss(int node);
 
-  /// All RANKs, ordered by machine name: every experiment takes slots in this
-  /// order, so that no two wait for each other.
-  std::vector<int> SlotOrder() const;
   /// "RANK=1 on HOST" or "worker NAME", for messages.
   std::string Described(int node) const;
   /// Name of its machine.
@@ -126,24 +128,19 @@ class Nodes {
   }
   /// Prints a line for the user.
   void Notice(const std::string& line) const;
-  const DistributedEnv& env() const { return options_.env; }
-  const NodeIdentity& identity() const { return options_.identity; }
   const std::string& secret() const { return secret_; }
 
   /// Sends an order; dropped if the process is gone.
   void Send(int node, const NodeOrder& order);
-  void SendAll(const NodeOrder& order);
-  /// Makes all followers or workers exit with success. Waits a few seconds
-  /// until the workers have closed their connections.
+  /// Makes all workers exit with success. Waits a few seconds until they have
+  /// closed their connections.
   void SendShutdown();
 
  private:
   struct Node {
     std::unique_ptr<NodeChannel> channel;  // or none
     bool watched_for_writing = false;
-    std::int64_t trials = 1;  // of a follower
     std::string host;
-    // Only of a worker.
     std::int64_t slots = 0;
     ConnectionEnds ends;
     std::string name;
@@ -157,14 +154,14 @@ class Nodes {
 
   UniqueFd Listen() const;
   void Receive(ProvedPeer peer);
-  void Admit(const NodeHello& hello, std::unique_ptr<NodeChannel> channel);
   void Admit(const WorkerHello& hello, std::unique_ptr<NodeChannel> channel);
+  void SendTask(int number);
   void OnReport(int number, NodeChannel& channel, NodeReport report);
   void OnWorkerReady(int number, NodeChannel& channel,
                      const WorkerReady& ready);
   void RefuseWorker(int number, NodeChannel& channel, const std::string& why);
   void ReportRejected();
-  std::string Refusal(const NodeHello& hello) const;
+  std::string Refusal(const WorkerHello& hello) const;
   void OnReady(int number, const Poller::Ready& ready);
   void RunTimers();
   void Lose(int number, const std::string& why);
@@ -180,6 +177,7 @@ class Nodes {
   void With(int number, const Work& work);
 
   Options options_;
+  std::optional<WorkerTask> task_;
   Poller poller_;
   UniqueFd listener_;  // until `pending_` takes it
   int port_ = 0;

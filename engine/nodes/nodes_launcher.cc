@@ -1,15 +1,13 @@
 // Trials on several machines. A trial consists of shards, each on one machine:
-// on this one through a LocalLauncher, on others by messages.
+// on this one through a LocalLauncher, on workers by messages. placement.h
+// chooses the machines.
 //
-// With followers (RANK, WORLD_SIZE) each trial has a shard on every machine,
-// and rank 0 here. Shards start one after another, in an order of machines that
-// all experiments share, and only one trial at a time takes slots: so no two
-// trials hold slots that the other one waits for. The ranks then find each
-// other by the address in their specification (rank_connections.h).
-//
-// With workers, of which this machine may be one, placement.h chooses machines.
-// Rank 0 is on the first of them in the same order: once it has its slots, its
-// worker reports the port at which it waits for the others.
+// Shards start one after another, in an order of machines that all experiments
+// share, and only one trial at a time takes slots: so no two trials hold slots
+// that the other one waits for. Ranks find each other by the address in their
+// specification (rank_connections.h). If rank 0 is here, it is known before; a
+// worker of rank 0 is the first in the order, and reports the port at which it
+// waits for the others once it has its slots.
 #include "engine/nodes/nodes_launcher.h"
 
 #include <algorithm>
@@ -38,7 +36,9 @@ namespace dtrain {
 namespace {
 
 constexpr Duration kReturnPatience = std::chrono::minutes(5);
-// A follower that has not killed its ranks by then counts as lost.
+// By then a scheduler that ends all machines has signaled this process itself.
+constexpr Duration kBeforeInterrupt = std::chrono::seconds(2);
+// A worker that has not killed its ranks by then counts as lost.
 constexpr Duration kAbortPatience = std::chrono::seconds(15);
 
 // The launcher of trials on several machines.
@@ -59,11 +59,9 @@ class NodesLauncher final : public Launcher {
   void Abort() override;
 
  private:
-  // A trial that waits for a follower, or for the slots of a trial before it.
+  // A trial that waits for a worker, or for the slots of a trial before it.
   struct Waiting {
     TrialSpec spec;
-    // When its wait for a follower ends.
-    Duration until{0};
     std::vector<RunnerMessage> messages;
   };
   struct Running {
@@ -106,7 +104,8 @@ class NodesLauncher final : public Launcher {
   void OnStarted(int node, TrialStarted started, int port = 0);
   void OnEnded(int node, const ShardEnded& ended);
   void OnLost(const NodeLost& lost);
-  void EndWaitForNodes();
+  void OnDraining(int node, const WorkerDraining& draining);
+  void CheckFixedSet();
   void RunTimers();
   void RunTimersOf(TrialId id);
 
@@ -125,6 +124,10 @@ class NodesLauncher final : public Launcher {
   Deadlines<TrialId> timers_;
   std::deque<LaunchEvent> events_;
   bool interrupted_ = false;
+  // Signal to a worker of a fixed set, and when it ends the experiment.
+  std::optional<std::pair<Duration, int>> interrupt_at_;
+  // Since when the fixed set is incomplete.
+  std::optional<Duration> incomplete_since_;
   std::unique_ptr<LocalLauncher> local_;
 };
 
@@ -139,7 +142,6 @@ NodesLauncher::NodesLauncher(Nodes& nodes, LocalLauncherOptions options,
       workers_(nodes, std::move(hooks), each_, clock_),
       local_(MakeLocalLauncher(LocalOptions(std::move(options)))) {
   OfferSlots();
-  if (!nodes_.elastic()) nodes_.SendAll(ExperimentStarted{experiment_});
 }
 
 NodesLauncher::~NodesLauncher() { Abort(); }
@@ -154,23 +156,11 @@ LocalLauncherOptions NodesLauncher::LocalOptions(LocalLauncherOptions options) {
 }
 
 std::size_t NodesLauncher::FreeSlots() const {
-  const auto minus = [](std::size_t count, std::size_t less) {
-    return count > less ? count - less : 0;
-  };
-  if (nodes_.elastic()) {
-    return minus(static_cast<std::size_t>(workers_.slots().Room()),
-                 waiting_.size());
-  }
-  const std::size_t used = waiting_.size() + running_.size();
-  return std::min(minus(local_->FreeSlots(), waiting_.size()),
-                  minus(static_cast<std::size_t>(nodes_.trials()), used));
+  const auto room = static_cast<std::size_t>(workers_.slots().Room());
+  return room > waiting_.size() ? room - waiting_.size() : 0;
 }
 
 std::size_t NodesLauncher::Capacity() const {
-  if (!nodes_.elastic()) {
-    return std::min(local_->Capacity(),
-                    static_cast<std::size_t>(nodes_.trials()));
-  }
   return static_cast<std::size_t>(workers_.slots().Capacity());
 }
 
@@ -191,16 +181,9 @@ bool NodesLauncher::OneStarts() const {
 }
 
 std::vector<ShardPlace> NodesLauncher::Place() {
-  if (nodes_.elastic()) {
-    std::vector<ShardPlace> places = workers_.Place();
-    if (places.size() > 1 && OneStarts()) return {};
-    return places;
-  }
-  if (!nodes_.complete() || OneStarts()) return {};
-  std::vector<ShardPlace> all(static_cast<std::size_t>(nodes_.env().world_size),
-                              {.slots = waiting_.front().spec.world_size});
-  for (int node = 0; ShardPlace & place : all) place.node = node++;
-  return all;
+  std::vector<ShardPlace> places = workers_.Place();
+  if (places.size() > 1 && OneStarts()) return {};
+  return places;
 }
 
 NodesLauncher::Running* NodesLauncher::Find(TrialId trial) {
@@ -221,8 +204,7 @@ std::list<NodesLauncher::Waiting>::iterator NodesLauncher::FindWaiting(
 }
 
 void NodesLauncher::Start(const TrialSpec& spec) {
-  waiting_.push_back(
-      {.spec = spec, .until = clock_.monotonic() + kReturnPatience});
+  waiting_.push_back({.spec = spec});
   BeginWaiting();
 }
 
@@ -250,8 +232,8 @@ std::optional<NodesLauncher::Prepared> NodesLauncher::Prepare(
                         .token = RandomUuid()};
     UniqueFd listener;
     if (places.size() > 1 && places.front().node == 0) {
-      listener = ListenAt({.host = address.host},
-                          {.only_here = nodes_.env().all_here});
+      listener =
+          ListenAt({.host = address.host}, {.only_here = nodes_.all_here()});
       address.port = PortOf(listener.get());
     }
     return Prepared{std::move(address), std::move(listener),
@@ -267,7 +249,9 @@ void NodesLauncher::Begin(Waiting waiting, std::vector<ShardPlace> places) {
   if (!prepared) return;
   std::vector<int> order(places.size());
   std::iota(order.begin(), order.end(), 0);
-  if (!nodes_.elastic()) order = nodes_.SlotOrder();
+  std::ranges::stable_sort(order, {}, [&](int shard) {
+    return nodes_.HostOf(places[static_cast<std::size_t>(shard)].node);
+  });
   const TrialId id = waiting.spec.id;
   workers_.Take(id, places);
   SharedTrial trial(std::move(waiting.spec), std::move(places), order,
@@ -293,7 +277,9 @@ void NodesLauncher::BeginNext(Running& running) {
     if (spec.address) spec.address->token = RankSecret(nodes_.secret(), spec);
     local_->StartShard(spec, std::move(running.listener));
   } else {
-    nodes_.Send(node, StartShard{spec});
+    nodes_.Send(node,
+                StartShard{.spec = spec,
+                           .led_by_runner = running.trial.NodeOf(0) == 0});
   }
   if (*shard != 0) return;
   for (const RunnerMessage& message : running.trial.TakeHeld()) {
@@ -426,9 +412,8 @@ std::optional<Duration> NodesLauncher::Deadline() const {
   const auto add = [&deadline](std::optional<Duration> time) {
     if (time) deadline = std::min(deadline.value_or(*time), *time);
   };
-  if (!nodes_.elastic()) {
-    for (const Waiting& waiting : waiting_) add(waiting.until);
-  }
+  if (interrupt_at_) add(interrupt_at_->first);
+  if (incomplete_since_) add(*incomplete_since_ + kReturnPatience);
   add(timers_.next());
   if (!changed_.empty()) add(clock_.monotonic());
   return deadline;
@@ -457,8 +442,7 @@ void NodesLauncher::On(const LaunchEvent& event) {
 
 void NodesLauncher::On(const NodeEvent& event) {
   if (const auto* joined = std::get_if<NodeJoined>(&event)) {
-    if (nodes_.elastic()) return workers_.Update(joined->node);
-    nodes_.Send(joined->node, ExperimentStarted{experiment_});
+    workers_.Update(joined->node);
   } else if (const auto* lost = std::get_if<NodeLost>(&event)) {
     OnLost(*lost);
   } else if (const auto* said = std::get_if<NodeSaid>(&event)) {
@@ -477,12 +461,7 @@ void NodesLauncher::OnLost(const NodeLost& lost) {
 }
 
 void NodesLauncher::OnReport(int node, const NodeReport& report) {
-  if (const auto* interrupted = std::get_if<NodeInterrupted>(&report)) {
-    // A scheduler that ends all machines has also signaled this process.
-    if (!std::exchange(interrupted_, true)) {
-      events_.push_back(Interrupted{.signal = interrupted->signal});
-    }
-  } else if (const auto* started = std::get_if<ShardStarted>(&report)) {
+  if (const auto* started = std::get_if<ShardStarted>(&report)) {
     // The process of a remote rank 0 has no pid here.
     TrialStarted remote{.trial = started->trial};
     for (const std::string& slot : started->slots) {
@@ -500,9 +479,21 @@ void NodesLauncher::OnReport(int node, const NodeReport& report) {
     changed_.insert(printed->trial);
   } else if (const auto* ended = std::get_if<ShardEnded>(&report)) {
     OnEnded(node, *ended);
-  } else if (std::holds_alternative<WorkerDraining>(report)) {
-    workers_.Update(node);
-    Preempt(node);
+  } else if (const auto* draining = std::get_if<WorkerDraining>(&report)) {
+    OnDraining(node, *draining);
+  }
+}
+
+// Nothing can run without a worker of a fixed set.
+void NodesLauncher::OnDraining(int node, const WorkerDraining& draining) {
+  workers_.Update(node);
+  Preempt(node);
+  if (!nodes_.is_fixed_set()) return;
+  if (draining.signal == 0) {
+    events_.push_back(WorkersFailed{
+        nodes_.Described(node) + " takes no more trials: " + draining.reason});
+  } else if (!interrupt_at_) {
+    interrupt_at_ = {clock_.monotonic() + kBeforeInterrupt, draining.signal};
   }
 }
 
@@ -527,8 +518,8 @@ void NodesLauncher::RunTimers() {
   const Duration now = clock_.monotonic();
   while (const auto id = timers_.Pop(now)) RunTimersOf(*id);
   BeginWaiting();
-  if (!nodes_.elastic()) return EndWaitForNodes();
   OfferSlots();
+  CheckFixedSet();
   auto failure = workers_.RunTimers(demand_);
   if (failure) events_.push_back(*std::move(failure));
 }
@@ -541,7 +532,7 @@ void NodesLauncher::RunTimersOf(TrialId id) {
   if (const std::optional<int> shard = trial.PopLongWait()) {
     const int node = trial.NodeOf(*shard);
     // LongWait reports waits for slots of this machine.
-    if (node != 0 || !nodes_.elastic()) {
+    if (node != 0) {
       nodes_.Notice("trial " + ToString(id) + " waits for free slots of " +
                     nodes_.Described(node) +
                     "; run 'dtrain slots' there to see who holds them");
@@ -555,18 +546,26 @@ void NodesLauncher::RunTimersOf(TrialId id) {
   running_.erase(id);
 }
 
-// A follower that does not come back is an error.
-void NodesLauncher::EndWaitForNodes() {
+void NodesLauncher::CheckFixedSet() {
   const Duration now = clock_.monotonic();
-  if (nodes_.complete()) {
-    for (Waiting& waiting : waiting_) waiting.until = now + kReturnPatience;
+  if (interrupt_at_ && interrupt_at_->first <= now) {
+    const int signal = std::exchange(interrupt_at_, std::nullopt)->second;
+    if (!std::exchange(interrupted_, true)) {
+      events_.push_back(Interrupted{.signal = signal});
+    }
   }
-  while (!waiting_.empty() && waiting_.front().until <= now) {
-    const TrialId id = waiting_.front().spec.id;
-    waiting_.pop_front();
-    NotStarted(id, nodes_.Missing() + " did not come back within " +
-                       FormatDuration(kReturnPatience) +
-                       "; start the same command there again");
+  const std::string absent = nodes_.AbsentRanks();
+  if (absent.empty() || interrupted_) {
+    incomplete_since_.reset();
+  } else if (!incomplete_since_) {
+    incomplete_since_ = now;
+  } else if (now - *incomplete_since_ >= kReturnPatience) {
+    incomplete_since_ = now;
+    events_.push_back(
+        WorkersFailed{absent + " did not come back within " +
+                      FormatDuration(kReturnPatience) +
+                      "; run 'dtrain resume " + std::to_string(experiment_) +
+                      "' here, and start the same command there again"});
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <utility>
 
 namespace dtrain {
@@ -67,7 +68,35 @@ const std::map<TrialId, std::int64_t>& MachineSlots::On(int node) const {
   return found == machines_.end() ? kNone : found->second.trials;
 }
 
+std::int64_t MachineSlots::FewestSlots(
+    std::int64_t (*count)(const Machine&)) const {
+  std::int64_t fewest = std::numeric_limits<std::int64_t>::max();
+  for (int node = 0; node < fixed_set_; ++node) {
+    const auto found = machines_.find(node);
+    fewest =
+        std::min(fewest, found == machines_.end() ? 0 : count(found->second));
+  }
+  return fewest;
+}
+
+std::int64_t MachineSlots::Room() const {
+  if (fixed_set_ == 1) return room_ + small_free_ / each_;
+  return FewestSlots([](const Machine& it) { return it.free(); }) / each_;
+}
+
+std::int64_t MachineSlots::Capacity() const {
+  if (fixed_set_ == 1) return capacity_ + small_all_ / each_;
+  return FewestSlots([](const Machine& it) { return it.all; }) / each_;
+}
+
 std::vector<ShardPlace> MachineSlots::Place() const {
+  if (fixed_set_ > 1) {
+    std::vector<ShardPlace> all(
+        Room() > 0 ? static_cast<std::size_t>(fixed_set_) : 0,
+        {.slots = each_});
+    for (int node = 0; ShardPlace & place : all) place.node = node++;
+    return all;
+  }
   const auto here = machines_.find(0);
   if (here != machines_.end() && here->second.free() >= each_) {
     return {{0, each_}};

@@ -23,11 +23,14 @@ struct ShardPlace {
 /// machine with the slots of a whole trial takes whole trials only; smaller
 /// ones take trials together. A call takes O(log n), but for the division of a
 /// trial.
+///
+/// With a fixed set of several machines, the nodes from 0 on, each trial takes
+/// `slots_per_trial` on each of them instead.
 class MachineSlots {
  public:
-  /// REQUIRES: slots_per_trial >= 1.
-  explicit MachineSlots(std::int64_t slots_per_trial)
-      : each_(slots_per_trial) {}
+  /// REQUIRES: slots_per_trial >= 1, fixed_set >= 1.
+  explicit MachineSlots(std::int64_t slots_per_trial, int fixed_set = 1)
+      : each_(slots_per_trial), fixed_set_(fixed_set) {}
 
   /// Sets the number of slots of a machine; 0: it takes no more trials.
   void Offer(int node, std::int64_t slots);
@@ -38,15 +41,15 @@ class MachineSlots {
   /// Slots in use on a machine, by trial.
   const std::map<TrialId, std::int64_t>& On(int node) const;
   /// Returns the number of further trials that there is room for now.
-  std::int64_t Room() const { return room_ + small_free_ / each_; }
+  std::int64_t Room() const;
   /// Returns the number of trials that all machines together can run at once.
-  std::int64_t Capacity() const { return capacity_ + small_all_ / each_; }
+  std::int64_t Capacity() const;
 
   /// Chooses the machines of the next trial; none if there is no room. A whole
   /// trial goes to the runner's machine if that has room, otherwise to the one
   /// with the fewest free slots that has room, so that other machines become
   /// idle and can be let go. Otherwise the trial is divided between as few
-  /// machines as possible.
+  /// machines as possible. Those of a fixed set are in the order of nodes.
   std::vector<ShardPlace> Place() const;
 
  private:
@@ -63,8 +66,11 @@ class MachineSlots {
   void Update(int node, const Change& change);
   void Count(int node, const Machine& machine, int sign);
   std::vector<ShardPlace> Divide() const;
+  // Fewest slots that `count` finds on a machine of the fixed set.
+  std::int64_t FewestSlots(std::int64_t (*count)(const Machine&)) const;
 
   const std::int64_t each_;          // slots of a trial
+  const int fixed_set_;              // number of its machines; 1: none
   std::map<int, Machine> machines_;  // with slots or trials
   // Machines of whole trials: those with room by free slots, and trials.
   std::set<std::pair<std::int64_t, int>> by_free_;

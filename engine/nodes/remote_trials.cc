@@ -12,8 +12,6 @@
 namespace dtrain {
 namespace {
 
-// By then a scheduler that ends all machines has signaled the runner itself.
-constexpr Duration kBeforeInterrupt = std::chrono::seconds(2);
 // A checkpoint after the loss of the runner may take this long.
 constexpr Duration kLastCheckpoint = std::chrono::seconds(45);
 // Between two looks at the trials in that time.
@@ -78,13 +76,10 @@ bool IsBelowOne(const std::filesystem::path& path,
 }
 
 std::string ObjectionTo(const TrialSpec& spec,
-                        const std::vector<std::filesystem::path>& roots,
-                        bool whole) {
-  const bool is_shard = spec.address && spec.command.empty();
-  const bool expected = is_shard || (whole && !spec.address);
-  if (spec.task != Task::kTrain || !spec.images.empty() || !expected) {
-    return "the runner ordered something other than training on several "
-           "machines";
+                        const std::vector<std::filesystem::path>& roots) {
+  const bool is_divided_program = spec.address && !spec.command.empty();
+  if (spec.task != Task::kTrain || !spec.images.empty() || is_divided_program) {
+    return "the runner ordered something other than training";
   }
   std::vector<std::pair<const char*, std::filesystem::path>> taken = {
       {"the directory of the trial", spec.directory}};
@@ -142,10 +137,8 @@ LocalLauncherOptions RemoteTrials::Launcher(LocalLauncherOptions options) {
   options.log = [this](TrialId id, const LogRecord& record) {
     Send(ShardPrinted{id, record});
   };
-  if (drain_) {
-    options.handles_usr2 = true;
-    options.grace = std::max(options.grace, drain_->grace - kBeforeEnd);
-  }
+  options.handles_usr2 = true;
+  options.grace = std::max(options.grace, drain_.grace - kBeforeEnd);
   return options;
 }
 
@@ -174,7 +167,6 @@ int RemoteTrials::Run() {
     } else {
       On(event);
     }
-    ReportSignal();
     if (const auto code = EndWithoutAnswer()) return *code;
   }
 }
@@ -201,10 +193,9 @@ bool RemoteTrials::ReceiveOrders() {
 Duration RemoteTrials::TimeLeft() const {
   const Duration now = clock_.monotonic();
   Duration left = link_.TimeLeft();
-  if (report_signal_at_) left = std::min(left, *report_signal_at_ - now);
   if (asked_at_) left = std::min(left, AnswerEnd() - now);
   // CheckLimits compares clock times.
-  if (is_worker()) left = std::min<Duration>(left, std::chrono::seconds(1));
+  left = std::min<Duration>(left, std::chrono::seconds(1));
   return std::max(left, Duration(0));
 }
 
@@ -215,22 +206,11 @@ Duration RemoteTrials::AnswerEnd() const {
 
 std::optional<int> RemoteTrials::OnSignal(int signal) {
   // A scheduler may send SIGUSR2 and SIGTERM one after the other.
-  const bool again = signal_ != 0 && signal != SIGUSR2;
-  if (again && (!is_worker() || signal == signal_)) return 128 + signal;
+  const bool again = signal_ != 0 && signal_ != SIGUSR2 && signal != SIGUSR2;
+  if (again && (signal == signal_ || NeedsRunner())) return 128 + signal;
   signal_ = signal;
-  if (is_worker()) {
-    Drain("it received " + SignalName(signal));
-  } else {
-    report_signal_at_ = clock_.monotonic() + kBeforeInterrupt;
-  }
+  Drain("it received " + SignalName(signal), signal);
   return std::nullopt;
-}
-
-void RemoteTrials::ReportSignal() {
-  if (!report_signal_at_ || *report_signal_at_ > clock_.monotonic()) return;
-  report_signal_at_.reset();
-  asked_at_ = clock_.monotonic();
-  Send(NodeInterrupted{signal_});
 }
 
 std::optional<int> RemoteTrials::EndWithoutAnswer() {
@@ -238,35 +218,35 @@ std::optional<int> RemoteTrials::EndWithoutAnswer() {
   if (notice_) {
     notice_(link_.peer() + " does not answer; ending without it");
   }
-  return is_worker() ? 0 : 128 + signal_;
+  return trials_.empty() || signal_ == 0 ? 0 : 128 + signal_;
 }
 
 void RemoteTrials::CheckLimits() {
-  if (!is_worker() || draining_) return;
-  if (drain_->until && clock_.now() + drain_->grace >= *drain_->until) {
+  if (draining_) return;
+  if (drain_.until && clock_.now() + drain_.grace >= *drain_.until) {
     Drain("its time ends in " +
           FormatDuration(
-              std::max<Duration>(*drain_->until - clock_.now(), Duration(0))));
-  } else if (drain_->idle_timeout && trials_.empty() &&
-             clock_.monotonic() - idle_since_ >= *drain_->idle_timeout) {
-    Drain("it had no trial for " + FormatDuration(*drain_->idle_timeout));
+              std::max<Duration>(*drain_.until - clock_.now(), Duration(0))));
+  } else if (drain_.idle_timeout && trials_.empty() &&
+             clock_.monotonic() - idle_since_ >= *drain_.idle_timeout) {
+    Drain("it had no trial for " + FormatDuration(*drain_.idle_timeout));
   }
 }
 
-void RemoteTrials::Drain(const std::string& reason) {
+void RemoteTrials::Drain(const std::string& reason, int signal) {
   if (std::exchange(draining_, true)) return;
   if (notice_) {
     notice_("taking no more trials: " + reason +
             (trials_.empty() ? "" : "; saving checkpoints"));
   }
-  Send(WorkerDraining{reason});
+  Send(WorkerDraining{reason, signal});
   for (const TrialId trial : trials_) launcher_->RequestStop(trial);
-  if (trials_.empty()) asked_at_ = clock_.monotonic();
+  if (NeedsRunner()) asked_at_ = clock_.monotonic();
 }
 
 // Resuming the experiment finds the checkpoints that are saved now.
 void RemoteTrials::StopAfterLoss() {
-  if (!is_worker() || trials_.empty()) return;
+  if (NeedsRunner()) return;
   if (notice_) notice_(std::string(lost_->what()) + "; saving checkpoints");
   for (const TrialId trial : trials_) launcher_->RequestStop(trial);
   const Duration end = clock_.monotonic() + kLastCheckpoint;
@@ -285,26 +265,26 @@ void RemoteTrials::StopAfterLoss() {
 
 void RemoteTrials::Apply(const NodeOrder& order) {
   if (const auto* start = std::get_if<StartShard>(&order)) {
-    Start(start->spec);
+    Start(*start);
   } else if (const auto* tell = std::get_if<TellShard>(&order)) {
     launcher_->Send(tell->trial, DecodeRunnerMessage(tell->line));
   } else if (const auto* stop = std::get_if<StopShard>(&order)) {
     launcher_->RequestStop(stop->trial);
   } else if (const auto* kill = std::get_if<KillShard>(&order)) {
     launcher_->Kill(kill->trial);
-  } else if (std::holds_alternative<DrainNode>(order) && is_worker()) {
+  } else if (std::holds_alternative<DrainNode>(order)) {
     Drain("the runner asked for it");
   }
 }
 
-void RemoteTrials::Start(TrialSpec spec) {
+void RemoteTrials::Start(const StartShard& order) {
+  TrialSpec spec = order.spec;
   // The runner did not know yet.
   if (draining_) {
     return Send(
         ShardEnded{.exited = TrialExited{.trial = spec.id, .preempted = true}});
   }
-  if (const std::string why = ObjectionTo(spec, roots_, is_worker());
-      !why.empty()) {
+  if (const std::string why = ObjectionTo(spec, roots_); !why.empty()) {
     return NotStarted(spec, name_ + why);
   }
   if (const std::string missing = MissingFile(spec); !missing.empty()) {
@@ -314,9 +294,7 @@ void RemoteTrials::Start(TrialSpec spec) {
                                 "machines mount at the same path");
   }
   if (spec.address) spec.address->token = RankSecret(secret_, spec);
-  if (is_worker() && gpu_threads_ > 0) {
-    spec.threads = static_cast<int>(gpu_threads_);
-  }
+  if (gpu_threads_ > 0) spec.threads = static_cast<int>(gpu_threads_);
   UniqueFd listener;
   if (spec.address && spec.rank == 0) {
     try {
@@ -328,6 +306,7 @@ void RemoteTrials::Start(TrialSpec spec) {
     ports_[spec.id] = spec.address->port;
   }
   trials_.insert(spec.id);
+  if (order.led_by_runner && spec.rank > 0) led_by_runner_.insert(spec.id);
   launcher_->StartShard(spec, std::move(listener));
 }
 
@@ -365,6 +344,7 @@ void RemoteTrials::On(const LaunchEvent& event) {
 
 void RemoteTrials::OnExited(const TrialExited& exited) {
   trials_.erase(exited.trial);
+  led_by_runner_.erase(exited.trial);
   ports_.erase(exited.trial);
   if (trials_.empty()) idle_since_ = clock_.monotonic();
   ShardEnded ended{.exited = exited};
@@ -373,12 +353,12 @@ void RemoteTrials::OnExited(const TrialExited& exited) {
   }
   ended.exited.preempted = draining_;
   auto& fault = ended.exited.gpu_fault;
-  const bool none_left = is_worker() && fault && fault->none_left;
+  const bool none_left = fault && fault->none_left;
   // Other workers may have GPUs.
   if (none_left) fault->none_left = false;
   Send(ended);
   if (none_left) Drain("too few of its GPUs are left");
-  if (draining_ && trials_.empty()) asked_at_ = clock_.monotonic();
+  if (draining_ && NeedsRunner()) asked_at_ = clock_.monotonic();
 }
 
 }  // namespace dtrain

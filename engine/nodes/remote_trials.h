@@ -19,18 +19,15 @@ namespace dtrain {
 bool IsBelowOne(const std::filesystem::path& path,
                 const std::vector<std::filesystem::path>& roots);
 
-/// Returns why a follower or worker rejects an order to start a trial, or
-/// empty. It accepts only training, and only a library, trial directory,
-/// checkpoint and initial weights below `roots`, with symbolic links resolved.
-/// A follower takes shards of trials of models; a worker (`whole`) takes whole
-/// trials, which may be programs, too.
+/// Returns why a worker rejects an order to start a trial, or empty. It accepts
+/// only training, and only a library, trial directory, checkpoint and initial
+/// weights below `roots`, with symbolic links resolved. Only a whole trial may
+/// be a program.
 std::string ObjectionTo(const TrialSpec& spec,
-                        const std::vector<std::filesystem::path>& roots,
-                        bool whole = false);
+                        const std::vector<std::filesystem::path>& roots);
 
-/// Returns the line that a follower or worker prints about an event of its
-/// launcher: a GPU of this machine is set aside or used again. Empty for other
-/// events.
+/// Returns the line that a worker prints about an event of its launcher: a GPU
+/// of this machine is set aside or used again. Empty for other events.
 std::string NoticeOf(const LaunchEvent& event);
 
 /// Reasons of a worker to drain: to take no more trials and to pause those it
@@ -50,8 +47,7 @@ struct RemoteTrialsOptions {
   LocalLauncherOptions launcher;
   // Until the runner answers a request to end.
   Duration answer_patience = std::chrono::seconds(10);
-  // Set for a worker, none for a follower.
-  std::optional<DrainLimits> drain;
+  DrainLimits drain;
   // Prints a line for the user; may be empty.
   std::function<void(const std::string& line)> notice;
 };
@@ -63,15 +59,14 @@ class RemoteTrials {
   /// REQUIRES: `link` outlives this.
   RemoteTrials(RunnerLink& link, RemoteTrialsOptions options);
 
-  /// Obeys the runner until it sends ShutdownNode, and returns 0. While it
-  /// lives, signals are handled so:
-  /// - A follower asks the runner to end the experiment at the first; a second
-  ///   one, or no answer, ends the ranks here and returns 128 + the signal.
-  /// - A worker drains at the first, of which SIGUSR2 is one, and returns 0
-  ///   once its trials are paused; a second one ends them at once.
-  /// Throws Error(kFailed) if the runner is lost; the trials of a worker have
-  /// been asked to save a checkpoint before. Throws Error(kUsage) if it rejects
-  /// this process.
+  /// Obeys the runner until it sends ShutdownNode, and returns 0. At the first
+  /// signal, of which SIGUSR2 is one, it drains: it asks its trials to save a
+  /// checkpoint and end, and returns 0 once they have. The same signal again
+  /// ends them at once. Of trials that only the runner can stop, another signal
+  /// does that, too, as does a runner that does not answer; it then returns 128
+  /// + the signal.
+  /// Throws Error(kFailed) if the runner is lost; its trials have been asked to
+  /// save a checkpoint before. Throws Error(kUsage) if it rejects this process.
   int Run();
 
  private:
@@ -79,19 +74,19 @@ class RemoteTrials {
   void Send(const NodeReport& report);
   bool ReceiveOrders();
   void Apply(const NodeOrder& order);
-  void Start(TrialSpec spec);
+  void Start(const StartShard& order);
   void NotStarted(const TrialSpec& spec, const std::string& why);
   void On(const LaunchEvent& event);
   void OnExited(const TrialExited& exited);
   std::optional<int> OnSignal(int signal);
-  void ReportSignal();
   std::optional<int> EndWithoutAnswer();
-  void Drain(const std::string& reason);
+  void Drain(const std::string& reason, int signal = 0);
   void CheckLimits();
   void StopAfterLoss();
   Duration TimeLeft() const;
   Duration AnswerEnd() const;
-  bool is_worker() const { return drain_.has_value(); }
+  // True if this process can stop none of its trials; true without any.
+  bool NeedsRunner() const { return led_by_runner_.size() == trials_.size(); }
 
   RunnerLink& link_;
   Clock clock_;
@@ -99,19 +94,19 @@ class RemoteTrials {
   const std::string secret_;
   const std::vector<std::filesystem::path> roots_;
   const Duration answer_patience_;
-  const std::optional<DrainLimits> drain_;
+  const DrainLimits drain_;
   const std::int64_t gpu_threads_;  // of each rank; 0 on CPU slots
   const std::function<void(const std::string& line)> notice_;
-  std::set<TrialId> trials_;  // that have not ended
+  std::set<TrialId> trials_;         // that have not ended
+  std::set<TrialId> led_by_runner_;  // of them, see StartShard
   std::map<TrialId, Finished> finished_;
   std::map<TrialId, int> ports_;  // where a rank 0 listens; until it starts
   Duration idle_since_;
   bool draining_ = false;
   std::optional<Error> lost_;  // the runner
   int signal_ = 0;
-  std::optional<Duration> report_signal_at_;
-  // When the runner was asked for an answer: to a signal of a follower, to the
-  // end of the last trial of a draining worker.
+  // When the runner was asked to dismiss this process, or to stop the trials
+  // that only it can stop.
   std::optional<Duration> asked_at_;
   std::unique_ptr<LocalLauncher> launcher_;
 };

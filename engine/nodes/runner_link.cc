@@ -129,7 +129,7 @@ JoinAttempt TryToJoin(const JoinOptions& options) {
   }
   PeerProof proof(
       PeerProof::Side::kConnects,
-      {.secret = *secret, .purpose = options.purpose, .claim = options.claim});
+      {.secret = *secret, .purpose = kWorkersPurpose, .claim = options.claim});
   if (!ProveSecret(proof, socket.get(), options.runner, options.clock)) {
     return {.obstacle = options.name + "the process at " +
                         EscapeForTerminal(ToString(options.runner)) +

@@ -14,7 +14,7 @@
 
 namespace dtrain {
 
-/// The connection of a follower or worker to its runner. Writes are complete
+/// The connection of a worker to its runner. Writes are complete
 /// when the call returns, so that a trial that prints faster than the network
 /// is slowed down, as by a slow disk. One thread.
 class RunnerLink {
@@ -58,7 +58,6 @@ class RunnerLink {
 struct JoinOptions {
   HostPort runner;
   SecretFile secret;
-  const char* purpose = kNodesPurpose;
   std::string claim;        // an encoded hello
   std::string name;         // prefix of messages: "RANK=1: ", or empty
   std::string address;      // "MASTER_ADDR, MASTER_PORT"

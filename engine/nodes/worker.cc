@@ -27,28 +27,51 @@ namespace fs = std::filesystem;
 constexpr Duration kProbePause = std::chrono::milliseconds(300);
 constexpr std::streamoff kMaxProbe = 100'000;
 
-std::unique_ptr<RunnerLink> Join(const WorkerOptions& options) {
-  if (options.notice) {
-    options.notice("connecting to the runner at " +
-                   EscapeForTerminal(ToString(options.runner)));
+// `name` begins messages.
+std::unique_ptr<RunnerLink> Join(const WorkerOptions& options,
+                                 const std::string& name) {
+  JoinOptions join{
+      .runner = options.runner,
+      .secret = options.secret,
+      .claim = EncodeReport(WorkerHello{.version = options.version,
+                                        .host = options.host,
+                                        .name = options.name,
+                                        .job = options.job,
+                                        .until = options.limits.until,
+                                        .claim = options.claim}),
+      .name = name,
+      .address = "--connect",
+      .start_there =
+          "start the experiment there with "
+          "resources.listen, or --listen",
+      .same_secret =
+          "name the experiment that runs there "
+          "(--experiment) and its store (--store), "
+          "or its key (DTRAIN_SECRET_FILE)",
+      .patience = options.patience,
+      .secret_patience = options.secret_patience,
+      .notice = options.notice};
+  if (options.claim) {
+    join.address = "MASTER_ADDR, MASTER_PORT";
+    join.start_there = "start the same command with RANK=0 there";
+    join.same_secret =
+        "give all processes the same store (--store), or set "
+        "DTRAIN_SECRET_FILE for all to a file of 32 random bytes that only you "
+        "can read";
+    join.loss_advice =
+        "resume the experiment there with RANK=0, and start this command again";
   }
-  return JoinRunner(
-      {.runner = options.runner,
-       .secret = options.secret,
-       .purpose = kWorkersPurpose,
-       .claim = EncodeReport(WorkerHello{.version = options.version,
-                                         .host = options.host,
-                                         .name = options.name,
-                                         .job = options.job,
-                                         .until = options.limits.until}),
-       .address = "--connect",
-       .start_there = "start the experiment there with "
-                      "resources.listen, or --listen",
-       .same_secret = "name the experiment that runs there "
-                      "(--experiment) and its store (--store), "
-                      "or its key (DTRAIN_SECRET_FILE)",
-       .patience = options.patience,
-       .notice = options.notice});
+  const std::string runner = EscapeForTerminal(ToString(options.runner));
+  if (options.notice) {
+    options.notice(name +
+                   (options.claim ? "waiting for the runner, RANK=0, at "
+                                  : "connecting to the runner at ") +
+                   runner);
+  }
+  std::unique_ptr<RunnerLink> link = JoinRunner(join);
+  link->Joined();
+  if (options.notice) options.notice(name + "joined the runner at " + runner);
+  return link;
 }
 
 // Returns the end of a file to which the runner adds a line for each worker.
@@ -207,7 +230,9 @@ FileLock LockRun(const WorkerOptions& options, const WorkerTask& task) {
 }  // namespace
 
 int Work(WorkerOptions options) {
-  const std::unique_ptr<RunnerLink> link = Join(options);
+  const std::string name =
+      options.claim ? "RANK=" + std::to_string(options.claim->rank) + ": " : "";
+  const std::unique_ptr<RunnerLink> link = Join(options, name);
   const AtEnd at_end{options.at_end};
   const std::optional<WorkerTask> task = AwaitTask(*link);
   if (!task) return 0;
@@ -215,19 +240,20 @@ int Work(WorkerOptions options) {
   LocalLauncherOptions launcher = Prepare(*link, options, *task);
   if (!task->storage.empty()) options.roots.emplace_back(task->storage);
   if (options.notice) {
-    options.notice("working for experiment " +
+    options.notice(name + "working for experiment " +
                    std::to_string(task->experiment) + " of " + link->peer() +
                    " on " + launcher.slots.ToString());
   }
-  link->Joined();
   WorkerReady ready{.slots = launcher.slots.slots(),
                     .gpus = !launcher.slots.gpus.empty()};
   if (options.find_differences) {
     ready.differences = options.find_differences(*task, ready.gpus);
   }
   link->Send(ready);
-  return RemoteTrials(*link, {.roots = std::move(options.roots),
+  return RemoteTrials(*link, {.name = name,
+                              .roots = std::move(options.roots),
                               .launcher = std::move(launcher),
+                              .answer_patience = options.answer_patience,
                               .drain = options.limits,
                               .notice = std::move(options.notice)})
       .Run();

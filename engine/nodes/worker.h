@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,10 @@ struct WorkerOptions {
   std::string name;     // shown to users
   std::string job;      // that started this process, or empty
   std::string host = HostName();
-  // Directories that trials may use, as of a follower; the first is the store.
+  // Of a process of a fixed set; none: it comes and goes.
+  std::optional<RankClaim> claim;
+  // Directories that trials may read and execute files of: the store, which is
+  // the first, and the cache of compiled models.
   std::vector<std::filesystem::path> roots;
   DrainLimits limits;
   // Plans the slots of this machine for the trials of a task. Throws
@@ -32,6 +36,9 @@ struct WorkerOptions {
   std::function<std::vector<std::string>(const WorkerTask& task, bool gpus)>
       find_differences;
   Duration patience = std::chrono::minutes(5);  // until the runner answers
+  Duration secret_patience = std::chrono::minutes(1);  // see JoinOptions
+  // Until the runner answers a request to end.
+  Duration answer_patience = std::chrono::seconds(10);
   // Until a file of the runner is seen here: a network file system may show a
   // new file late.
   Duration file_patience = std::chrono::seconds(15);
@@ -43,8 +50,8 @@ struct WorkerOptions {
 };
 
 /// Offers the slots of this machine to the runner of an experiment, which must
-/// prove that it has the same key, and runs the trials that it sends. Returns 0
-/// when the experiment has ended or this process has drained. Throws
+/// prove that it has the same secret, and runs the trials that it sends.
+/// Returns 0 when the experiment has ended or this process has drained. Throws
 /// Error(kUsage) if the runner rejects this process, or there is no key, or
 /// this machine does not have the files and programs of the task;
 /// Error(kResources) if there are too few slots; Error(kFailed) if there is no

@@ -11,7 +11,7 @@ WorkerPool::WorkerPool(Nodes& nodes, WorkerHooks hooks,
     : nodes_(nodes),
       each_(slots_per_trial),
       updates_(std::move(hooks), std::move(clock)),
-      slots_(each_) {}
+      slots_(each_, nodes.world_size()) {}
 
 std::vector<ShardPlace> WorkerPool::Place() {
   while (true) {
@@ -22,6 +22,7 @@ std::vector<ShardPlace> WorkerPool::Place() {
       Update(lost->node);  // It was lost just now.
       continue;
     }
+    if (nodes_.is_fixed_set()) return places;
     std::ranges::stable_sort(places, {}, [this](const ShardPlace& place) {
       return nodes_.HostOf(place.node);
     });
@@ -30,12 +31,10 @@ std::vector<ShardPlace> WorkerPool::Place() {
 }
 
 void WorkerPool::Take(TrialId trial, const std::vector<ShardPlace>& places) {
-  if (!nodes_.elastic()) return;
   for (const ShardPlace& place : places) slots_.Take(trial, place);
 }
 
 void WorkerPool::FreeEnded(const SharedTrial& trial) {
-  if (!nodes_.elastic()) return;
   for (int shard = 0; shard < std::ssize(trial.places()); ++shard) {
     if (!trial.ended(shard)) continue;
     slots_.Release(trial.id(), trial.NodeOf(shard));
@@ -44,7 +43,6 @@ void WorkerPool::FreeEnded(const SharedTrial& trial) {
 }
 
 void WorkerPool::Update(int worker) {
-  if (!nodes_.elastic()) return;
   slots_.Offer(worker, nodes_.Capacity(worker));
   DismissIfDrained(worker);
 }
@@ -64,7 +62,7 @@ void WorkerPool::Drain(int worker) {
 }
 
 std::optional<WorkersFailed> WorkerPool::RunTimers(std::size_t trials) {
-  if (!nodes_.elastic() || !updates_.due()) return std::nullopt;
+  if (!updates_.due()) return std::nullopt;
   for (const int worker : updates_.Apply(Table(trials))) Drain(worker);
   return updates_.Failure();
 }

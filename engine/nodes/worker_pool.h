@@ -14,9 +14,9 @@
 
 namespace dtrain {
 
-/// The workers of an elastic experiment as places for its trials: counts their
-/// slots, dismisses workers that have drained or are not needed, and passes
-/// their table on. For followers the calls have no effect. One thread.
+/// The workers of an experiment as places for its trials: counts their slots,
+/// dismisses workers that have drained or are not needed, and passes their
+/// table on. One thread.
 class WorkerPool {
  public:
   /// REQUIRES: `nodes` outlives this.
@@ -24,8 +24,8 @@ class WorkerPool {
              Clock clock);
 
   const MachineSlots& slots() const { return slots_; }
-  /// Places of the next trial, by the names of their machines; none if there is
-  /// no room.
+  /// Places of the next trial, by RANK, or by the names of their machines; none
+  /// if there is no room.
   std::vector<ShardPlace> Place();
   void Take(TrialId trial, const std::vector<ShardPlace>& places);
   /// Frees the slots of the trial's shards that have ended.

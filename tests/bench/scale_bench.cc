@@ -190,7 +190,6 @@ class SimulatedWorkers {
     auto link =
         JoinRunner({.runner = {"127.0.0.1", port},
                     .secret = secret,
-                    .purpose = kWorkersPurpose,
                     .claim = EncodeReport(WorkerHello{
                         .version = kBenchVersion, .host = name, .name = name}),
                     .clock = time_.clock()});
@@ -502,10 +501,9 @@ ScaledSearch::ScaledSearch(const ScaleOptions& options)
       config_(ReadConfig(yaml_, {.file_name = "bench.yaml"}).config.value()),
       store_(Store::OpenForWriting(layout_)),
       id_(Create()),
-      nodes_({.env = {.runner = {"127.0.0.1", 0}},
-              .identity = {.version = kBenchVersion},
+      nodes_({.place = {"127.0.0.1", 0},
+              .version = kBenchVersion,
               .secret = SecretFile(layout_),
-              .task = WorkerTask{.experiment = id_, .gpus = false},
               .clock = clock_}),
       inner_(MakeInner()),
       launcher_(*inner_, nodes_, time_),
@@ -513,6 +511,7 @@ ScaledSearch::ScaledSearch(const ScaleOptions& options)
                time_, [this](TrialId trial, Duration free_since) {
                  OnStart(trial, free_since);
                }) {
+  nodes_.SetTask({.experiment = id_, .gpus = false});
   launcher_.SetWorkers(workers_);
 }
 

@@ -259,21 +259,21 @@ TEST_F(NodesCliTest, TwoMachinesTrainBitIdenticallyToTwoRanksOfOne) {
   const CliResult one = dtrain_.Run({"create", "one.yaml"});
   ASSERT_EQ(one.code, 0) << one.err;
 
-  auto follower = Start(1, "two.yaml");
+  auto worker = Start(1, "two.yaml");
   const CliResult runner = Start(0, "two.yaml").get();
 
   ASSERT_EQ(runner.code, 0) << runner.err;
-  const CliResult followed = follower.get();
-  EXPECT_EQ(followed.code, 0) << followed.err;
+  const CliResult worked = worker.get();
+  EXPECT_EQ(worked.code, 0) << worked.err;
   const TrialMetrics alone = MetricsOf(dtrain_, "1.1");
   EXPECT_EQ(alone.count({"training", 20, "loss"}), 1);
   EXPECT_EQ(alone, MetricsOf(dtrain_, "2.1"));
-  // The store has nothing of the follower's own.
+  // The store has nothing of the worker's own.
   EXPECT_EQ(
       dtrain_.Run({"list", "-a", "--json"}).Json().at("experiments").size(), 2);
 }
 
-TEST_F(NodesCliTest, TrialRestartsAfterAFollowerDies) {
+TEST_F(NodesCliTest, TrialRestartsAfterAWorkerDies) {
   const std::string often =
       "scheduling_unit: 5\nmin_checkpoint_period: {batches: 20}\n";
   // Long enough to be killed in, on a fast machine as well.
@@ -282,7 +282,7 @@ TEST_F(NodesCliTest, TrialRestartsAfterAFollowerDies) {
   ASSERT_EQ(dtrain_.Run({"create", "one.yaml"}).code, 0);
 
   auto runner = Start(0, "two.yaml");
-  const CliResult followers =
+  const CliResult workers =
       StartScript(1,
                   "dtrain create two.yaml & first=$!\n"
                   "until dtrain metrics 2.1 --json 2>/dev/null |"
@@ -293,18 +293,18 @@ TEST_F(NodesCliTest, TrialRestartsAfterAFollowerDies) {
 
   const CliResult run = runner.get();
   ASSERT_EQ(run.code, 0) << run.err;
-  EXPECT_EQ(followers.code, 0) << followers.err;
+  EXPECT_EQ(workers.code, 0) << workers.err;
   EXPECT_EQ(RestartsOf("2"), 1);
   EXPECT_EQ(MetricsOf(dtrain_, "1.1"), MetricsOf(dtrain_, "2.1"));
 }
 
-TEST_F(NodesCliTest, SigtermToAFollowerPausesAndResumeContinues) {
+TEST_F(NodesCliTest, SigtermToAWorkerPausesAndResumeContinues) {
   WriteConfig("one.yaml", 2, 1500, "scheduling_unit: 5\n");
   WriteConfig("two.yaml", 1, 1500, "scheduling_unit: 5\n");
   ASSERT_EQ(dtrain_.Run({"create", "one.yaml"}).code, 0);
 
   auto runner = Start(0, "two.yaml");
-  const CliResult follower =
+  const CliResult worker =
       StartScript(1,
                   "dtrain create two.yaml & p=$!\n"
                   "until dtrain metrics 2.1 --json 2>/dev/null |"
@@ -312,7 +312,7 @@ TEST_F(NodesCliTest, SigtermToAFollowerPausesAndResumeContinues) {
                   "kill $p; wait $p\n")
           .get();
 
-  EXPECT_EQ(follower.code, 0) << follower.err;
+  EXPECT_EQ(worker.code, 0) << worker.err;
   const CliResult paused = runner.get();
   EXPECT_EQ(paused.code, 143) << paused.err;
 
@@ -330,7 +330,7 @@ TEST_F(NodesCliTest, NothingIsRecordedBeforeAllRanksAreThere) {
   const std::string script =
       "export WORLD_SIZE=3\n"
       "dtrain create three.yaml 2>first & p=$!\n"
-      "until grep -q 'following the runner' first; do sleep 0.1; done\n"
+      "until grep -q 'joined the runner' first; do sleep 0.1; done\n"
       "dtrain create three.yaml; code=$?\n"
       "dtrain list -a --json >all; kill $p; exit $code\n";
   auto runner = StartScript(0,
@@ -348,7 +348,7 @@ TEST_F(NodesCliTest, NothingIsRecordedBeforeAllRanksAreThere) {
       dtrain_.Run({"list", "-a", "--json"}).Json().at("experiments").size(), 0);
 }
 
-TEST_F(NodesCliTest, AFollowerWithAnotherFileIsRefused) {
+TEST_F(NodesCliTest, AWorkerWithAnotherFileIsRefused) {
   WriteConfig("two.yaml", 1, 5);
   WriteConfig("other.yaml", 1, 6);
   auto runner = Start(0, "two.yaml");
@@ -363,7 +363,7 @@ TEST_F(NodesCliTest, AFollowerWithAnotherFileIsRefused) {
   EXPECT_THAT(run.err, HasSubstr("RANK=1 was rejected"));
 }
 
-TEST_F(NodesCliTest, AFollowerWithAnotherSecretIsRefused) {
+TEST_F(NodesCliTest, AWorkerWithAnotherSecretIsRefused) {
   WriteConfig("two.yaml", 1, 5);
   const std::string secret = dtrain_.Write("secret", std::string(32, 'x'));
   std::filesystem::permissions(secret, std::filesystem::perms(0600));

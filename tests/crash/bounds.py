@@ -36,9 +36,9 @@ class Bound:
 # From the end of a runner until no process of its experiments lives. Seen: 1.3 s.
 SURVIVORS = Bound("survivors", 4 + STALL)
 # From the end of a runner until another process of its group has ended. Seen: 0.06 s.
-FOLLOWERS = Bound("follower's end", 3 + STALL)
+MEMBERS = Bound("member's end", 3 + STALL)
 # From SIGTERM to the end of a process that has not found its runner yet. Seen: 0.02 s.
-LONE_FOLLOWERS = Bound("follower's end by SIGTERM", 3 + STALL)
+LONE_MEMBERS = Bound("member's end by SIGTERM", 3 + STALL)
 # From a request or a signal other than SIGKILL to the end of the runner. Seen: 0.22 s.
 ENDS = Bound("end by request", 3 + STALL)
 # From the end of a runner until its jobs of Slurm and their processes have ended. Killed runners
@@ -66,7 +66,7 @@ COMPILES = Bound("compiling a model", 670)
 READS = Bound("reading the record", 3 + STALL)
 
 ALL = [
-    SURVIVORS, JOBS, JOB_ENDS, JOB_RUNS, FOLLOWERS, LONE_FOLLOWERS, ENDS, RUNS, TRACED_RUNS, FULL_RUNS, NEIGHBOURS,
+    SURVIVORS, JOBS, JOB_ENDS, JOB_RUNS, MEMBERS, LONE_MEMBERS, ENDS, RUNS, TRACED_RUNS, FULL_RUNS, NEIGHBOURS,
     UNDISTURBED, COMMANDS, COMPILES, READS,
 ]
 

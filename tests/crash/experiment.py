@@ -51,7 +51,7 @@ class Runner:
     code: int | None = None
     peak_kib: int = 0
     # In distributed training: the other processes by RANK, and a function that restarts one.
-    followers: dict[int, "Runner"] = field(default_factory=dict)
+    members: dict[int, "Runner"] = field(default_factory=dict)
     follow: Callable[[int], "Runner"] | None = None
     # Lines of --jsonl that violate their schemas.
     undocumented: list[str] = field(default_factory=list)
@@ -128,7 +128,7 @@ class Runner:
         hosts = {it.pid for it in own}
         programs = [it for it in processes.living(self.mark) if it.parent in hosts]
         found = [it.pid for it in own + programs]
-        return found + [pid for it in self.followers.values() for pid in it.trials()]
+        return found + [pid for it in self.members.values() for pid in it.trials()]
 
     def host(self) -> int | None:
         host = self._host()
@@ -259,10 +259,10 @@ class Store(Place):
             variables = place | {"RANK": str(rank)}
             return self._start(*self.creation, variables=variables, quiet=True, flags=())
 
-        followers = {rank: follow(rank) for rank in range(1, self.processes)}
+        members = {rank: follow(rank) for rank in range(1, self.processes)}
         changes = place | {"RANK": "0"} | (variables or {})
         runner = self._start(*words, wrapper=wrapper, variables=changes, quiet=quiet)
-        runner.followers, runner.follow = followers, follow
+        runner.members, runner.follow = members, follow
         return runner
 
     def start_alone(self, *words: str) -> Runner:

@@ -94,17 +94,17 @@ def kill_trials(scene: Scene) -> bool:
     return kill_trial(scene) or was_made
 
 
-def kill_follower(scene: Scene) -> bool:
+def kill_member(scene: Scene) -> bool:
     """Kills another process of distributed training and starts its command again."""
     runner = scene.runner
     if runner is None or runner.follow is None or not scene.alive:
         return False
-    rank, follower = scene.rng.choice(sorted(runner.followers.items()))
-    if not processes.signal(follower.process.pid, signal.SIGKILL):
+    rank, member = scene.rng.choice(sorted(runner.members.items()))
+    if not processes.signal(member.process.pid, signal.SIGKILL):
         return False
-    follower.wait()
+    member.wait()
     scene.nap(0.5)
-    runner.followers[rank] = runner.follow(rank)
+    runner.members[rank] = runner.follow(rank)
     return True
 
 
@@ -264,7 +264,7 @@ PROCESS_FAULTS = [
     Fault("kill runner", frozenset({KILLED}), kill_runner),
     Fault("kill trial", strike=kill_trial),
     Fault("kill trials", strike=kill_trials),
-    Fault("kill follower", strike=kill_follower, suits=lambda it: it.processes > 1),
+    Fault("kill member", strike=kill_member, suits=lambda it: it.processes > 1),
     Fault("kill host", strike=kill_host),
     Fault(
         "kill runner and host", frozenset({KILLED}), kill_runner_and_host, spares_daemons=True

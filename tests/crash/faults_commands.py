@@ -16,7 +16,7 @@ from invariants import (
     Violation,
     check_database,
     check_documents,
-    check_followers,
+    check_members,
     few,
 )
 from scene import Scene
@@ -168,7 +168,7 @@ def _end_restored(scene: Scene, store: Store) -> None:
         runner = store.start("resume", "1")
         if scene.wait_for_end(runner) is None:
             return
-        found += check_followers(runner)
+        found += check_members(runner)
         now = record.read(store)
     if now is None or now.state not in record.FINAL:
         scene.violate("I6", f"a restored store is {now.state if now else 'empty'}")

@@ -284,28 +284,28 @@ def check_announced(result: Result) -> list[Violation]:
     return [Violation("I10", f"work was lost: {few(lost)}")] if lost else []
 
 
-def check_followers(runner: Runner) -> list[Violation]:
-    """I5: the followers of a runner that has ended end as well; one that still waits for a runner
-    ends on SIGTERM."""
+def check_members(runner: Runner) -> list[Violation]:
+    """I5: the workers of a fixed set end with their runner; one that still waits for a runner ends
+    on SIGTERM."""
     violations = []
-    for rank, follower in runner.followers.items():
-        has_met = "following the runner" in follower.err.read_text(encoding="utf-8")
+    for rank, member in runner.members.items():
+        has_met = "joined the runner" in member.err.read_text(encoding="utf-8")
         start = time.monotonic()
-        code = follower.wait(bounds.FOLLOWERS.limit if has_met else 0.5)
+        code = member.wait(bounds.MEMBERS.limit if has_met else 0.5)
         if has_met:
-            bounds.FOLLOWERS.see(time.monotonic() - start)
+            bounds.MEMBERS.see(time.monotonic() - start)
         if code is None and has_met:
-            violations.append(Violation("I5", f"RANK={rank} outlives the runner that it followed"))
+            violations.append(Violation("I5", f"RANK={rank} outlives its runner"))
         if code is None:
             start = time.monotonic()
-            processes.signal(follower.process.pid, signals.SIGTERM)
-            code = follower.wait(bounds.LONE_FOLLOWERS.limit)
-            bounds.LONE_FOLLOWERS.see(time.monotonic() - start)
-        result = follower.result()
-        violations += check_bounds(result, peak_kib=follower.peak_kib) + check_words(result)
+            processes.signal(member.process.pid, signals.SIGTERM)
+            code = member.wait(bounds.LONE_MEMBERS.limit)
+            bounds.LONE_MEMBERS.see(time.monotonic() - start)
+        result = member.result()
+        violations += check_bounds(result, peak_kib=member.peak_kib) + check_words(result)
         if code is None:
-            processes.signal(follower.process.pid, signals.SIGKILL)
-            follower.wait()
+            processes.signal(member.process.pid, signals.SIGKILL)
+            member.wait()
         elif code not in (0, 1, 143, -signals.SIGTERM, -signals.SIGKILL):
             violations.append(Violation("I8", f"RANK={rank}: {result}"))
     return violations

@@ -73,7 +73,7 @@ def run_undisturbed(configuration: Configuration, store: Store) -> Undisturbed:
             if not saw_processes:
                 saw_processes = any(it.of_experiment for it in processes.living(store.mark))
         bounds.UNDISTURBED.see(runner.age)
-        violations = invariants.check_followers(runner)
+        violations = invariants.check_members(runner)
         violations += invariants.check_processes(store, spares_daemons=False)
     finally:
         processes.kill_all(store.mark)
@@ -281,7 +281,7 @@ class Round:
         if code is None:
             processes.kill_all(scene.store.mark)
             runner.wait()
-        scene.violations += invariants.check_followers(runner)
+        scene.violations += invariants.check_members(runner)
         for undo in scene.undo:
             undo()
         scene.undo.clear()
@@ -346,7 +346,7 @@ class Round:
             code = runner.wait(scene.seconds + bounds.NEIGHBOURS.limit)
             is_in_time = bounds.NEIGHBOURS.see(time.monotonic() - start - scene.seconds)
             scene.violations += check_bounds(runner.result(), is_in_time, runner.peak_kib)
-            scene.violations += invariants.check_followers(runner)
+            scene.violations += invariants.check_members(runner)
             begins = [line for line in runner.events() if line["event"] == "begin"]
             now = record.read(scene.store, begins[0]["experiment"]) if begins else None
             if now is None or code != self.undisturbed.code:

@@ -1,4 +1,4 @@
-// Fuzzes the decoders of the messages between the runner and its followers on
+// Fuzzes the decoders of the messages between the runner and its workers on
 // other machines. A peer that knows the secret may be of another version, and
 // trials write a part of what it sends.
 

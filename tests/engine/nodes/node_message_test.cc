@@ -23,23 +23,24 @@ T AgainAsOrder(const T& order) {
 }
 
 TEST(NodeMessageTest, HelloRoundTrips) {
-  const NodeHello hello = Again(NodeHello{.rank = 1,
-                                          .world_size = 4,
-                                          .identity = {.version = "1.2",
-                                                       .configuration = "ab12",
-                                                       .ranks = 8,
-                                                       .gpus = true},
-                                          .trials = 3,
-                                          .host = "box"});
+  const WorkerHello hello =
+      Again(WorkerHello{.version = "1.2",
+                        .host = "box",
+                        .claim = RankClaim{.rank = 1,
+                                           .world_size = 4,
+                                           .configuration = "ab12",
+                                           .ranks = 8,
+                                           .gpus = true}});
 
-  EXPECT_EQ(hello.rank, 1);
-  EXPECT_EQ(hello.world_size, 4);
-  EXPECT_EQ(hello.trials, 3);
+  EXPECT_EQ(hello.version, "1.2");
   EXPECT_EQ(hello.host, "box");
-  EXPECT_EQ(hello.identity, (NodeIdentity{.version = "1.2",
-                                          .configuration = "ab12",
-                                          .ranks = 8,
-                                          .gpus = true}));
+  ASSERT_TRUE(hello.claim);
+  EXPECT_EQ(hello.claim->rank, 1);
+  EXPECT_EQ(hello.claim->world_size, 4);
+  EXPECT_EQ(hello.claim->configuration, "ab12");
+  EXPECT_EQ(hello.claim->ranks, 8);
+  EXPECT_TRUE(hello.claim->gpus);
+  EXPECT_FALSE(Again(WorkerHello{}).claim);
 }
 
 TEST(NodeMessageTest, EndRoundTrips) {
@@ -132,16 +133,18 @@ TEST(NodeMessageTest, SmallMessagesRoundTrip) {
   EXPECT_NO_THROW(AgainAsOrder(Alive{}));
   EXPECT_EQ(AgainAsOrder(NodeRefused{"too late"}).reason, "too late");
   EXPECT_NO_THROW(AgainAsOrder(NodeAccepted{}));
-  EXPECT_EQ(AgainAsOrder(ExperimentStarted{5}).experiment, 5);
+  EXPECT_TRUE(
+      AgainAsOrder(StartShard{.spec = {.id = kTrial}, .led_by_runner = true})
+          .led_by_runner);
   EXPECT_EQ(AgainAsOrder(StopShard{kTrial}).trial, kTrial);
   EXPECT_EQ(AgainAsOrder(KillShard{kTrial}).trial, kTrial);
   EXPECT_NO_THROW(AgainAsOrder(ShutdownNode{}));
 }
 
 TEST(NodeMessageTest, AcceptsOnlyTerminatingSignals) {
-  EXPECT_EQ(Again(NodeInterrupted{15}).signal, 15);
-  for (const int signal : {-5, 0, 9, 64, 1000}) {
-    EXPECT_THROW(Again(NodeInterrupted{signal}), Error) << signal;
+  EXPECT_EQ(Again(WorkerDraining{"", 15}).signal, 15);
+  for (const int signal : {-5, 9, 64, 1000}) {
+    EXPECT_THROW(Again(WorkerDraining{"", signal}), Error) << signal;
   }
 }
 

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/nodes/nodes.h"
-#include "tests/engine/nodes/started_follower.h"
+#include "tests/engine/nodes/started_worker.h"
 #include "tests/engine/process/launcher_fixture.h"
 
 namespace dtrain {
@@ -18,36 +18,51 @@ using std::chrono::seconds;
 using testing::AllOf;
 using testing::HasSubstr;
 
-const NodeIdentity kIdentity{.version = "1", .configuration = "same"};
-
-// A runner in this process and one follower in another, with a rank each.
+// A runner in this process and a worker in another, a fixed set with a rank
+// each.
 class NodesLauncherTest : public LauncherFixture {
  protected:
-  NodesLauncherTest()
-      : place_{.world_size = 2,
-               .runner = {"127.0.0.1",
-                          PortOf(ListenAt({.host = "127.0.0.1"}).get())}} {
-    follower_ = MakeFollower("");
-    spare_ = MakeFollower(directory.path() / "gate");
-    nodes_.emplace(Nodes::Options{
-        .env = place_, .identity = kIdentity, .secret = Secret(), .host = "b"});
-    nodes_->Gather(kLong);
-    launcher_ = MakeNodesLauncher(*nodes_, Options(2));
+  NodesLauncherTest() {
+    worker_ = MakeWorker("");
+    spare_ = MakeWorker(directory.path() / "gate");
+    nodes_.emplace(Nodes::Options{.place = place_,
+                                  .version = "1",
+                                  .secret = Secret(),
+                                  .claim = Claim(0),
+                                  .host = "b"});
+    nodes_->AwaitRanks(kLong);
+    nodes_->SetTask({.experiment = Experiment(),
+                     .store = Options().layout.root().string()});
+    LocalLauncherOptions options = Options(2);
+    options.clock.monotonic = [this] {
+      return Clock::System().monotonic() + skipped_;
+    };
+    launcher_ = MakeNodesLauncher(*nodes_, std::move(options));
+    Reach([&] { return launcher_->FreeSlots() > 0; });
   }
 
-  std::unique_ptr<StartedFollower> MakeFollower(const std::string& gate) const {
-    DistributedEnv place = place_;
-    place.rank = 1;
-    return std::make_unique<StartedFollower>(
-        FollowerOptions{.env = place,
-                        .identity = kIdentity,
-                        .secret = Secret(),
-                        .roots = {Options().layout.root()},
-                        .launcher = Options(2),
-                        .patience = kLong,
-                        .answer_patience = seconds(1),
-                        .host = "a"},
-        directory.path() / ("follower" + std::to_string(gate.size())), gate);
+  static RankClaim Claim(int rank) { return {.rank = rank, .world_size = 2}; }
+  std::unique_ptr<StartedWorker> MakeWorker(const std::string& gate) const {
+    return std::make_unique<StartedWorker>(
+        WorkerOptions{.runner = place_,
+                      .secret = Secret(),
+                      .version = "1",
+                      .name = "a",
+                      .host = "a",
+                      .claim = Claim(1),
+                      .roots = {Options().layout.root()},
+                      .plan = [plan = Options(2).slots](
+                                  const WorkerTask&) { return plan; },
+                      .find_host = [](bool) { return DTRAIN_FAKE_TRIAL_HOST; },
+                      .patience = kLong,
+                      .answer_patience = seconds(1)},
+        directory.path() / ("worker" + std::to_string(gate.size())), gate);
+  }
+  void Reach(const std::function<bool()>& condition) {
+    EXPECT_TRUE(Within(kLong, [&] {
+      launcher_->Wait(std::chrono::milliseconds(20));
+      return condition();
+    })) << worker_->Said();
   }
   SecretFile Secret() const { return SecretFile(Options().layout); }
   // Specification of the whole trial; it counts only this machine's ranks.
@@ -67,20 +82,22 @@ class NodesLauncherTest : public LauncherFixture {
         if (auto* word = std::get_if<Finished>(&said->message)) word_ = *word;
       }
     }
-    ADD_FAILURE() << "the event did not come; the follower said: "
-                  << follower_->Said();
+    ADD_FAILURE() << "the event did not come; the worker said: "
+                  << worker_->Said();
     return T{};
   }
-  int EndOfFollower(bool goodbye) {
+  int EndOfWorker(bool goodbye) {
     launcher_.reset();
     if (goodbye) nodes_->SendShutdown();
     nodes_.reset();
-    return follower_->Wait();
+    return worker_->Wait();
   }
 
-  const DistributedEnv place_;
-  std::unique_ptr<StartedFollower> follower_;
-  std::unique_ptr<StartedFollower> spare_;  // waits for the file "gate"
+  const HostPort place_{"127.0.0.1",
+                        PortOf(ListenAt({.host = "127.0.0.1"}).get())};
+  Duration skipped_{0};  // by the launcher's clock
+  std::unique_ptr<StartedWorker> worker_;
+  std::unique_ptr<StartedWorker> spare_;  // waits for the file "gate"
   std::optional<Nodes> nodes_;
   std::unique_ptr<Launcher> launcher_;
   std::optional<Finished> word_;
@@ -97,13 +114,7 @@ TEST_F(NodesLauncherTest, EachMachineRunsItsRanks) {
   EXPECT_THAT(Log(exited.trial),
               AllOf(HasSubstr("rank 0 of 2"), HasSubstr("rank 1 of 2"),
                     HasSubstr("to stderr, no newline")));
-  EXPECT_EQ(EndOfFollower(/*goodbye=*/true), 0);
-}
-
-// By their names, the other one is to have its slots first.
-TEST_F(NodesLauncherTest, MachinesAreSortedByName) {
-  EXPECT_EQ(nodes_->SlotOrder(), std::vector<int>({1, 0}));
-  EXPECT_EQ(nodes_->Described(1), "RANK=1 on a");
+  EXPECT_EQ(EndOfWorker(/*goodbye=*/true), 0);
 }
 
 TEST_F(NodesLauncherTest, RanksOfAllMachinesConnect) {
@@ -179,15 +190,15 @@ TEST_F(NodesLauncherTest, KillReachesAllMachines) {
 TEST_F(NodesLauncherTest, LostMachineIsAFailureAndMayReconnect) {
   launcher_->Start(Trial("hang"));
   Next<TrialStarted>();
-  follower_->Signal(SIGKILL);
+  worker_->Signal(SIGKILL);
 
   const TrialExited exited = Next<TrialExited>();
   EXPECT_EQ(exited.rank, 1);
   EXPECT_FALSE(word_);
   ASSERT_FALSE(exited.last_lines.empty());
-  EXPECT_THAT(exited.last_lines.back(),
-              HasSubstr("lost the process with RANK=1"));
+  EXPECT_THAT(exited.last_lines.back(), HasSubstr("lost RANK=1 on a"));
 
+  EXPECT_EQ(launcher_->FreeSlots(), 0);
   launcher_->Start(Trial("print"));
   EXPECT_TRUE(std::holds_alternative<Idle>(launcher_->Wait(Duration(0))));
   std::ofstream(directory.path() / "gate");
@@ -195,16 +206,26 @@ TEST_F(NodesLauncherTest, LostMachineIsAFailureAndMayReconnect) {
 }
 
 TEST_F(NodesLauncherTest, TrialThatWaitsForAMachineCanBeStopped) {
-  follower_->Signal(SIGKILL);
-  const Duration end = Clock::System().monotonic() + kLong;
-  while (nodes_->complete() && Clock::System().monotonic() < end) {
-    launcher_->Wait(std::chrono::milliseconds(20));
-  }
+  worker_->Signal(SIGKILL);
+  Reach([&] { return !nodes_->AbsentRanks().empty(); });
   launcher_->Start(Trial("print"));
 
   launcher_->RequestStop(Trial("print").id);
 
   EXPECT_FALSE(Next<TrialExited>().killed_by_us);
+}
+
+TEST_F(NodesLauncherTest, ASetThatStaysIncompleteEndsTheRun) {
+  worker_->Signal(SIGKILL);
+  Reach([&] { return !nodes_->AbsentRanks().empty(); });
+  skipped_ = std::chrono::minutes(4);
+  EXPECT_TRUE(std::holds_alternative<Idle>(launcher_->Wait(Duration(0))));
+  skipped_ = std::chrono::minutes(6);
+
+  EXPECT_THAT(
+      Next<WorkersFailed>().why,
+      AllOf(HasSubstr("RANK=1 did not come back within 5m"),
+            HasSubstr("dtrain resume " + std::to_string(Experiment()))));
 }
 
 TEST_F(NodesLauncherTest, NamesAnUnsharedStore) {
@@ -237,27 +258,27 @@ TEST_F(NodesLauncherTest, RefusesAModelOfAnotherMachine) {
 }
 
 // The runner stops serving the connection, as one whose process is stopped.
-TEST_F(NodesLauncherTest, FollowerOfASilentRunnerEndsOnSigterm) {
+TEST_F(NodesLauncherTest, WorkerOfASilentRunnerEndsOnSigterm) {
   launcher_->Start(Trial("hang"));
   Next<TrialStarted>();
 
-  follower_->Signal(SIGTERM);
+  worker_->Signal(SIGTERM);
 
-  EXPECT_EQ(follower_->Wait(), 128 + SIGTERM);
+  EXPECT_EQ(worker_->Wait(), 128 + SIGTERM);
 }
 
-TEST_F(NodesLauncherTest, InterruptedFollowerEndsTheExperiment) {
+TEST_F(NodesLauncherTest, InterruptedWorkerEndsTheExperiment) {
   launcher_->Start(Trial("hang"));
   Next<TrialStarted>();
 
-  follower_->Signal(SIGTERM);
+  worker_->Signal(SIGTERM);
 
   EXPECT_EQ(Next<Interrupted>().signal, SIGTERM);
 }
 
-TEST_F(NodesLauncherTest, FollowerFailsWithoutAShutdownMessage) {
-  EXPECT_EQ(EndOfFollower(/*goodbye=*/false), 1);
-  EXPECT_THAT(follower_->Said(),
+TEST_F(NodesLauncherTest, WorkerFailsWithoutAShutdownMessage) {
+  EXPECT_EQ(EndOfWorker(/*goodbye=*/false), 1);
+  EXPECT_THAT(worker_->Said(),
               AllOf(HasSubstr("lost the runner at 127.0.0.1"),
                     HasSubstr("; resume the experiment there with RANK=0")));
 }
@@ -266,7 +287,7 @@ TEST_F(NodesLauncherTest, LeavesNothingBehind) {
   launcher_->Start(Trial("hang"));
   Next<TrialStarted>();
 
-  EXPECT_EQ(EndOfFollower(/*goodbye=*/false), 1);
+  EXPECT_EQ(EndOfWorker(/*goodbye=*/false), 1);
 
   EXPECT_TRUE(
       Within(kLong, [] { return LivingProcesses(Experiment()).empty(); }));

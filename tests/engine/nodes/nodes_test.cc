@@ -1,5 +1,7 @@
 #include "engine/nodes/nodes.h"
 
+#include <functional>
+
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -21,26 +23,34 @@ using testing::IsEmpty;
 using testing::SizeIs;
 using testing::ThrowsMessage;
 
-const NodeIdentity kRunner{.version = "1", .configuration = "same"};
+const RankClaim kClaim{.world_size = 2, .configuration = "same"};
 
 int FreePort() { return PortOf(ListenAt({.host = "127.0.0.1"}).get()); }
 
-// A follower's end of a connection.
+// A worker's end of a connection.
 struct Guest {
   UniqueFd socket;
   std::optional<PeerSession> session;  // once it is taken
 };
 
-// The runner of two processes, or more, with a clock of the test's.
+// The runner of a fixed set of two processes, with a clock of the test's.
 class NodesTest : public testing::Test {
  protected:
-  explicit NodesTest(int world_size = 2)
-      : place_{.world_size = world_size, .runner = {"127.0.0.1", FreePort()}} {}
-
-  NodeHello Hello() const {
-    return {.rank = 1, .world_size = 2, .identity = kRunner};
+  static WorkerHello Hello() {
+    WorkerHello hello{
+        .version = "1", .host = "b", .name = "b", .claim = kClaim};
+    hello.claim->rank = 1;
+    return hello;
   }
-  UniqueFd Connect() const { return ConnectTo(place_.runner, seconds(5)); }
+  // A runner at the same place.
+  Nodes::Options OptionsWith(RankClaim claim) const {
+    return {.place = place_,
+            .version = "1",
+            .secret = secret_,
+            .claim = std::move(claim)};
+  }
+  bool complete() const { return nodes_.AbsentRanks().empty(); }
+  UniqueFd Connect() const { return ConnectTo(place_, seconds(5)); }
   static void Send(const UniqueFd& socket, const std::string& text) {
     ASSERT_TRUE(WriteAll(socket.get(), text));
   }
@@ -82,7 +92,7 @@ class NodesTest : public testing::Test {
     Guest guest{.socket = Connect()};
     PeerProof proof(
         PeerProof::Side::kConnects,
-        {.secret = secret, .purpose = kNodesPurpose, .claim = claim});
+        {.secret = secret, .purpose = kWorkersPurpose, .claim = claim});
     for (int i = 0; i < 60'000; ++i) {
       Serve();
       const auto state = proof.Advance(guest.socket.get());
@@ -92,7 +102,7 @@ class NodesTest : public testing::Test {
     }
     return guest;
   }
-  std::string RefusalOf(const NodeHello& hello) {
+  std::string RefusalOf(const WorkerHello& hello) {
     Guest guest = Come(EncodeReport(hello), nodes_.secret());
     if (!guest.session) return "it was not accepted";
     const std::string answer = Receive(guest);
@@ -112,13 +122,14 @@ class NodesTest : public testing::Test {
 
   Duration now_{0};
   const TemporaryDirectory directory_;
-  const DistributedEnv place_;
+  const HostPort place_{"127.0.0.1", FreePort()};
   const SecretFile secret_{StoreLayout(directory_.path() / "store")};
   std::vector<std::string> notices_;
   std::vector<NodeEvent> kept_;
-  Nodes nodes_{{.env = place_,
-                .identity = kRunner,
+  Nodes nodes_{{.place = place_,
+                .version = "1",
                 .secret = secret_,
+                .claim = kClaim,
                 .clock = {.now = [] { return Timestamp(0); },
                           .monotonic = [this] { return now_; }},
                 .notice = [this](const std::string& line) {
@@ -126,89 +137,70 @@ class NodesTest : public testing::Test {
                 }}};
 };
 
-TEST_F(NodesTest, FollowerJoins) {
+TEST_F(NodesTest, WorkerIsReadyOnceItHasTheTask) {
   Guest guest = Joined();
+  EXPECT_TRUE(complete());
+  EXPECT_THAT(kept_, IsEmpty());
+  EXPECT_EQ(nodes_.Capacity(1), 0);
 
-  EXPECT_TRUE(nodes_.complete());
-  EXPECT_THAT(kept_, SizeIs(1));
-}
+  nodes_.SetTask({.experiment = 3});
+  EXPECT_THAT(Receive(guest), HasSubstr(R"("experiment":3)"));
+  Send(guest, EncodeReport(WorkerReady{.slots = 2}));
 
-class NodesOfFourTest : public NodesTest {
- protected:
-  NodesOfFourTest() : NodesTest(4) {}
-};
-
-// A trial takes slots of every machine.
-TEST_F(NodesOfFourTest, TrialsAreThoseOfTheSmallestMachine) {
-  std::vector<Guest> guests;
-  for (const auto& [rank, trials] : {std::pair(1, 3), {3, 1}, {2, 2}}) {
-    EXPECT_FALSE(nodes_.complete());
-    NodeHello hello = Hello();
-    hello.rank = rank;
-    hello.world_size = 4;
-    hello.trials = trials;
-    guests.push_back(Come(EncodeReport(hello), nodes_.secret()));
-    ASSERT_TRUE(guests.back().session);
-    EXPECT_THAT(Receive(guests.back()), HasSubstr("accepted"));
-  }
-  EXPECT_TRUE(nodes_.complete());
-  EXPECT_EQ(nodes_.trials(), 1);
+  const auto events = Events();
+  ASSERT_THAT(events, SizeIs(1));
+  EXPECT_EQ(std::get<NodeJoined>(events[0]).node, 1);
+  EXPECT_EQ(nodes_.Capacity(1), 2);
 }
 
 TEST_F(NodesTest, APortInUseNamesTheVariables) {
-  EXPECT_THAT(
-      [&] { Nodes({.env = place_, .identity = kRunner, .secret = secret_}); },
-      ThrowsMessage<Error>(AllOf(HasSubstr("MASTER_PORT"),
-                                 HasSubstr("Address already in use"))));
+  EXPECT_THAT([&] { Nodes(OptionsWith(kClaim)); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("MASTER_PORT"),
+                                         HasSubstr("Address already in use"))));
 }
 
 TEST_F(NodesTest, RefusesTooManyRanks) {
-  NodeIdentity many = kRunner;
+  RankClaim many = kClaim;
   many.ranks = 100;
-  EXPECT_THAT(
-      [&] { Nodes({.env = place_, .identity = many, .secret = secret_}); },
-      ThrowsMessage<Error>(HasSubstr("WORLD_SIZE=2: with 100 ranks")));
+  EXPECT_THAT([&] { Nodes(OptionsWith(many)); },
+              ThrowsMessage<Error>(HasSubstr("WORLD_SIZE=2: with 100 ranks")));
 }
 
 TEST_F(NodesTest, NamesMissingMachines) {
   // The clock of the test stands still, so this does not wait.
-  EXPECT_THAT([&] { nodes_.Gather(Duration(0)); },
+  EXPECT_THAT([&] { nodes_.AwaitRanks(Duration(0)); },
               ThrowsMessage<Error>(
                   AllOf(HasSubstr("WORLD_SIZE=2"), HasSubstr("RANK=1"))));
 }
 
-TEST_F(NodesTest, RefusesAnotherConfiguration) {
-  NodeHello hello = Hello();
-  hello.identity.configuration = "other";
-  EXPECT_THAT(RefusalOf(hello), HasSubstr("configuration differs"));
-  EXPECT_THAT(notices_, SizeIs(1));
-  EXPECT_FALSE(nodes_.complete());
-}
-
-TEST_F(NodesTest, RefusesAnotherVersion) {
-  NodeHello hello = Hello();
-  hello.identity.version = "2";
-  EXPECT_THAT(RefusalOf(hello), HasSubstr("its dtrain is version 2"));
-}
-
-TEST_F(NodesTest, RefusesAnotherWorld) {
-  NodeHello hello = Hello();
-  hello.world_size = 3;
-  EXPECT_THAT(RefusalOf(hello), HasSubstr("its WORLD_SIZE is 3"));
-}
-
-TEST_F(NodesTest, RefusesAnImpossibleRank) {
-  for (const int rank : {-1, 0, 2}) {
-    NodeHello hello = Hello();
-    hello.rank = rank;
-    EXPECT_THAT(RefusalOf(hello), HasSubstr("its RANK is not between"));
+TEST_F(NodesTest, RefusesWhatWasStartedForSomethingElse) {
+  struct Case {
+    std::string why;
+    std::function<void(WorkerHello&)> change;
+  };
+  const auto ranked = [](int rank) {
+    return [rank](WorkerHello& hello) { hello.claim->rank = rank; };
+  };
+  const std::vector<Case> cases = {
+      {"its dtrain is version 2", [](auto& it) { it.version = "2"; }},
+      {"it has no RANK", [](auto& it) { it.claim.reset(); }},
+      {"its WORLD_SIZE is 3", [](auto& it) { it.claim->world_size = 3; }},
+      {"its RANK is not between", ranked(-1)},
+      {"its RANK is not between", ranked(0)},
+      {"its RANK is not between", ranked(2)},
+      {"configuration differs",
+       [](auto& it) { it.claim->configuration = "other"; }},
+      {"its slots for a trial differ", [](auto& it) { it.claim->ranks = 2; }},
+      {"its slots for a trial differ", [](auto& it) { it.claim->gpus = true; }},
+  };
+  for (const Case& one : cases) {
+    WorkerHello hello = Hello();
+    one.change(hello);
+    EXPECT_THAT(RefusalOf(hello), HasSubstr(one.why));
   }
-}
-
-TEST_F(NodesTest, RefusesOtherSlots) {
-  NodeHello hello = Hello();
-  hello.identity.gpus = true;
-  EXPECT_THAT(RefusalOf(hello), HasSubstr("its slots for a trial differ"));
+  EXPECT_THAT(notices_, SizeIs(cases.size()));
+  EXPECT_THAT(notices_.back(), HasSubstr("RANK=1 was rejected: "));
+  EXPECT_FALSE(complete());
 }
 
 TEST_F(NodesTest, RefusesADuplicateRank) {
@@ -216,7 +208,7 @@ TEST_F(NodesTest, RefusesADuplicateRank) {
 
   EXPECT_THAT(RefusalOf(Hello()),
               HasSubstr("another process has the same RANK"));
-  EXPECT_TRUE(nodes_.complete());
+  EXPECT_TRUE(complete());
 }
 
 TEST_F(NodesTest, DisconnectsInvalidPeersWithoutAReply) {
@@ -235,7 +227,7 @@ TEST_F(NodesTest, RefusesAnotherSecret) {
   const Guest guest = Come(EncodeReport(Hello()), std::string(32, 'x'));
 
   EXPECT_FALSE(guest.session);
-  EXPECT_FALSE(nodes_.complete());
+  EXPECT_FALSE(complete());
 }
 
 TEST_F(NodesTest, RefusesAnAuthenticatedPeerWithInvalidClaims) {
@@ -243,7 +235,7 @@ TEST_F(NodesTest, RefusesAnAuthenticatedPeerWithInvalidClaims) {
                            std::string(1500, '[') + std::string(1500, ']') +
                            "}\n";
   for (const std::string& claim : {std::string(), std::string("nonsense"), deep,
-                                   EncodeReport(NodeInterrupted{15})}) {
+                                   EncodeReport(WorkerDraining{"", 15})}) {
     EXPECT_FALSE(Come(claim, nodes_.secret()).session) << claim;
   }
   EXPECT_THAT(kept_, IsEmpty());
@@ -268,9 +260,9 @@ TEST_F(NodesTest, LogsUnknownPeersOnceAMinute) {
   EXPECT_THAT(notices_[1], HasSubstr("rejected 3 connections"));
 }
 
-TEST_F(NodesTest, ForgedMessageDisconnectsTheFollower) {
+TEST_F(NodesTest, ForgedMessageDisconnectsTheWorker) {
   const Guest guest = Joined();
-  Send(guest.socket, EncodeReport(NodeInterrupted{15}));
+  Send(guest.socket, EncodeReport(WorkerDraining{"", 15}));
 
   const auto events = Events();
 
@@ -279,10 +271,10 @@ TEST_F(NodesTest, ForgedMessageDisconnectsTheFollower) {
               HasSubstr("sent by another process"));
 }
 
-TEST_F(NodesTest, ImpossibleSignalDisconnectsTheFollower) {
-  for (const int signal : {-5, 0, 9, 99}) {
+TEST_F(NodesTest, ImpossibleSignalDisconnectsTheWorker) {
+  for (const int signal : {-5, 9, 99}) {
     Guest guest = Joined();
-    Send(guest, EncodeReport(NodeInterrupted{signal}));
+    Send(guest, EncodeReport(WorkerDraining{"", signal}));
 
     const auto events = Events();
 
@@ -299,18 +291,18 @@ TEST_F(NodesTest, DisconnectsSilentPeersAfterTenSeconds) {
   EXPECT_EQ(Receive(silent), "");
 }
 
-TEST_F(NodesTest, DetectsAFollowerThatDisconnects) {
+TEST_F(NodesTest, DetectsAWorkerThatDisconnects) {
   Joined();
 
   const auto events = Events();
 
   ASSERT_THAT(events, SizeIs(1));
   EXPECT_THAT(std::get<NodeLost>(events[0]).why,
-              HasSubstr("lost the process with RANK=1: it closed"));
-  EXPECT_EQ(nodes_.Missing(), "RANK=1");
+              HasSubstr("lost RANK=1 on b: it closed"));
+  EXPECT_EQ(nodes_.AbsentRanks(), "RANK=1");
 }
 
-TEST_F(NodesTest, FollowerIsLostAfterThirtySilentSeconds) {
+TEST_F(NodesTest, WorkerIsLostAfterThirtySilentSeconds) {
   Guest guest = Joined();
   now_ = seconds(29);
   EXPECT_THAT(Events(/*tries=*/50), IsEmpty());
@@ -323,7 +315,7 @@ TEST_F(NodesTest, FollowerIsLostAfterThirtySilentSeconds) {
   EXPECT_THAT(std::get<NodeLost>(events[0]).why, HasSubstr("silent for 30s"));
 }
 
-TEST_F(NodesTest, InvalidMessageDisconnectsTheFollowerWhichMayReconnect) {
+TEST_F(NodesTest, InvalidMessageDisconnectsTheWorkerWhichMayReconnect) {
   Guest guest = Joined();
   Send(guest, "nonsense\n");
   const auto events = Events();
@@ -332,20 +324,20 @@ TEST_F(NodesTest, InvalidMessageDisconnectsTheFollowerWhichMayReconnect) {
 
   const Guest again = Joined();
 
-  EXPECT_TRUE(nodes_.complete());
+  EXPECT_TRUE(complete());
 }
 
-TEST_F(NodesTest, ForwardsMessagesOfAFollower) {
+TEST_F(NodesTest, ForwardsMessagesOfAWorker) {
   Guest guest = Joined();
   Send(guest, EncodeReport(Alive{}));
-  Send(guest, EncodeReport(NodeInterrupted{15}));
+  Send(guest, EncodeReport(WorkerDraining{"", 15}));
 
   const auto events = Events();
 
   ASSERT_THAT(events, SizeIs(1));
   const auto& said = std::get<NodeSaid>(events[0]);
   EXPECT_EQ(said.node, 1);
-  EXPECT_EQ(std::get<NodeInterrupted>(said.report).signal, 15);
+  EXPECT_EQ(std::get<WorkerDraining>(said.report).signal, 15);
 }
 
 // The first has no connection if it is on the runner's machine.

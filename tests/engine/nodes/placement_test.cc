@@ -148,5 +148,24 @@ TEST(MachineSlotsTest, AMachineWithFewerSlotsThanInUseHasNoRoom) {
   EXPECT_EQ(slots.Room(), 1);
 }
 
+TEST(MachineSlotsTest, ATrialOfAFixedSetIsOnAllMachines) {
+  MachineSlots slots(/*slots_per_trial=*/2, /*fixed_set=*/3);
+  slots.Offer(2, 6);
+  slots.Offer(0, 4);
+  EXPECT_EQ(slots.Capacity(), 0);
+  EXPECT_THAT(slots.Place(), IsEmpty());
+
+  slots.Offer(1, 5);
+  EXPECT_EQ(slots.Capacity(), 2);
+  EXPECT_EQ(slots.Room(), 2);
+  EXPECT_THAT(slots.Place(),
+              ElementsAre(Place{0, 2}, Place{1, 2}, Place{2, 2}));
+
+  slots.Take({1, 7}, {1, 2});
+  EXPECT_EQ(slots.Room(), 1);
+  slots.Offer(2, 0);
+  EXPECT_EQ(slots.Capacity(), 0);
+}
+
 }  // namespace
 }  // namespace dtrain

@@ -13,7 +13,7 @@
 #include "engine/os/sha256.h"
 #include "engine/os/socket.h"
 #include "engine/slots/slots.h"
-#include "tests/engine/nodes/started_follower.h"
+#include "tests/engine/nodes/started_worker.h"
 #include "tests/engine/process/launcher_fixture.h"
 
 namespace dtrain {
@@ -47,24 +47,24 @@ class WorkerTest : public LauncherFixture {
             .file_patience = Duration(0)};
   }
   // To be called before Listen.
-  StartedFollower& Start(WorkerOptions options) {
+  StartedWorker& Start(WorkerOptions options) {
     const std::string output = directory.path() / ("said-" + options.name);
     workers_.push_back(
-        std::make_unique<StartedFollower>(std::move(options), output));
+        std::make_unique<StartedWorker>(std::move(options), output));
     return *workers_.back();
   }
   // With the slots of the runner's own machine.
   void Listen(WorkerTask task = {}, SlotPlan here = {.count = 0}) {
     task.experiment = Experiment();
     if (task.store.empty()) task.store = Options().layout.root().string();
-    nodes_.emplace(Nodes::Options{.env = {.runner = {"127.0.0.1", port_}},
-                                  .identity = {.version = kWorkerVersion},
+    nodes_.emplace(Nodes::Options{.place = {"127.0.0.1", port_},
+                                  .version = kWorkerVersion,
                                   .secret = SecretFile(Options().layout),
-                                  .task = std::move(task),
                                   .host = host_,
                                   .notice = [this](const std::string& line) {
                                     notices_ += line + "\n";
                                   }});
+    nodes_->SetTask(std::move(task));
     LocalLauncherOptions options = Options();
     options.slots = std::move(here);
     launcher_ = MakeNodesLauncher(
@@ -84,7 +84,7 @@ class WorkerTest : public LauncherFixture {
   }
   // Expects that a worker cannot join for that reason, which both ends name.
   void ExpectRefused(WorkerTask task, const std::string& why) {
-    StartedFollower& worker = Start(WorkerAt("a"));
+    StartedWorker& worker = Start(WorkerAt("a"));
     Listen(std::move(task));
     EXPECT_TRUE(
         Reaches([&] { return notices_.find("rejected") != notices_.npos; }));
@@ -96,7 +96,7 @@ class WorkerTest : public LauncherFixture {
   }
 
   const int port_ = PortOf(ListenAt({.host = "127.0.0.1"}).get());
-  std::vector<std::unique_ptr<StartedFollower>> workers_;
+  std::vector<std::unique_ptr<StartedWorker>> workers_;
   std::string host_ = "runner";
   std::string notices_;
   WorkerTable table_;
@@ -105,7 +105,7 @@ class WorkerTest : public LauncherFixture {
 };
 
 TEST_F(WorkerTest, RunsAWholeTrialAndSendsItsOutput) {
-  StartedFollower& worker = Start(WorkerAt("a"));
+  StartedWorker& worker = Start(WorkerAt("a"));
   Listen();
   EXPECT_EQ(launcher_->FreeSlots(), 0);
   ASSERT_TRUE(HasSlots(1)) << worker.Said();
@@ -128,7 +128,7 @@ TEST_F(WorkerTest, RunsAWholeTrialAndSendsItsOutput) {
 }
 
 TEST_F(WorkerTest, MessagesGoBothWays) {
-  StartedFollower& worker = Start(WorkerAt("a"));
+  StartedWorker& worker = Start(WorkerAt("a"));
   Listen();
   ASSERT_TRUE(HasSlots(1)) << worker.Said();
   launcher_->Start(Spec("echo"));
@@ -144,7 +144,7 @@ TEST_F(WorkerTest, MessagesGoBothWays) {
 }
 
 TEST_F(WorkerTest, DrainsAtSigusr2) {
-  StartedFollower& worker = Start(WorkerAt("a"));
+  StartedWorker& worker = Start(WorkerAt("a"));
   Listen();
   ASSERT_TRUE(HasSlots(1)) << worker.Said();
   launcher_->Start(Spec("echo"));
@@ -227,7 +227,7 @@ TEST_F(WorkerTest, DrainsItsGraceBeforeTheEndOfItsTime) {
 }
 
 TEST_F(WorkerTest, LossIsACrashOfItsTrial) {
-  StartedFollower& worker = Start(WorkerAt("a"));
+  StartedWorker& worker = Start(WorkerAt("a"));
   Listen();
   ASSERT_TRUE(HasSlots(1)) << worker.Said();
   launcher_->Start(Spec("hang"));
@@ -291,8 +291,8 @@ class DividedTrialTest : public WorkerTest {
     const std::vector<SlotUse> uses = SlotsInUse({}, /*cpus=*/1);
     return !uses.front().free() && uses.front().holders.front().pid != 0;
   }
-  StartedFollower& WorkerB() { return *workers_.front(); }
-  StartedFollower& WorkerA() { return *workers_.back(); }
+  StartedWorker& WorkerB() { return *workers_.front(); }
+  StartedWorker& WorkerA() { return *workers_.back(); }
 };
 
 TEST_F(DividedTrialTest, RanksOfBothWorkersConnect) {
@@ -431,7 +431,7 @@ TEST_F(DividedTrialTest, StopBeforeAllHaveStarted) {
 }
 
 TEST_F(WorkerTest, AnotherVersionIsRefused) {
-  StartedFollower& worker = Start(WorkerAt("a", /*trials=*/1, "2"));
+  StartedWorker& worker = Start(WorkerAt("a", /*trials=*/1, "2"));
   Listen();
 
   EXPECT_TRUE(
@@ -454,7 +454,7 @@ TEST_F(WorkerTest, WithAnotherStoreIsRefused) {
 TEST_F(WorkerTest, OtherNameOfTheStoreIsTheStore) {
   const auto link = directory.path() / "link";
   std::filesystem::create_directory_symlink(Options().layout.root(), link);
-  StartedFollower& worker = Start(WorkerAt("a"));
+  StartedWorker& worker = Start(WorkerAt("a"));
   Listen({.store = link.string()});
   EXPECT_TRUE(HasSlots(1)) << worker.Said();
 }
@@ -476,7 +476,7 @@ TEST_F(WorkerTest, OtherCompiledModelIsRefused) {
 TEST_F(WorkerTest, SameCompiledModelIsAccepted) {
   const auto file = Options().layout.root() / "model.so";
   std::ofstream(file) << "x";
-  StartedFollower& worker = Start(WorkerAt("a"));
+  StartedWorker& worker = Start(WorkerAt("a"));
   Listen({.library = file.string(), .library_sha256 = Sha256OfFile(file)});
   EXPECT_TRUE(HasSlots(1)) << worker.Said();
 }
@@ -496,7 +496,7 @@ TEST_F(WorkerTest, WithoutTheProgramIsRefused) {
 }
 
 TEST_F(WorkerTest, SlotsOfAnotherKindAreRefused) {
-  StartedFollower& worker = Start(WorkerAt("a"));
+  StartedWorker& worker = Start(WorkerAt("a"));
   Listen({.gpus = true});
 
   EXPECT_TRUE(
@@ -507,7 +507,7 @@ TEST_F(WorkerTest, SlotsOfAnotherKindAreRefused) {
 }
 
 TEST_F(WorkerTest, LosesTheRunner) {
-  StartedFollower& worker = Start(WorkerAt("a"));
+  StartedWorker& worker = Start(WorkerAt("a"));
   Listen();
   ASSERT_TRUE(HasSlots(1)) << worker.Said();
   launcher_.reset();

@@ -1,4 +1,4 @@
-#include "tests/engine/nodes/started_follower.h"
+#include "tests/engine/nodes/started_worker.h"
 
 #include <csignal>
 #include <filesystem>
@@ -17,14 +17,13 @@
 namespace dtrain {
 namespace {
 
-template <typename Options>
-int RunWith(int (*body)(Options), Options options, const std::string& output) {
+int Run(WorkerOptions options, const std::string& output) {
   std::ofstream file(output);
   options.notice = [&file](const std::string& line) {
     file << line << std::endl;
   };
   try {
-    return body(std::move(options));
+    return Work(std::move(options));
   } catch (const Error& error) {
     file << error.what() << std::endl;
     return error.kind() == ErrorKind::kUsage ? 2 : 1;
@@ -33,39 +32,34 @@ int RunWith(int (*body)(Options), Options options, const std::string& output) {
 
 }  // namespace
 
-StartedFollower::StartedFollower(FollowerOptions options, std::string output,
-                                 std::string gate)
+StartedWorker::StartedWorker(WorkerOptions options, std::string output,
+                             std::string gate)
     : output_(std::move(output)), pid_(::fork()) {
   if (pid_ != 0) return;
   while (!gate.empty() && !std::filesystem::exists(gate)) {
     ::poll(nullptr, 0, /*milliseconds=*/10);
   }
-  ::_exit(RunWith(Follow, std::move(options), output_));
+  ::_exit(Run(std::move(options), output_));
 }
 
-StartedFollower::StartedFollower(WorkerOptions options, std::string output)
-    : output_(std::move(output)), pid_(::fork()) {
-  if (pid_ == 0) ::_exit(RunWith(Work, std::move(options), output_));
-}
-
-StartedFollower::~StartedFollower() {
+StartedWorker::~StartedWorker() {
   if (pid_ < 0) return;
   Signal(SIGKILL);
   Wait();
 }
 
-void StartedFollower::Signal(int signal) const {
+void StartedWorker::Signal(int signal) const {
   ASSERT_GT(pid_, 0) << "the process has ended";  // −1 would be every process
   ::kill(pid_, signal);
 }
 
-int StartedFollower::Wait() {
+int StartedWorker::Wait() {
   int status = 0;
   ::waitpid(std::exchange(pid_, -1), &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-std::string StartedFollower::Said() const {
+std::string StartedWorker::Said() const {
   std::ifstream file(output_);
   return {std::istreambuf_iterator<char>(file), {}};
 }
