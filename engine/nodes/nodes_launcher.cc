@@ -28,7 +28,7 @@
 #include "engine/nodes/nodes.h"
 #include "engine/nodes/placement.h"
 #include "engine/nodes/shared_trial.h"
-#include "engine/nodes/worker_pool.h"
+#include "engine/nodes/worker_table.h"
 #include "engine/os/socket.h"
 #include "engine/process/local_launcher.h"
 
@@ -75,7 +75,16 @@ class NodesLauncher final : public Launcher {
   Running* FindOn(int node, TrialId trial);
   // Tells Nodes the slots of this machine, which faults of GPUs may change.
   void OfferSlots();
-  // Places for the shards of the first waiting trial; none if it must wait.
+  // A worker has joined, drains, is lost, or has another number of slots.
+  void Update(int worker);
+  void DismissIfDrained(int worker);
+  // Lets a worker go: at once if it has no trial, otherwise it drains.
+  void LetGo(int worker);
+  // Frees the slots of the trial's shards that have ended.
+  void FreeEnded(const SharedTrial& trial);
+  WorkerTable Table() const;
+  // Places for the shards of the next trial, by RANK, or by the names of their
+  // machines; none if it must wait.
   std::vector<ShardPlace> Place();
   // True if a trial of several shards does not have all of its slots yet.
   bool OneStarts() const;
@@ -116,7 +125,8 @@ class NodesLauncher final : public Launcher {
   const SlotPlan plan_;      // of this machine
   const std::int64_t each_;  // slots of a trial
   std::size_t demand_ = 0;   // trials
-  WorkerPool workers_;
+  WorkerUpdates updates_;
+  MachineSlots slots_;  // of this machine and of the workers
   std::list<Waiting> waiting_;
   std::map<TrialId, Running> running_;
   // Trials whose timers may have changed, and the timers of the others.
@@ -139,7 +149,8 @@ NodesLauncher::NodesLauncher(Nodes& nodes, LocalLauncherOptions options,
       experiment_(options.experiment),
       plan_(options.slots),
       each_(plan_.slots_per_trial),
-      workers_(nodes, std::move(hooks), each_, clock_),
+      updates_(std::move(hooks), clock_),
+      slots_(each_, nodes.world_size()),
       local_(MakeLocalLauncher(LocalOptions(std::move(options)))) {
   OfferSlots();
 }
@@ -156,19 +167,58 @@ LocalLauncherOptions NodesLauncher::LocalOptions(LocalLauncherOptions options) {
 }
 
 std::size_t NodesLauncher::FreeSlots() const {
-  const auto room = static_cast<std::size_t>(workers_.slots().Room());
+  const auto room = static_cast<std::size_t>(slots_.Room());
   return room > waiting_.size() ? room - waiting_.size() : 0;
 }
 
 std::size_t NodesLauncher::Capacity() const {
-  return static_cast<std::size_t>(workers_.slots().Capacity());
+  return static_cast<std::size_t>(slots_.Capacity());
 }
 
 void NodesLauncher::OfferSlots() {
   const auto trials = static_cast<std::int64_t>(local_->Capacity());
   nodes_.OfferSlots(plan_.part_slots + std::min(plan_.count, trials) * each_,
                     !plan_.gpus.empty());
-  workers_.Update(0);
+  Update(0);
+}
+
+void NodesLauncher::Update(int worker) {
+  slots_.Offer(worker, nodes_.Capacity(worker));
+  DismissIfDrained(worker);
+}
+
+// A worker that drains keeps its connection until its last trial has ended.
+void NodesLauncher::DismissIfDrained(int worker) {
+  if (worker == 0 || !nodes_.draining(worker)) return;
+  if (slots_.On(worker).empty()) nodes_.Dismiss(worker);
+}
+
+void NodesLauncher::LetGo(int worker) {
+  if (worker <= 0 || nodes_.Capacity(worker) == 0) return;
+  if (!slots_.On(worker).empty()) return nodes_.Send(worker, DrainNode{});
+  nodes_.Dismiss(worker);
+  Update(worker);
+}
+
+void NodesLauncher::FreeEnded(const SharedTrial& trial) {
+  for (int shard = 0; shard < std::ssize(trial.places()); ++shard) {
+    if (!trial.ended(shard)) continue;
+    slots_.Release(trial.id(), trial.NodeOf(shard));
+    DismissIfDrained(trial.NodeOf(shard));
+  }
+}
+
+WorkerTable NodesLauncher::Table() const {
+  WorkerTable table{.workers = nodes_.Workers(),
+                    .demand = static_cast<std::int64_t>(demand_) * each_,
+                    .slots_per_trial = each_};
+  for (WorkerRow& worker : table.workers) {
+    for (const auto& [trial, slots] : slots_.On(worker.id)) {
+      worker.trials.push_back(ToString(trial));
+      worker.used += slots;
+    }
+  }
+  return table;
 }
 
 // One trial takes its slots at a time: two that each have one slot of a machine
@@ -181,8 +231,22 @@ bool NodesLauncher::OneStarts() const {
 }
 
 std::vector<ShardPlace> NodesLauncher::Place() {
-  std::vector<ShardPlace> places = workers_.Place();
+  std::vector<ShardPlace> places;
+  const auto capacity = [this](const ShardPlace& place) {
+    return nodes_.Capacity(place.node);
+  };
+  while (true) {
+    places = slots_.Place();
+    const auto lost = std::ranges::find(places, 0, capacity);
+    if (lost == places.end()) break;
+    Update(lost->node);  // It was lost just now.
+  }
   if (places.size() > 1 && OneStarts()) return {};
+  if (!nodes_.is_fixed_set()) {
+    std::ranges::stable_sort(places, {}, [this](const ShardPlace& place) {
+      return nodes_.HostOf(place.node);
+    });
+  }
   return places;
 }
 
@@ -253,7 +317,7 @@ void NodesLauncher::Begin(Waiting waiting, std::vector<ShardPlace> places) {
     return nodes_.HostOf(places[static_cast<std::size_t>(shard)].node);
   });
   const TrialId id = waiting.spec.id;
-  workers_.Take(id, places);
+  for (const ShardPlace& place : places) slots_.Take(id, place);
   SharedTrial trial(std::move(waiting.spec), std::move(places), order,
                     std::move(prepared->output), clock_);
   Running& running =
@@ -442,7 +506,7 @@ void NodesLauncher::On(const LaunchEvent& event) {
 
 void NodesLauncher::On(const NodeEvent& event) {
   if (const auto* joined = std::get_if<NodeJoined>(&event)) {
-    workers_.Update(joined->node);
+    Update(joined->node);
   } else if (const auto* lost = std::get_if<NodeLost>(&event)) {
     OnLost(*lost);
   } else if (const auto* said = std::get_if<NodeSaid>(&event)) {
@@ -451,7 +515,7 @@ void NodesLauncher::On(const NodeEvent& event) {
 }
 
 void NodesLauncher::OnLost(const NodeLost& lost) {
-  workers_.Update(lost.node);
+  Update(lost.node);
   for (auto& [id, running] : running_) {
     const auto shard = running.trial.ShardOn(lost.node);
     if (!shard) continue;
@@ -486,7 +550,7 @@ void NodesLauncher::OnReport(int node, const NodeReport& report) {
 
 // Nothing can run without a worker of a fixed set.
 void NodesLauncher::OnDraining(int node, const WorkerDraining& draining) {
-  workers_.Update(node);
+  Update(node);
   Preempt(node);
   if (!nodes_.is_fixed_set()) return;
   if (draining.signal == 0) {
@@ -520,7 +584,9 @@ void NodesLauncher::RunTimers() {
   BeginWaiting();
   OfferSlots();
   CheckFixedSet();
-  auto failure = workers_.RunTimers(demand_);
+  if (!updates_.due()) return;
+  for (const int worker : updates_.Apply(Table())) LetGo(worker);
+  auto failure = updates_.Failure();
   if (failure) events_.push_back(*std::move(failure));
 }
 
@@ -539,7 +605,7 @@ void NodesLauncher::RunTimersOf(TrialId id) {
     }
   }
   if (trial.PopKillDue()) KillShards(*running);
-  workers_.FreeEnded(trial);
+  FreeEnded(trial);
   timers_.Set(id, trial.ended() ? std::nullopt : trial.Deadline());
   if (!trial.ended()) return;
   trial.EmitEnd(events_);

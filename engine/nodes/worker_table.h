@@ -24,7 +24,7 @@ enum class WorkerState {
 /// "joining", "ready" or "draining".
 std::string_view StateName(WorkerState state);
 
-/// A machine that runs trials of an elastic experiment.
+/// A machine that runs trials of an experiment.
 struct WorkerRow {
   static constexpr std::string_view kType = "worker";
   int id = 0;        // counts up; 0 is the runner's own machine
