@@ -31,10 +31,8 @@ void PollFor(int fd, short events, Duration limit) {
 }  // namespace
 
 RunnerLink::RunnerLink(UniqueFd socket, const PeerProof& proof,
-                       std::string secret, const HostPort& runner, Clock clock,
-                       std::string loss_advice)
+                       std::string secret, const HostPort& runner, Clock clock)
     : secret_(std::move(secret)),
-      loss_advice_(std::move(loss_advice)),
       clock_(clock),
       channel_(std::move(socket), proof.Session(),
                "the runner at " + ToString(runner), kLongestOrder, clock,
@@ -85,10 +83,9 @@ Duration RunnerLink::TimeLeft() const {
 }
 
 void RunnerLink::Lose(const std::string& why) const {
-  throw Error(
-      ErrorKind::kFailed,
-      "lost " + peer() + ": " + EscapeForTerminal(why) +
-          (joined_ && !loss_advice_.empty() ? "; " + loss_advice_ : ""));
+  throw Error(ErrorKind::kFailed,
+              "lost " + peer() + ": " + EscapeForTerminal(why) +
+                  (loss_advice_.empty() ? "" : "; " + loss_advice_));
 }
 
 namespace {
@@ -139,8 +136,7 @@ JoinAttempt TryToJoin(const JoinOptions& options) {
             .patience = kRefused};
   }
   auto link = std::make_unique<RunnerLink>(std::move(socket), proof, *secret,
-                                           options.runner, options.clock,
-                                           options.loss_advice);
+                                           options.runner, options.clock);
   const NodeOrder answer = link->Await();
   if (const auto* refused = std::get_if<NodeRefused>(&answer)) {
     throw Error(ErrorKind::kUsage, options.name + link->peer() +

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/base/clock.h"
@@ -19,10 +20,8 @@ namespace dtrain {
 /// is slowed down, as by a slow disk. One thread.
 class RunnerLink {
  public:
-  /// `loss_advice` ends the message about a lost runner once `Joined` was
-  /// called; it may be empty.
   RunnerLink(UniqueFd socket, const PeerProof& proof, std::string secret,
-             const HostPort& runner, Clock clock, std::string loss_advice);
+             const HostPort& runner, Clock clock);
 
   int fd() const { return channel_.fd(); }
   const std::string& peer() const { return channel_.peer(); }
@@ -37,8 +36,8 @@ class RunnerLink {
   /// Waits for an order other than Alive. Throws Error(kFailed) likewise.
   NodeOrder Await();
 
-  /// From here on the loss of the runner interrupts an experiment.
-  void Joined() { joined_ = true; }
+  /// Sets the end of the message about a lost runner.
+  void SetLossAdvice(std::string advice) { loss_advice_ = std::move(advice); }
   /// Time until Receive must be called.
   Duration TimeLeft() const;
 
@@ -46,10 +45,9 @@ class RunnerLink {
   [[noreturn]] void Lose(const std::string& why) const;
 
   const std::string secret_;
-  const std::string loss_advice_;
+  std::string loss_advice_;
   Clock clock_;
   NodeChannel channel_;
-  bool joined_ = false;
   bool ended_ = false;
 };
 
@@ -63,7 +61,6 @@ struct JoinOptions {
   std::string address;      // "MASTER_ADDR, MASTER_PORT"
   std::string start_there;  // "start the same command with RANK=0 there"
   std::string same_secret;  // "give all processes the same store (--store)"
-  std::string loss_advice;  // see RunnerLink
   Clock clock = Clock::System();
   Duration patience = std::chrono::minutes(5);  // until the runner answers
   // Until the secret exists once the runner answers: a network file system may

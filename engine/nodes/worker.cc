@@ -58,8 +58,6 @@ std::unique_ptr<RunnerLink> Join(const WorkerOptions& options,
         "give all processes the same store (--store), or set "
         "DTRAIN_SECRET_FILE for all to a file of 32 random bytes that only you "
         "can read";
-    join.loss_advice =
-        "resume the experiment there with RANK=0, and start this command again";
   }
   const std::string runner = EscapeForTerminal(ToString(options.runner));
   if (options.notice) {
@@ -69,7 +67,11 @@ std::unique_ptr<RunnerLink> Join(const WorkerOptions& options,
                    runner);
   }
   std::unique_ptr<RunnerLink> link = JoinRunner(join);
-  link->Joined();
+  if (options.claim) {
+    link->SetLossAdvice(
+        "resume the experiment there with RANK=0, and start this command "
+        "again");
+  }
   if (options.notice) options.notice(name + "joined the runner at " + runner);
   return link;
 }
