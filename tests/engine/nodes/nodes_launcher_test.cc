@@ -117,14 +117,6 @@ TEST_F(NodesLauncherTest, EachMachineRunsItsRanks) {
   EXPECT_EQ(EndOfWorker(/*goodbye=*/true), 0);
 }
 
-TEST_F(NodesLauncherTest, RanksOfAllMachinesConnect) {
-  launcher_->Start(Trial("meet"));
-
-  EXPECT_EQ(Next<TrialExited>().exit_code, 0);
-  EXPECT_THAT(Log(Trial("meet").id),
-              AllOf(HasSubstr("met 0 of 2"), HasSubstr("met 1 of 2")));
-}
-
 // Both processes are on this machine, which has two slots: with one slot each
 // the trials would wait for each other.
 TEST_F(NodesLauncherTest, TwoTrialsDoNotDeadlockOverSlots) {
@@ -228,33 +220,23 @@ TEST_F(NodesLauncherTest, ASetThatStaysIncompleteEndsTheRun) {
             HasSubstr("dtrain resume " + std::to_string(Experiment()))));
 }
 
-TEST_F(NodesLauncherTest, NamesAnUnsharedStore) {
-  TrialSpec spec = Trial("print");
-  spec.restore = "0e5b7e1c-0000-4000-8000-000000000000";
-  launcher_->Start(spec);
-
-  EXPECT_THAT(Next<TrialExited>().not_started,
-              AllOf(HasSubstr("RANK=1: "), HasSubstr(spec.restore),
-                    HasSubstr("--store")));
-}
-
-TEST_F(NodesLauncherTest, NamesAnUnsharedCheckpointDirectory) {
-  TrialSpec spec = Trial("print");
-  spec.checkpoints = "/no/such/directory/1";
-  launcher_->Start(spec);
-
-  EXPECT_THAT(Next<TrialExited>().not_started,
-              AllOf(HasSubstr("RANK=1: "), HasSubstr("/no/such/directory")));
-}
-
-TEST_F(NodesLauncherTest, RefusesAModelOfAnotherMachine) {
-  TrialSpec spec = Trial("print");
-  spec.library = "/usr/lib/evil.so";
-  launcher_->Start(spec);
-
-  EXPECT_THAT(Next<TrialExited>().not_started,
-              AllOf(HasSubstr("RANK=1: "), HasSubstr("/usr/lib/evil.so"),
-                    HasSubstr("is outside")));
+TEST_F(NodesLauncherTest, NamesFilesThatARankCannotUse) {
+  const std::string uuid = "0e5b7e1c-0000-4000-8000-000000000000";
+  const auto refused = [this](const std::function<void(TrialSpec&)>& change) {
+    TrialSpec spec = Trial("print");
+    change(spec);
+    launcher_->Start(spec);
+    return Next<TrialExited>().not_started;
+  };
+  EXPECT_THAT(
+      refused([&](TrialSpec& spec) { spec.restore = uuid; }),
+      AllOf(HasSubstr("RANK=1: "), HasSubstr(uuid), HasSubstr("--store")));
+  EXPECT_THAT(refused([](TrialSpec& spec) { spec.checkpoints = "/none/1"; }),
+              AllOf(HasSubstr("RANK=1: "), HasSubstr("/none")));
+  EXPECT_THAT(
+      refused([](TrialSpec& spec) { spec.library = "/usr/lib/evil.so"; }),
+      AllOf(HasSubstr("RANK=1: "), HasSubstr("/usr/lib/evil.so"),
+            HasSubstr("is outside")));
 }
 
 // The runner stops serving the connection, as one whose process is stopped.
