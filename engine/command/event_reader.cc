@@ -1,3 +1,28 @@
+// Metrics from TensorBoard's event files, which the program writes while it
+// trains.
+//
+// A file is a sequence of records: length, checksum of the length, data,
+// checksum of the data (CRC-32C, masked). Each record is an Event, a protocol
+// buffer; only its step and its scalars are read, so the fields are walked by
+// hand and no library is needed. A scalar is a float (`simple_value`) or a
+// tensor of one element, which TensorFlow writes in one of several fields by
+// type.
+//
+// Files are looked for below the directory once a second and read from where
+// the last Poll ended, in bounded pieces, so that a fast writer cannot hold the
+// loop up. What stood in them before this process of the trial began is
+// skipped. A record that is not complete yet is left for the next Poll; one
+// with a wrong checksum ends the reading of its file.
+//
+// Values are collected by step and reported in the order of steps, once a step
+// has all metrics that the configuration names. Unless the first value of a
+// step counts, that is only when a later step has begun. A value for a step
+// that was already reported is ignored with a remark. Numbers of files, tags,
+// and open steps are limited, since the files are not ours.
+//
+// Checksums and the writer of the same format are in engine/base/crc32c.h and
+// engine/report/event_file.cc.
+
 #include "engine/command/event_reader.h"
 
 #include <algorithm>
@@ -156,6 +181,9 @@ std::optional<double> ContentValue(std::uint64_t type, std::string_view bytes) {
 
 // Returns the number in a packed list of one; nothing if it has several.
 std::optional<std::uint64_t> PackedValue(std::string_view list) {
+  // A packed list has no keys; the one that is put before it makes it a field
+  // of type varint, and what is left after one number shows that there are
+  // more.
   std::string field("\x08", 1);
   field += list;
   ProtoReader reader(field);
@@ -354,6 +382,7 @@ void EventMetrics::Add(const File& file, const EventScalars& event) {
     }
     UpdateMetrics(waiting_[step], {{*metric, value}});
   }
+  // Steps that never become complete must not grow without limit.
   if (waiting_.size() > kMaxOpenSteps) ReportUntil(waiting_.begin()->first);
 }
 

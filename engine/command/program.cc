@@ -1,3 +1,28 @@
+// A user's program: its process, its pipes and socket, what it is told, and its
+// checkpoints.
+//
+// The program gets two pipes beside its standard streams: reports (descriptor
+// 3) and operations (4). The descriptors that this process keeps are moved to
+// 10 and above, so that 3 and 4 are free in the child. Nothing here waits for
+// the program: reports are read by the caller, operations are written without
+// blocking, and the end is seen at the pidfd.
+//
+// This process is a subreaper, so Reap also collects orphans of the program. A
+// signal to all walks the table of processes: a program may start others in
+// groups of their own.
+//
+// What a trial is told stands in three places with the same content: the
+// placeholders of its command, environment variables, and the JSON file that
+// DTRAIN_TRIAL names (docs/protocol.md). A variable whose value exceeds the
+// kernel's limit is left out; the file has it.
+//
+// A checkpoint is a copy of the file or directory that the program reported,
+// below `files/`, with dtrain's own state beside it. The program goes on while
+// it is copied, so a file whose size, time or inode has changed meanwhile makes
+// the checkpoint fail. Links inside a directory are refused, as are files of
+// kernel file systems such as /proc: a checkpoint holds only what the program
+// wrote.
+
 #include "engine/command/program.h"
 
 #include <algorithm>
@@ -285,6 +310,7 @@ void AddHparams(const std::string& prefix, const json& hparams,
     if (value.is_object()) {
       AddHparams(variable, value, variables);
     } else if (!value.is_array() && !value.is_null()) {
+      // A longer value would make execve fail with E2BIG for the whole program.
       const std::string text = TextOf(value);
       const bool fits = variable.size() + text.size() + 2 <= kMaxArgument;
       if (fits && text.find('\0') == text.npos) {

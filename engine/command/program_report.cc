@@ -1,3 +1,15 @@
+// Reports of programs: lines of JSON from a pipe or socket, to typed reports.
+//
+// A line is checked completely here, since the sender may be any program:
+// counts are finite, non-negative and exact in a double, names and lists have
+// limits, unknown types are errors. Unknown fields are ignored, so that a
+// program may add its own. The caller turns an Error into a remark in the
+// trial's log.
+//
+// The unit of a count is fixed by the search's lengths. Without max_length it
+// is open until the first report, which decides by the first of `batches`,
+// `epochs` and `records` that it has.
+
 #include "engine/command/program_report.h"
 
 #include <algorithm>
@@ -106,6 +118,7 @@ std::string QuoteNonFinite(std::string_view line) {
 json ParseJsonLine(std::string_view line) {
   json object = json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (object.is_discarded()) {
+    // Only a line that failed is read twice, so that usual ones cost no more.
     object = json::parse(QuoteNonFinite(line), nullptr, false);
   }
   if (object.is_discarded()) Fail("is not JSON");

@@ -1,3 +1,18 @@
+// One trial whose ranks run on several machines (shards), seen as one process
+// by the experiment.
+//
+// Shards start one after another in the order of `queue_`: the next one starts
+// when the caller pops it. The messages of rank 0 are held until all shards
+// have started; only then the experiment sees the start, with the slots of all,
+// and the messages behind it. The end is reported when every shard has ended,
+// once.
+//
+// After the first shard has ended, the others get a grace to end by themselves
+// (PeerExitGrace), and are then killed; shards that are still queued end at
+// once. CombineEnds chooses the rank that counts as the cause, by the order in
+// which the shards ended: a rank that ended after another had failed is marked
+// as late, since it probably failed because of that one.
+
 #include "engine/nodes/shared_trial.h"
 
 #include <algorithm>

@@ -1,3 +1,19 @@
+// Finds the cause of a failure among the lines that a program wrote to stderr.
+//
+// Each line is reduced first: of parts that carriage returns overwrite, the
+// last one with text; no escape sequences, no progress bar before it, no mark
+// of a rank. Then a small state machine follows Python's tracebacks, whose last
+// line is the exception. What stands before a traceback decides whose exception
+// it is: the program's, that of a thread or of an exit handler, or one that
+// Python ignored. Chained exceptions keep the kind of the one before. An
+// exception of a launcher says only that its program failed: it counts no more
+// than a line with a word for an error, and the report that torchrun prints
+// behind its own (ChildFailedError) is passed over.
+//
+// Outside of tracebacks a line with a word for an error is the second choice,
+// and the last line with text the third. An error after which the program wrote
+// many more lines is not the cause of its end.
+
 #include "engine/process/failure_cause.h"
 
 #include <algorithm>

@@ -1,3 +1,17 @@
+// One process of a trial as the launcher sees it: control socket, output, end.
+//
+// The three descriptors of the process are made before it exists and handed to
+// the trial host, which forks it with copies. Messages are kept until the fork
+// is known (OnForked) and the launcher says Begin, and then written without
+// blocking; the poller tells when more can be written. Output is read line by
+// line into the trial's log.
+//
+// The end of the process is seen at its pidfd, not at the end of its pipes,
+// which its own children may keep open. After the end, output is read for at
+// most kDrain longer. A pid is used only between OnForked and Reap, so it
+// cannot have been reused; Reap kills the rest of the process group before it
+// lets the kernel free the number.
+
 #include "engine/process/rank_process.h"
 
 #include <cerrno>

@@ -1,3 +1,22 @@
+// Client of the trial host, the process from which all trials of a run are
+// forked (trial_host.cc).
+//
+// HostClient starts the host with a socket as descriptor 3 and its output in a
+// memory file, whose end is shown if the host fails. A request is one packet of
+// JSON with the descriptors of the trial attached; the answer has the pid or an
+// error.
+//
+// TrialForker is the state machine around it. A host is starting (not ready_),
+// ready, or has a request in flight. One fork is handled at a time. Every
+// failure, be it an error, the end of the socket or no answer in time, kills
+// the host and starts a new one with the same request; after three failures in
+// a row the fork has failed. Once a request is in flight it cannot be canceled:
+// a child may exist whose pid is not known yet.
+//
+// The environment of the host is that of this process without the variables by
+// which a launcher numbers its processes, so that a trial under `srun` or
+// `torchrun` does not take itself for one of their ranks.
+
 #include "engine/process/trial_forker.h"
 
 #include <algorithm>

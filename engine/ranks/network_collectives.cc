@@ -1,3 +1,22 @@
+// Collectives over TCP, in a star with rank 0 at its centre.
+//
+// Every call begins with a comparison: each rank sends its call (kind, type,
+// operation, root, size) to rank 0, which answers with one byte if all agree.
+// Ranks that have come apart, for example because one trains a batch more, thus
+// get an error that names the difference instead of wrong sums or a hang. This
+// costs a round trip per call.
+//
+// A reduction goes through rank 0 in chunks of 256 KiB. Rank 0 receives the
+// chunk of each rank in the order of ranks, reduces them in that order, which
+// makes the result independent of timing, and sends it back. The other ranks
+// send and receive at the same time in one buffer: rank 0 returns a chunk only
+// after it has received all of it, so a byte is overwritten only after it was
+// sent.
+//
+// Streams never block in a system call. A rank that waits polls its peer and
+// the abort channel, on which any rank announces its failure, and asks
+// `give_up` every 100 ms. All machines must have the same byte order.
+
 #include "engine/ranks/network_collectives.h"
 
 #include <algorithm>

@@ -1,3 +1,18 @@
+// Sets an experiment up: its slots, its record, its locks, and the Experiment
+// that runs it.
+//
+// An experiment is recorded by CreateExperiment and run by ExperimentRunner,
+// which a later `dtrain resume` constructs again. What results depend on is
+// fixed when it is recorded and read from there later: the seed, and the number
+// of ranks and of CPU threads of a trial, since floating-point sums depend on
+// how they are divided. The slots themselves are planned anew for each run, on
+// the machine of that run.
+//
+// The constructor of ExperimentRunner takes its steps in the order of its
+// members. The files are checked first, then the locks are taken, and only then
+// the GPUs are searched for, so that a second runner fails before it touches a
+// GPU. Both locks are held until the runner is destroyed (runner_lock.cc).
+
 #include "engine/run/runner.h"
 
 #include <algorithm>
@@ -242,6 +257,9 @@ SlotPlan PlanExperimentSlots(const ExperimentConfig& config) {
 void ResolveConcurrency(ExperimentConfig& config, std::int64_t elsewhere) {
   SearcherConfig& searcher = config.searcher;
   if (!IsModelBased(searcher) || searcher.max_concurrent_trials > 0) return;
+  // The number of slots limits the number of trials at once, which is the
+  // number asked for here. So the slots are planned for a search without that
+  // limit.
   ExperimentConfig unlimited = config;
   unlimited.searcher.max_concurrent_trials = searcher.max_trials;
   const std::int64_t trials = PlanExperimentSlots(unlimited).count + elsewhere;
@@ -348,6 +366,8 @@ RunResult ExperimentRunner::Run(Launcher& launcher, const RunOptions& options,
   const std::int64_t ranks =
       recorded.contains("ranks") ? RanksOf(config_, slots_) : 1;
   std::int64_t threads = ThreadsOf(slots_, ranks);
+  // Sums on CPUs depend on the number of threads, so it is kept. A run on GPUs
+  // uses the CPUs of this machine.
   if (slots_.gpus.empty() && recorded.value("gpus", 0) == 0) {
     threads = recorded.value("threads", threads);
   }

@@ -1,3 +1,17 @@
+// The two locks of a runner.
+//
+// The runner lock is an OFD record lock: unlike a flock it can be probed
+// (F_OFD_GETLK) without being taken, so that `dtrain list` never makes a
+// starting runner fail. It belongs to the runner alone. The trials lock is a
+// flock, and its descriptor is inherited by every process of a trial: it is
+// free only when the last of them has ended, whatever happened to the runner.
+//
+// A killed process holds its locks until the kernel has freed its memory. So
+// the runner lock is tried again while its recorded holder is exiting, and the
+// trials lock while trials may save a last checkpoint. Trials that still live
+// after that are killed by their recorded pids; a pid alone proves nothing, so
+// boot id and start time must match, too. All waits block the calling thread.
+
 #include "engine/run/runner_lock.h"
 
 #include <array>
@@ -47,6 +61,7 @@ RunnerIdentity ReadIdentity(int file) {
 // `kill -9` its locks stay until the kernel has freed its memory.
 bool IsAlive(const RunnerIdentity& holder) {
   if (holder.pid == 0) return false;
+  // The pid of another machine cannot be looked up here.
   if (holder.host != HostName()) return true;
   const auto text = ReadFile("/proc/" + std::to_string(holder.pid) + "/stat");
   if (!text) return false;

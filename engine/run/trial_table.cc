@@ -1,3 +1,23 @@
+// State of the trials of a running experiment, of their processes, and of the
+// queue for slots. Nothing here does I/O or reads a clock; Experiment passes
+// the time in.
+//
+// Only unfinished trials are kept, so memory and the time of an event do not
+// grow with the trials that have ended; of those there are only counts. An
+// ended trial stays allocated until the next Sweep, because callers up the
+// stack may still hold a reference to it. The sets of idle and of ending trials
+// are indexes: whoever changes what they depend on calls Refile.
+//
+// Turns order the trials that wait for slots. A new trial gets the next turn. A
+// trial that trains on goes behind all trials that the searcher has deferred
+// but not yet created, so turns are reserved for those: in that way the order
+// is the same whether they were created early, on many slots, or late, on few.
+// Replaying the events gives the same turns again.
+//
+// Seconds of an operation go to the searcher. They exclude the time in which
+// the trial was blocked on a full disk, and if its beginning was lost with an
+// earlier runner, they are extrapolated from the part that this runner saw.
+
 #include "engine/run/trial_table.h"
 
 #include <algorithm>
@@ -14,6 +34,8 @@ EarlierValues::EarlierValues(std::int64_t from, std::int64_t last)
 std::optional<BatchRange> EarlierValues::Pass(MetricKind kind,
                                               std::int64_t batches) {
   std::int64_t& passed = passed_.at(static_cast<std::size_t>(kind));
+  // A value at `batches` itself replaces the earlier one, so the range of
+  // values to supersede ends before it.
   if (last_ < passed || batches <= passed) return std::nullopt;
   return BatchRange{.from = std::exchange(passed, batches), .until = batches};
 }
@@ -91,6 +113,7 @@ bool TrialProcess::IsNewsOfDisk(bool blocks) {
 }
 
 bool TrialProcess::Receive(std::int64_t seq) {
+  // One acknowledgement covers all messages that arrive before it is sent.
   const bool is_first = received_ == 0;
   received_ = std::max(received_, seq);
   return is_first;
@@ -174,6 +197,8 @@ void TrialTable::ApplyEvent(const Event& event) {
     TrialState* trial = Find(done->trial + 1);
     const auto length = static_cast<double>(done->length);
     if (trial == nullptr) {
+      // A replayed event of a trial that has ended. Its lengths count once,
+      // although its events come one by one.
       double& before = replayed_[done->trial + 1];
       const double more = std::max(length - before, 0.0);
       before += more;

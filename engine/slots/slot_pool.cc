@@ -1,3 +1,18 @@
+// Takes slots of this machine for the trials of one runner (see
+// slot_directory.cc for the files).
+//
+// A try is made under the lock of the queue, so that it takes all slots of a
+// trial or none. If it fails, the runner enters the queue with a ticket and
+// tries once more, since a slot may have become free between the try and the
+// watch. Then it waits for inotify events of the directory, or polls with
+// growing pauses. Every try closes the queue's lock file, which is an event,
+// too; it is ignored, or waiting runners would wake each other without end.
+//
+// A GPU that is divided has a file for the whole and four for its quarters. A
+// trial that shares it locks the whole one shared, and its quarters
+// exclusively; one that needs all of it locks the whole one exclusively. So the
+// two exclude each other without another rule.
+
 #include "engine/slots/slot_pool.h"
 
 #include <algorithm>

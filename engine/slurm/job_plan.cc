@@ -1,3 +1,18 @@
+// Decides from one view of the situation which jobs to submit, cancel and
+// release. It calls no Slurm and reads no clock, so that every rule is tested
+// by itself.
+//
+// A job is pending, running without a worker, heard (a worker has connected),
+// or let go. The jobs wanted are the demand divided by the slots of a job,
+// which are assumed until a job's workers are complete and then known. More
+// jobs are submitted at once, fewer only after `idle_timeout`, pending ones
+// first and never one whose workers train.
+//
+// Two guards keep a fault from filling the queue. A job that ended early or a
+// refusal begins a pause that doubles; a job that served for `useful_time`
+// resets it. And `max_silent` jobs in a row of which no worker was heard are
+// reported in `silent`, upon which the caller gives up.
+
 #include "engine/slurm/job_plan.h"
 
 #include <algorithm>
@@ -55,6 +70,8 @@ void JobPlan::PauseFrom(Duration now) {
 void JobPlan::End(const std::string& id, const Job& job,
                   const std::string& state, Duration now,
                   JobDecision& decision) {
+  // A job that was canceled because no worker connected counts as a failure,
+  // although it was let go.
   if (job.let_go && !job.overdue) return;
   if (job.heard && now - *job.heard >= options_.useful_time) {
     pause_ = Duration{0};

@@ -1,3 +1,19 @@
+// The thread that keeps the jobs of an experiment: it asks Slurm, lets JobPlan
+// decide, and obeys.
+//
+// Programs of Slurm may take long or hang for a while, so they are called by
+// this thread only; the runner's thread exchanges values with it through
+// `mutex_` (demand and workers in, news and jobs out) and never waits for it,
+// except in End. No lock is held while Slurm is called. `plan_`, `interval_`
+// and `away_` belong to the thread alone; End uses the plan after it has joined
+// the thread.
+//
+// Slurm is asked only while there are jobs. If it does not answer, nothing is
+// decided and the interval doubles: jobs that are not listed by a controller
+// that is away have not ended. End cancels jobs that never had a worker at
+// once, and gives the others time to end by themselves, since their workers may
+// still save checkpoints.
+
 #include "engine/slurm/slurm_jobs.h"
 
 #include <algorithm>

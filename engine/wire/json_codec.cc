@@ -1,3 +1,20 @@
+// Reading and writing of messages as JSON, one a line.
+//
+// Messages are many and small, so parsing builds a tree of vectors (JsonValue)
+// instead of nlohmann's maps, with nlohmann's parser as the source of events.
+// Depth is limited. Fields are looked up from the place behind the last one
+// found, so a message with the fields in the order of its definition is read in
+// one pass.
+//
+// Doubles are written in the shortest form that reads back to the same value.
+// NaN and infinities, which JSON lacks, are written as strings, and accepted
+// for numbers without a range and for metrics. Text that is not UTF-8 is
+// repaired when it is written. Integers that do not fit std::int64_t are kept
+// as unsigned ones.
+//
+// Errors name the field by its path. The definitions of the messages are in
+// message.h and trial_spec.h.
+
 #include "engine/wire/json_codec.h"
 
 #include <algorithm>
