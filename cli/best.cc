@@ -1,3 +1,18 @@
+// `dtrain best`: the best trials of an experiment, or its Pareto front.
+//
+// Trials are ranked first, by their best validation in the searcher's metric,
+// and cut to -n; --sort and --reverse only change the order in which those are
+// shown. Fields that --filter, --sort and --columns need are read from the
+// store when they are first used (TrialFields), so the rows of the list are
+// read without hyperparameters and completed for the trials that are shown.
+//
+// The checkpoint of the best validation may have been deleted. `best_saved` is
+// the best checkpoint that exists, which is often another one.
+//
+// A value of the Pareto front is that of the trial's best validation by the
+// searcher's metric, so that all values of a row were measured at once. Trials
+// that lack one of the metrics there are left out and counted in a note.
+
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,3 +1,17 @@
+// `dtrain checkpoint show`, `verify` and `delete`.
+//
+// verify reads every file of the checkpoints while the store is open for
+// reading only, prints, and records the states that have changed in one short
+// transaction at the end: reading gigabytes must not keep a write lock. A
+// runner may delete a checkpoint meanwhile, so a failed one is looked up again
+// before it is reported, and SetCheckpointFound leaves deleted rows alone.
+//
+// delete refuses the latest checkpoint of an unfinished trial, which resumes
+// from it. The check is repeated within the write transaction, because a runner
+// may have recorded a new state in between. Rows are marked DELETED first and
+// the files removed afterwards: a crash leaves files that `dtrain gc` finds,
+// never a row without files.
+
 #include <algorithm>
 #include <iostream>
 #include <map>

@@ -1,3 +1,23 @@
+// The command line: CLI11 behind AddOption, AddFlag and SetHelp, and the errors
+// that it reports.
+//
+// The table of commands (commands.h) becomes a tree of CommandApp, subclasses
+// of CLI::App that keep what CLI11 does not: the group, exit codes, examples,
+// and the words and kinds of values, from which help, completions and manual
+// pages are made (CommandInfo). Options are added only for commands whose names
+// occur on the command line, which makes the start faster; DescribeProgram gets
+// the words of the commands that it is to describe completely.
+//
+// The steps of ParseCommandLine: hidden commands; commands and options of
+// Determined's CLI are rewritten (determined.cc); CLI11 parses the words and a
+// callback stores the command in invocation.run; main calls it. Parsing has no
+// effect but on `invocation`.
+//
+// CLI11's exceptions end here: each becomes an Error with one lowercase line
+// that names the command and suggests a spelling. CLI11 takes the words in
+// reverse order, and "--name=" as a name without a value; ReversedWords handles
+// both.
+
 #include "cli/command_line.h"
 
 #include <algorithm>

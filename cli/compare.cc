@@ -1,3 +1,15 @@
+// `dtrain compare`: what differs between experiments or trials.
+//
+// CompareTargets (engine/app/comparison.h) computes the rows; this file prints
+// them. For people there are two layouts: a column for each target if the
+// widest section fits the terminal, and otherwise a block of lines for each
+// row. CSV has a line for each row and target, so that its numbers stay
+// numbers. Equal rows are hidden unless --all is given; CSV and JSON omit them
+// as well, without the line that counts them.
+//
+// --group is another command in effect: statistics of all trials by their value
+// of one hyperparameter.
+
 #include <algorithm>
 #include <cmath>
 #include <iostream>

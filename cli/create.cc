@@ -1,3 +1,18 @@
+// `dtrain create`, and the part of `dtrain run` that begins with a YAML text.
+//
+// The order in CreateAndRun is that of cost and of traces left. The
+// configuration is checked first, then the files, checkpoints and slots that it
+// needs, so that an impossible experiment leaves nothing behind; --dry-run ends
+// there. Then a model is compiled, and jobs and the program are checked on this
+// machine; --test ends there. Only after that the store is opened for writing,
+// the experiment recorded together with its files (record_experiment.cc), and
+// run.
+//
+// Options that stand for a key of the YAML become overrides (OverridesOf), and
+// messages about those keys are changed back to the option that the user wrote
+// (NameOptions). --label needs two passes, since it adds to the labels of the
+// file.
+
 #include "cli/create.h"
 
 #include <algorithm>

@@ -1,3 +1,11 @@
+// `dtrain describe`: all that is recorded of an experiment or of one trial, as
+// text or JSON.
+//
+// Text and JSON are made by separate functions from the same rows: what is
+// added to one belongs in the other, too. The plan and its expectation are
+// computed from the recorded configuration, not stored. Texts that come from
+// users or programs are escaped by PrintFact.
+
 #include <cstdint>
 #include <iostream>
 #include <memory>

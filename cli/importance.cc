@@ -1,3 +1,11 @@
+// `dtrain importance`: which hyperparameters distinguish the best trials, by
+// engine/analysis/importance.h.
+//
+// Trials are compared at one place: a length, or the best or last validation of
+// each. Small samples mislead, so the command says on stderr how many trials
+// the numbers rest on, whether ties have enlarged the best --quantile, and why
+// all are 0.
+
 #include "engine/analysis/importance.h"
 
 #include <algorithm>

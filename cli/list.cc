@@ -1,3 +1,10 @@
+// `dtrain list`: the experiments of a store.
+//
+// Rows are filtered, sorted and then limited, in this order. The list itself
+// reads one table; hyperparameters and metrics, which --filter, --sort and
+// --columns may name, are read from others when they are first used. For equal
+// keys the order is that of ids; --reverse reverses equal rows, too.
+
 #include <algorithm>
 #include <memory>
 

@@ -1,3 +1,14 @@
+// The process: signals, standard streams and exit codes around the command.
+//
+// Exceptions become exit codes here. Error has a kind that determines the code;
+// any other exception is a bug of dtrain. bad_alloc and SIGBUS are reported by
+// functions that allocate nothing, and OnSigbus uses only async-signal-safe
+// calls.
+//
+// stderr is replaced by a buffer that ignores a reader that has gone, while
+// SIGPIPE on stdout ends the process as usual: `dtrain logs | head` ends, but a
+// command whose messages nobody reads goes on.
+
 #include <array>
 #include <cerrno>
 #include <charconv>

@@ -1,3 +1,11 @@
+// `dtrain metrics`: the reported values of an experiment or trial.
+//
+// There may be millions of rows, so they are printed as they are read, in JSON
+// and CSV as well as in text. That is why this command does not use
+// PrintListing and fixes the widths of its columns before the first row. Only
+// --sort, --reverse and a table of --columns need all rows in memory. --limit
+// applies after the filter and the order.
+
 #include <algorithm>
 #include <array>
 #include <cctype>

@@ -1,3 +1,15 @@
+// `dtrain plot`: figures in the terminal or as SVG.
+//
+// Each kind is a row of PlotKinds: its name, the options that it obeys, and the
+// function that reads its data (engine/app/plot_data.h) and makes a Figure
+// (engine/report/plot.h). An option that a kind would ignore is an error. The
+// Figure is independent of the output; DrawText or DrawSvg draws it.
+//
+// Lengths of different experiments are comparable in one unit only.
+// ChooseLengthAxis converts to epochs if the experiments count differently, all
+// have epochs and --x names no unit; otherwise a note says that they cannot be
+// compared.
+
 #include "engine/report/plot.h"
 
 #include <algorithm>

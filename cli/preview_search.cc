@@ -1,3 +1,14 @@
+// `dtrain preview-search`: the plan of a search, and simulations of it. Nothing
+// is trained or recorded.
+//
+// Without --simulate it prints the plan and the range of trials that
+// simulations with random metrics reach. With it, the searcher of the
+// configuration runs against a synthetic metric (searchers/simulation.h). A
+// model-based search also needs the training time of a unit if its budget is a
+// duration.
+//
+// Problems that only matter for a run, such as missing data, are not checked.
+
 #include <array>
 #include <charconv>
 #include <iostream>

@@ -1,3 +1,15 @@
+// `dtrain report`: experiments as one HTML file, or as Markdown.
+//
+// The page has all data and scripts in itself and makes no request
+// (engine/page). Metric rows are thinned to a limit of the whole page, of which
+// experiments with few rows keep all of theirs and the others share the rest
+// (RowsPerExperiment). Below <noscript> stand the best trials and two SVG
+// figures, drawn here, for readers without JavaScript.
+//
+// With --redact every text goes through Redact, also those that are used
+// outside of the data: names, metrics and hyperparameters in titles and
+// figures. Whoever adds a text here must redact it.
+
 #include <algorithm>
 #include <chrono>
 #include <filesystem>

@@ -1,3 +1,16 @@
+// Learning rates as functions of a step count, with the definitions of
+// torch.optim.lr_scheduler.
+//
+// A schedule has no rate of its own: Rate computes it from the initial rate,
+// the kind's closed form, the warm-up (the kind's steps begin after it) and,
+// for ReduceOnPlateau, the scale that observed metrics have led to. Its state
+// is therefore a few numbers, which checkpoints have. Checkpoints of earlier
+// versions, without `version`, keep the meaning that their schedules had.
+//
+// ScheduleSteps says how many steps a batch is worth, with the rules of
+// Determined: schedules step with the optimizer, so only at the last batch of
+// an aggregation.
+
 #include "engine/train/lr_schedule.h"
 
 #include <algorithm>
@@ -227,6 +240,8 @@ std::int64_t ScheduleSteps(SchedulePace pace, std::int64_t aggregation,
     case StepMode::kEveryBatch:
       return Multiples(done - aggregation, done, pace.frequency);
     case StepMode::kEveryEpoch:
+      // An epoch counts at the last optimizer step before its end, not at the
+      // first behind it.
       return Multiples(batch / batches_per_epoch,
                        (batch + aggregation) / batches_per_epoch,
                        pace.frequency);

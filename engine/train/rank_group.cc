@@ -1,3 +1,18 @@
+// Collectives of a trial's ranks: small control messages through shared memory
+// or TCP (engine/ranks), tensors through NCCL on GPUs and through CpuBackend on
+// CPUs.
+//
+// Control messages and tensors of CPU ranks use two channels of one process
+// group, since tensors are exchanged by a thread of their own while backward
+// passes run. The backend for tensors is made at its first use, which must
+// therefore be at the same place on all ranks.
+//
+// NCCL's ranks find each other through a store: a file on one machine, a TCP
+// server on rank 0 otherwise. The network interface is set for NCCL unless the
+// user has chosen one, because by itself it takes the first by name. When a
+// rank fails, NCCL's communicator is not destroyed: its destructor would wait
+// for ranks that are gone (Leave).
+
 #include "engine/train/rank_group.h"
 
 #include <algorithm>

@@ -1,3 +1,16 @@
+// Tensors as safetensors files: writing and reading those of checkpoints, and
+// loading weights of other tools into a model.
+//
+// Files are written in pieces that point into the tensors, so that a checkpoint
+// needs no second copy of the model in memory; only tensors on a GPU or with
+// another memory order are copied. Reading copies, since the bytes in a file
+// need not be aligned.
+//
+// Checkpoints must fit exactly (CopyInto): names, shapes and types. Weights
+// from elsewhere may have prefixes such as `module.`, other floating-point
+// types, and tied tensors under one name only (LoadWeights); values that the
+// model's type cannot represent are an error rather than an infinity.
+
 #include "engine/train/tensor_file.h"
 
 #include <algorithm>

@@ -1,3 +1,21 @@
+// What a trial's process does with a trial class: train it, or apply a
+// checkpoint of it (evaluate, predict, features, load foreign weights).
+//
+// FinishedWithin turns exceptions into the reason that the runner acts upon.
+// The kind of an Error decides: a wrong configuration or missing data refuses
+// the trial, since a restart would fail in the same way; a full disk or lost
+// directory pauses it; a damaged checkpoint makes the runner fall back to an
+// older one; anything else is an error with restarts. A c10::Error is
+// translated here and goes no further.
+//
+// Each rank seeds its generators with the trial's seed plus its rank, before
+// the trial is constructed: the constructor may draw weights, which ShareModels
+// then replaces by those of rank 0.
+//
+// For predictions the batches are divided between the ranks in turn. Rank 0
+// gathers them in the original order, cuts off the samples that only made the
+// ranks' batches equal, and writes them as a directory with a manifest.
+
 #include "engine/train/train_trial.h"
 
 #include <algorithm>

@@ -1,3 +1,27 @@
+// The loop of a trial's training, in the trial's process.
+//
+// The runner orders lengths (operations). TrainUntil trains to one in batches
+// and, at boundaries (the end of a scheduling unit or of an epoch, a period
+// that is due, the length itself), reports training metrics, validates, and
+// saves a checkpoint, in this order: a checkpoint contains the validation of
+// its batch, and the profile, which comes last, the time of both. Lengths that
+// earlier processes completed are trained again first if the checkpoint is
+// behind them, with the same boundaries, so that a resumed trial ends in the
+// same state.
+//
+// With several ranks every rank runs this loop, and all decisions are
+// collective: whoever calls Any, Gather or ShareBuffers does so on all ranks
+// and in the same order, or the others wait for ever. Rank 0 alone writes
+// checkpoints, and a RankedLink sends only its messages.
+//
+// Reading a metric waits for the GPU. So reports of a trial that validates are
+// collected on the device and sent together, at the latest before anything that
+// must come behind them: progress, a validation, a checkpoint, a completed
+// operation, the end. They keep the batch and time at which they were made.
+//
+// A checkpoint that cannot be written does not end the trial at once; see
+// Checkpoint.
+
 #include "engine/train/trainer.h"
 
 #include <algorithm>
@@ -155,6 +179,8 @@ bool Trainer::TrainUntil(Length until) {
 }
 
 void Trainer::AgreeOnEnd() {
+  // A trial may ask to end on one rank only, but ranks must leave the loop at
+  // the same batch.
   if (!ranks_.Any(!state_.ended.empty())) return;
   for (std::string& reason : ranks_.Gather(state_.ended)) {
     if (reason.empty()) continue;

@@ -1,3 +1,23 @@
+// The state of training behind TrialContext: models, optimizers with their
+// schedules, gradients and loss scale.
+//
+// A step is: Backward scales the loss (fp16) and lets gradients be exchanged
+// between ranks as they become complete; Step finishes the exchange, unscales,
+// averages accumulated gradients, clips, steps the optimizer and frees the
+// gradients. With gradient accumulation only the last batch of a group does
+// that; with update_in_backward hooks step each parameter during Backward, and
+// Step only counts. During a rehearsal (memory_format.cc) nothing is stepped.
+//
+// Learning rates are never changed in place: Apply computes them from the
+// initial rates and the state of all schedules, so several schedules of an
+// optimizer multiply, and a restored state gives the same rates. EndBatch
+// advances schedules by batches and epochs, CountStep those by optimizer steps.
+//
+// StepOnDevice moves everything that a step reads to the GPU, for CUDA graphs
+// (graphed_step.cc). A captured step runs no code here: Step records which
+// optimizers it stepped, and CountReplay does their host's part after each
+// replay.
+
 #include "engine/train/trainer_context.h"
 
 #include <algorithm>
