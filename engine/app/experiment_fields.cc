@@ -1,3 +1,17 @@
+// The values of experiments that `list --filter`, `--sort` and `--columns`
+// name.
+//
+// A name is looked for among the columns of the experiment first, and otherwise
+// among the fields of its best trial (hyperparameters, metrics), which
+// TrialFields knows. Columns of the row cost nothing. A note needs the
+// experiment's details, a size a walk through its directory, and a field of the
+// best trial a TrialFields of that trial alone; each is made when it is first
+// needed, and kept.
+//
+// A name is valid if one of the listed experiments knows it. For the others it
+// has no value, which is why ValueOf asks again and takes kNotFound for an
+// answer.
+
 #include "engine/app/experiment_fields.h"
 
 #include <algorithm>

@@ -1,3 +1,15 @@
+// Data of plots, read from the store: trials with their places in the search
+// space and their values, validations by time, curves, rungs and runs.
+//
+// What a figure shows is chosen here, and how it looks in engine/report. All
+// functions take a TrialSelection and leave out trials that it does not have.
+// An experiment without a metric that others have is noted and drawn without
+// values; it is an error only if none has it.
+//
+// A trial's value is taken where the query says (best, last, a length). Without
+// a place every experiment has its own default length, and `data.place` says so
+// if these differ.
+
 #include "engine/app/plot_data.h"
 
 #include <algorithm>
@@ -317,6 +329,7 @@ PlotData ReadRuns(const Store& store,
     const auto seconds = [&](Timestamp time) {
       return static_cast<double>((time - search.start).count()) / 1e6;
     };
+    // Superseded values are the only trace of the runs that measured them.
     store.ForEachMetric({.experiment = search.id, .superseded = true},
                         [&](const MetricRow& row) {
                           times[row.trial.number].Add(seconds(row.time),

@@ -1,3 +1,13 @@
+// Differences between two experiments or trials, as unified diffs by section.
+//
+// Everything is turned into text first: the configuration as YAML,
+// hyperparameters and provenance as lines "name: value", logs without times. An
+// experiment stands for its best trial in the sections of trials. Stored files
+// are compared by SHA-256 and read only if they differ; binary and large ones
+// are named without lines. Texts that were not read completely, and sides that
+// lack something, are in the note of the section, so that "no difference" is
+// never silent about what was left out.
+
 #include "engine/app/target_diff.h"
 
 #include <algorithm>

@@ -1,3 +1,14 @@
+// The trials that --filter selects, over several experiments.
+//
+// The filter is parsed once for each experiment, because a name may mean
+// something else in each: hyperparameters and metrics differ. A name that only
+// other experiments know has no value in this one, and is an error only if none
+// knows it. The counts "3 of 12 trials match" are over the trials that the
+// targets name.
+//
+// Whoever shows a best trial must call SetBest: the recorded best may not match
+// the filter.
+
 #include "engine/app/trial_selection.h"
 
 #include <algorithm>

@@ -1,3 +1,18 @@
+// Files of torch.save: where tensors and their storages are, in both formats.
+// Nothing of a file is executed; pickle.cc has the reason and the method.
+//
+// Since PyTorch 1.6 a file is a ZIP archive: `data.pkl` describes the objects,
+// and each storage is an entry below `data/`. Before that it was four pickles
+// (a magic number, the protocol, facts about the system, the objects), a pickle
+// with the list of storage keys, and the storages in that order, each with its
+// number of elements in front.
+//
+// A tensor is a call of torch._utils._rebuild_tensor… with a storage (a
+// persistent id), offset, shape and strides. All of these numbers come from the
+// file: SizeInside checks with overflow that the last element lies inside of
+// the storage, before any byte is read. REQUIRES clauses of ContiguousBytes and
+// GatherBytes mean that it has.
+
 #include "engine/checkpoint/torch_file.h"
 
 #include <algorithm>
@@ -210,6 +225,7 @@ std::optional<std::size_t> SizeInside(const StridedTensor& tensor,
                                       Bytes storage) {
   const auto& reference = tensor.storage;
   const auto size = TensorSize(tensor.storage.dtype, tensor.shape);
+  // A tensor without elements reads nothing, so its strides may be anything.
   if (size == 0) return 0;
   const auto last = LastElement(tensor);
   if (!size || !last || *last >= reference.numel) return std::nullopt;

@@ -1,3 +1,23 @@
+// Weights of other tools: reading safetensors files and state dicts of
+// torch.save, and writing state dicts.
+//
+// The file is mapped, and tensors point into it. Only tensors that are not
+// contiguous in their storage are copied; the copies are limited by the size of
+// the file, since a stride of 0 lets a small file describe a tensor of any
+// size.
+//
+// A checkpoint of a training program often has the state dict under a key
+// beside other objects. FindStateDict takes the one under a usual key, or the
+// dict itself; others are reported by other_keys, and --key names one. Values
+// that are not tensors are left out unless they contain tensors: then something
+// would be lost.
+//
+// WriteStateDict writes opcode by opcode what torch.save would write, and
+// tensors with the same bytes share one storage, as tied weights do in PyTorch.
+//
+// TakeOffPrefixes removes what wrappers put before names (DataParallel,
+// torch.compile): as much as makes the most names agree with the model's.
+
 #include "engine/checkpoint/weights_file.h"
 
 #include <algorithm>

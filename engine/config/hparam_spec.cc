@@ -1,3 +1,20 @@
+// SPEC of `dtrain run --hp NAME=SPEC`: a value, a list to choose from, or a
+// range such as log(1e-5,1e-1).
+//
+// Besides dtrain's words those of Ray Tune, Optuna, W&B, Hydra and guild are
+// understood where they mean the same, or can be expressed: randint excludes
+// its upper bound, quniform becomes the list of its multiples, Python's range a
+// list. Where a word means something else (W&B's log_uniform has exponents as
+// bounds), or dtrain has no such distribution, it is refused with what to write
+// instead. To guess would search the wrong space for days, so every text that
+// could be meant as code, a range or a list of another tool must be quoted to
+// be a text.
+//
+// The steps: SplitAtCommas finds the parts outside of quotes and brackets;
+// ReadPart reads values with the YAML reader, tuples and ranges of Python;
+// TakeNames puts keyword arguments in their places; Range checks and makes the
+// map that the YAML would have.
+
 #include "engine/config/hparam_spec.h"
 
 #include <algorithm>
@@ -630,6 +647,7 @@ class Spec {
 // 0.30000000000000004.
 double Decimal(double first, double i, double step) {
   std::array<char, 32> text{};
+  // The error of the sum is in the 16th digit; rounding to 12 removes it.
   std::snprintf(text.data(), text.size(), "%.12g", first + i * step);
   return std::strtod(text.data(), nullptr);
 }

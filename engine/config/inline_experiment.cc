@@ -1,3 +1,17 @@
+// The YAML of `dtrain run`: from options and a command to a configuration.
+//
+// The configuration is made twice, as it is written (`config`) and as it is
+// with all --set overrides (`changed`), because whether a placeholder such as
+// {length} exists, and which search method has a key, depends on the overrides.
+// Only `config` is written; the overrides are applied again when the YAML is
+// read.
+//
+// A program that cannot resume from a checkpoint must not be trained further by
+// promotion. So a halving search gets stop_once (train to the end, stop at
+// rungs) unless the program resumes or takes its length as an argument. Without
+// resuming, the latter is started again for each promotion
+// (restarts_on_promotion).
+
 #include "engine/config/inline_experiment.h"
 
 #include <algorithm>

@@ -1,3 +1,12 @@
+// The data sets that `dtrain data fetch` knows: addresses, sizes and SHA-256 of
+// their files; and finding and verifying them on disk.
+//
+// A set is found in one of the data directories: under its own directory there,
+// or, if its files are published, in the directory itself. What belongs to it
+// is what was published or, for archives, what the record of the fetch lists
+// (fetch_set.cc). Locate looks at names and sizes only and is fast; VerifySet
+// reads every file.
+
 #include "engine/fetch/data_sets.h"
 
 #include <algorithm>
