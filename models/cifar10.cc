@@ -1,3 +1,11 @@
+// CNNTrial: the classifier of PyBlaze's training guide, with its metrics and
+// its log lines.
+//
+// The mean loss of an epoch is summed on the device and reported with the last
+// batch of the epoch only; its sum is part of the trial's state, so that an
+// epoch that is interrupted has the same mean. That last batch is not captured
+// as a CUDA graph, because it issues other work (Capturable).
+
 #include <array>
 #include <chrono>
 #include <cstdint>

@@ -1,3 +1,13 @@
+// Where the built-in models look for their data and weights, and what they say
+// if these are missing. Free of Torch: `dtrain create` checks the same places
+// before a trial starts.
+//
+// Hyperparameters such as `data` and `arch` may be searched, so the checks look
+// at all values that the space can give (HparamValues); ranges of numbers give
+// none. Weights are looked for where data are, where `dtrain data fetch` puts
+// them, and in torch.hub's download directory, by torchvision's file names with
+// or without a hash.
+
 #include "models/data_files.h"
 
 #include <algorithm>

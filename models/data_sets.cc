@@ -1,3 +1,15 @@
+// Image sets of the built-in models, prepared once and shared by all trials.
+//
+// A pair of sets is read or drawn by the first trial, written to a file in the
+// user's cache as plain bytes, and mapped by all, so that trials share the
+// memory and start at once. The name of the file contains a key of everything
+// that the contents depend on: paths, sizes and times of the source files, or
+// the first digits that the generator draws. A change of the format needs
+// another number in that name (mnist-1-…).
+//
+// Tensors point into the mapping, which their deleter keeps alive. No one may
+// write to it.
+
 #include "models/data_sets.h"
 
 #include <algorithm>

@@ -1,3 +1,16 @@
+// Handwritten digits without files: glyphs drawn by hand, distorted, inked and
+// scanned by a random generator.
+//
+// The first half of this file is the glyphs: four ways of writing each digit,
+// as strokes in the unit square. The second half draws: Hand bends, rotates,
+// shears and shifts the glyph, DrawStroke follows its Catmull-Rom curve with a
+// soft pen, and noise is added to the bytes.
+//
+// Each digit has a generator of its own, seeded by its number, so digits can be
+// drawn in any order by any number of threads. The pixels are floating-point
+// results of std::sin and std::cos, which may differ between C libraries;
+// data_sets.cc therefore names its cache by the first digits drawn.
+
 #include "models/digit_strokes.h"
 
 #include <algorithm>

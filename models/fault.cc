@@ -1,3 +1,12 @@
+// FaultTrial: a trial that fails on demand, at a given step and in a given way,
+// for tests of the runner.
+//
+// Its metrics are a closed formula of the hyperparameter x and the step, so a
+// test can tell whether a recovered trial has trained the right steps. With
+// `once` a fault happens in the first run only, and the restart succeeds.
+// Functions that end or block the process are at the top; the list of faults is
+// in ReadFaults and Misbehave.
+
 #include "models/fault.h"
 
 #include <algorithm>

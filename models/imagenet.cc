@@ -1,3 +1,15 @@
+// ImageNetTrial: PyTorch's ImageNet example (examples/imagenet) with
+// torchvision's networks, on folders of images, CIFAR-10, or noise.
+//
+// ImageNetData hides where the images come from. Folders are read by several
+// threads, with an optional cache of shrunk images (cached_images.cc); CIFAR-10
+// is in memory; noise is generated and needs no files. Hyperparameters keep the
+// names and defaults of the script, among them its StepLR by epochs, which
+// `schedule` replaces by a schedule by batches.
+//
+// Pretrained weights are loaded only when a trial begins: one that continues
+// gets all weights from its checkpoint.
+
 #include "models/imagenet.h"
 
 #include <algorithm>

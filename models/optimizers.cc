@@ -1,3 +1,12 @@
+// Optimizers and schedules of the built-in models, from hyperparameters.
+//
+// Names and defaults are PyTorch's unless a model gives its own
+// (OptimizerDefaults). Values that LibTorch rejects become
+// InvalidHyperparameters, which ends the trial without a restart and lets a
+// search go on. Lengths of schedules are given in epochs and converted to
+// batches here, since schedules count batches. Schedules whose meaning has
+// changed keep the old one for checkpoints of older versions (Kinds::older).
+
 #include "models/optimizers.h"
 
 #include <algorithm>

@@ -1,3 +1,14 @@
+// The table of the built-in models: names, summaries, hyperparameters with
+// their checks and defaults, and how to make a trial.
+//
+// `dtrain` itself links this file without LibTorch, for `models`, `validate`
+// and `create`; there the functions that make trials are weak symbols without a
+// definition. The trial host links the models as well.
+//
+// A check accepts what the model accepts, and any value of another type, since
+// types are checked by engine/config/hparam_rules.cc. Whoever adds a
+// hyperparameter to a model adds it here.
+
 #include "models/table.h"
 
 #include <algorithm>

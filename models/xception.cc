@@ -1,3 +1,10 @@
+// Xception (Chollet, arXiv:1610.02357) as in SINGA's autograd example, and
+// XceptionTrial, which trains it on one synthetic batch.
+//
+// The twelve blocks are rows of kBlocks. The batch has a generator of its own,
+// seeded by `dataset_seed` and the rank, so it is the same after a resume and
+// different on each rank.
+
 #include "models/xception.h"
 
 #include <array>

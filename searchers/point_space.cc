@@ -1,3 +1,18 @@
+// A search space as coordinates for the model-based search.
+//
+// A number becomes a coordinate from 0 to 1, on a logarithmic axis if it is
+// searched so; an integer the centre of one of equal cells, so that every value
+// has the same width; a category its index. Hyperparameters with one value have
+// no coordinate. Axes are in the order of hparam_space.cc: byte order of names,
+// depth first.
+//
+// Logarithms and exponentials are those of portable_math.h, because a seed must
+// give the same search on every machine. The width of an integer range is kept
+// as unsigned, since maxval − minval may exceed std::int64_t.
+//
+// DrawNear changes a random number of coordinates, always at least one, by
+// normal steps that are reflected at the ends.
+
 #include "searchers/point_space.h"
 
 #include <algorithm>
@@ -207,6 +222,7 @@ double PointSpace::Step(const Axis& axis, double from, double deviation,
     return redrawn ? static_cast<double>(rng.Below(axis.values.size())) : from;
   }
   double to = from + deviation * DrawNormal(rng);
+  // Reflected rather than clamped, or the ends would be drawn too often.
   if (to < 0) to = -to;
   if (to > 1) to = 2 - to;
   to = std::clamp(to, 0.0, 1.0);

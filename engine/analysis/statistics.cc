@@ -1,3 +1,16 @@
+// Statistics of trials and curves, as pure functions: ranks and correlations,
+// progress of the best value, smoothing, medians, Pareto fronts, packing of
+// time spans, fields for contours, and reduction of curves.
+//
+// Values that are NaN are left out; a result that needs more values than there
+// are is absent or NaN, never 0. "Better" is decided by RankKey
+// (engine/base/metric_order.h), by which smaller keys are better in both
+// directions.
+//
+// Functions that see all trials or points must be fast: the page and the plots
+// call them with 10,000 trials and millions of points. MedianCurve evaluates at
+// 200 places at most, the Pareto front compares only with its members.
+
 #include "engine/analysis/statistics.h"
 
 #include <algorithm>

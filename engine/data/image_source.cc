@@ -1,3 +1,21 @@
+// Batches of image files: decode, crop, mirror, scale.
+//
+// ImageLoader makes one batch and is called by several threads at once
+// (ThreadLoader), so it has no state but shared counters. What is drawn for an
+// image depends on the seed of the pass and the number of the sample only,
+// never on the thread or the batch, so that the data of a pass are the same for
+// any number of workers.
+//
+// An image that cannot be read is left out and counted in SkippedFiles, or an
+// error if there is none. A training batch that would become too small for
+// batch normalisation gets the next images of the folder instead; in evaluation
+// a batch may be empty, and sample numbers tell which images the rows are. Only
+// if no image of the folder can be read is that an error.
+//
+// With normalize_on_device a batch holds bytes, which are a quarter of the size
+// to copy to the GPU, and the scales to normalise them there; the memory is
+// channels-last, as it was decoded.
+
 #include "engine/data/image_source.h"
 
 #include <algorithm>

@@ -1,3 +1,16 @@
+// Decoded images in a file that is built while training goes on.
+//
+// View is called by the threads that load batches. It starts the one background
+// thread at its first call and never waits for it: until `file_` is set, images
+// are decoded from their files. The thread identifies the folder (stat of every
+// file), and opens the cache file or builds it, with more threads at low
+// priority, unless another process builds it already; then it looks again from
+// time to time. A failure only means that images are decoded each time.
+//
+// A file is mapped, and views point into it, so a mapping is never closed while
+// this object lives: one that turns out damaged is kept in `damaged_` when the
+// file is built again, which happens at most once.
+
 #include "engine/image/cached_images.h"
 
 #include <chrono>

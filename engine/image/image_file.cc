@@ -1,3 +1,17 @@
+// Decoding of JPEG and PNG files to RGB, with the pixels that PIL gives after
+// convert("RGB"), since models are compared with those trained in Python.
+//
+// Files are not trusted. The size in the header is checked against the number
+// of bytes before memory is allocated: neither format can hold more than a
+// fixed number of pixels in a byte. A file that ends too early is an error;
+// libjpeg-turbo would fill the rest with grey.
+//
+// libpng reports errors by longjmp, which skips destructors. So each call of
+// libpng is in a step (RunPngStep) without locals that have one; everything
+// that must be freed is a member of PngDecoder. libjpeg-turbo reports warnings
+// for damaged data that it has decoded anyway, and keeps only the first of
+// them, which is why JpegIsWhole looks for the end marker itself.
+
 #include "engine/image/image_file.h"
 
 #include <algorithm>

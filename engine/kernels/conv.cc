@@ -1,3 +1,17 @@
+// Convolution with ReLU and pooling on CPUs: checks, memory and choice of
+// kernels. The loops are in conv_forward.h and conv_backward.h, which
+// conv_portable.cc, conv_avx2.cc and conv_avx512.cc compile for vectors of
+// different widths.
+//
+// Images are processed in blocks whose number depends on the width of vectors.
+// A call gets a range of whole blocks and works in a scratch of its own, so
+// that threads share nothing but their inputs. Divide lays out the scratch
+// twice with the same code: first without memory, to count the floats, and then
+// to set the pointers.
+//
+// Forward keeps, for backward, one byte for each output: which pixel of a
+// pooling window was the largest and whether ReLU let it pass.
+
 #include "engine/kernels/conv.h"
 
 #include <algorithm>

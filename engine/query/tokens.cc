@@ -1,3 +1,13 @@
+// Words of a filter expression, read on demand with one token of look-ahead.
+//
+// Names of metrics and hyperparameters may contain almost any character, so a
+// word ends only at blanks, operators, parentheses and commas; others are
+// quoted. A minus belongs to a word, and TakeMinus splits it off where an
+// operator is expected. `f(x)` is a function unless a field with just this
+// name, parentheses included, is known, as some programs report them.
+//
+// Errors quote the expression around the place and count characters, not bytes.
+
 #include "engine/query/tokens.h"
 
 #include <algorithm>

@@ -1,3 +1,18 @@
+// Scales and ticks of charts, and curves reduced to what can be drawn; for text
+// and SVG alike.
+//
+// A scale maps values to shares from 0 to 1 of an axis. On a logarithmic one
+// `low` and `high` are exponents of ten. Values that have no place (NaN, beyond
+// 1e300, not positive on a logarithmic axis) are NaN and break a curve into
+// pieces.
+//
+// Ticks are multiples of 1, 2 or 5 times a power of ten. They are computed as
+// multiples, not by adding, and compared with a slack, so that rounding errors
+// neither accumulate nor drop the last one.
+//
+// Curves of millions of points keep at most four points for each column of the
+// picture (Decimate): first, lowest, highest and last, which looks the same.
+
 #include "engine/report/chart_scale.h"
 
 #include <algorithm>

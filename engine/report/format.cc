@@ -1,3 +1,12 @@
+// Values as text for people: numbers, times, hyperparameters, states.
+//
+// Numbers that are compared by eye have six significant digits (FormatMetric),
+// hyperparameters in narrow places four (FormatBriefly); FormatValue gives a
+// text that reads back to the same value, so a string is quoted where YAML
+// would take it for another type. Times are UTC, except in FormatLocalTime,
+// which is for terminals only: a local time does not belong in a file or a
+// pipe.
+
 #include "engine/report/format.h"
 
 #include <algorithm>

@@ -1,3 +1,11 @@
+// JSON objects of the rows that commands print, one function for each kind of
+// row.
+//
+// The names of fields are an interface for scripts: they may be added, never
+// renamed. What is missing is null, not an empty string or 0. NaN and
+// infinities, which JSON lacks, are strings (JsonNumber). Times are UTC in ISO
+// 8601. `batches` is named after the record; AddLength adds what it counts.
+
 #include "engine/report/json_view.h"
 
 #include <cmath>

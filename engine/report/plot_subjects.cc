@@ -1,3 +1,11 @@
+// What the kinds of plots have in common: which trials get a colour and a place
+// in the legend, the choice of hyperparameters, titles and notes.
+//
+// Trials are coloured by rank (the best N) or by group (--group); all others
+// are faint, so that the spread stays visible. Whatever is left out is said:
+// `shown` for the title, notes for trials without a value and for panels that
+// are not drawn.
+
 #include "engine/report/plot_subjects.h"
 
 #include <algorithm>

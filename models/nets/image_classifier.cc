@@ -1,3 +1,14 @@
+// torchvision's AlexNet, VGG, ResNet, ResNeXt and Wide ResNet, by name.
+//
+// Names and order of parameters are torchvision's, so that its weights load
+// without a map, and so are the initialisations. A network has two parts:
+// Features, up to the last layer, and Classify, which is that layer; weights
+// for another number of classes replace all but it.
+//
+// AverageToSquare exists because the backward pass of LibTorch's adaptive
+// pooling is not deterministic on GPUs: with deterministic algorithms it is
+// computed as two products of matrices, with the same result up to rounding.
+
 #include "models/nets/image_classifier.h"
 
 #include <algorithm>

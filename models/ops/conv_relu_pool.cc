@@ -1,3 +1,20 @@
+// Convolution, ReLU and 2x2 pooling as one operation of autograd, by dtrain's
+// kernels (engine/kernels).
+//
+// forward chooses: the kernels take dense float32 tensors of four dimensions
+// outside of autocast; everything else goes to LibTorch's operators with the
+// same meaning. The kernels for CUDA are used only if a variable of the
+// environment asks for them.
+//
+// A batch is divided into ranges of whole blocks, one for each thread, in an
+// order that depends on the number of threads alone. In backward every part
+// sums the gradients of weight and bias by itself, and the sums are added in
+// the order of parts, so that a result has the same bits in every run with the
+// same number of threads.
+//
+// A backward pass that must itself be differentiable recomputes the operation
+// with LibTorch's operators.
+
 #include "models/ops/conv_relu_pool.h"
 
 #include <algorithm>
