@@ -80,6 +80,9 @@ SearchOutcome Experiment::Outcome() const {
           .no_result = std::move(no_result)};
 }
 
+// Recovery comes before anything is reported or recorded: it may find that the
+// search is over. The state RUNNING is recorded first of all, so that other
+// processes see the runner before its trials.
 RunResult Experiment::Run() {
   start_ = recorded_at_ = Now();
   Recover();
@@ -118,6 +121,8 @@ void Experiment::Step() {
   if (const auto wake = queue_.next_wake()) {
     wait = std::min(wait, *wake - now);
   }
+  // Records may be held back to share a transaction, and restarts wait for
+  // their time: the loop must wake for both.
   wait = std::max(wait, Duration(0));
   // All events that have arrived are recorded in one transaction.
   for (int i = 0; i < kMaxEventsAtOnce; ++i) {
@@ -144,10 +149,14 @@ void Experiment::ForgiveDelay(Duration delay) {
 
 void Experiment::Tick() {
   Flush();
+  // A start depends on the record of what led to it. As long as another runner
+  // holds the write lock, no trial is started.
   if (!outbox_.urgent()) Schedule();
   trials_.Sweep();
   CheckStall();
   const Duration now = Now();
+  // What follows looks at all trials or at the store, which is too much for
+  // every message.
   if (now - last_status_ < kStatusPeriod) return;
   last_status_ = now;
   CheckHangs();
@@ -268,6 +277,8 @@ RunResult Experiment::Finish() {
   const Duration end = Now();
   result.seconds =
       earlier_seconds_ + std::chrono::duration<double>(end - start_).count();
+  // The outbox must be empty before the result is reported: a command that
+  // waits for the end reads the store next.
   RecordTime(end);
   RecordEnd(result);
   const RunStatus status = Status();
@@ -311,6 +322,8 @@ void Experiment::RecordEnd(const RunResult& result) {
 }
 
 void Experiment::StopAfterFailure() {
+  // Nothing can be recorded any more. Trials may still save checkpoints, which
+  // the next run adopts (experiment_recovery.cc).
   std::vector<TrialId> alive;
   for (const auto& [number, trial] : trials_.live()) {
     alive.push_back(trial->row.id);
@@ -519,6 +532,8 @@ std::int64_t Experiment::Slots() const {
 void Experiment::Execute(const RequestRow& request) {
   if (!seen_requests_.insert(request.id).second) return;
   if (request.trial) return KillTrial(request);
+  // It stays open until the end is recorded. If this runner dies before that,
+  // the next one executes it (RecoverRequests).
   requests_until_end_.push_back(request.id);
   deps_.reporter.OnNotice(LogLevel::kInfo,
                           "asked to " + std::string(RequestName(request.kind)) +
@@ -535,6 +550,8 @@ void Experiment::Execute(const RequestRow& request) {
 }
 
 void Experiment::CancelAll(bool now) {
+  // A cancellation may follow a pause. The trials are stopping then, and only
+  // the state changes in which they are left.
   stop_.Cancel();
   if (!stop_.stopping()) StopAll("canceled");
   if (now) deps_.launcher.Abort();

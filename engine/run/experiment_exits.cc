@@ -179,6 +179,7 @@ void Experiment::On(const TrialExited& event) {
   trial->row.pid = 0;
   trial->row.seconds += event.seconds;
   if (trial->has_work()) trial->worked += process->TakeWork(Now());
+  // RecordTime has recorded most of the process's seconds while it ran.
   const double unrecorded =
       std::max(event.seconds - process->recorded_seconds(), 0.0);
   outbox_.Add(
@@ -186,6 +187,7 @@ void Experiment::On(const TrialExited& event) {
         writer.ClearTrialProcess(id, unrecorded);
       },
       Urgency::kBatched);
+  // Without a last message it may have left half a checkpoint.
   if (!process->finished()) files_.CleanAfterCrash(event.trial);
   if (event.gpu_fault) ReportGpuFault(*event.gpu_fault);
   HandleExit(*trial, *process, event);
@@ -302,7 +304,10 @@ void Experiment::HandleCrash(TrialState& trial, const TrialProcess& process,
   }
   const std::string line = has_message ? "" : ErrorLineOf(event, setup_.config);
   const std::string why = line.empty() ? what : what + ": " + line;
+  // The rules for failures that repeat do not apply: the next attempt may find
+  // the port free.
   if (MayPass(why)) return HandleError(trial, process, why);
+  // Two failures without a text cannot be compared.
   const bool early = FailedBeforeReport(trial, process) && !event.gpu_fault &&
                      (has_message || !line.empty());
   if (!has_message && !early) return HandleError(trial, process, why);
@@ -385,6 +390,8 @@ std::string Experiment::FailureEssence(const std::string& why) {
 }
 
 void Experiment::AddEarlyFailure(const std::string& reason) {
+  // Only an unbroken row of one cause is counted: several causes are faults of
+  // trials, one is a fault of the experiment.
   if (FailureEssence(reason) != FailureEssence(early_failure_))
     early_failures_ = 0;
   early_failure_ = reason;
@@ -431,6 +438,7 @@ bool Experiment::ForgiveGpuFault(TrialState& trial, const TrialProcess& process,
   if (!event.gpu_fault) return false;
   const CheckpointRow* latest = keeper_.Latest(trial.row.id);
   const std::int64_t reached = latest == nullptr ? 0 : latest->batches;
+  // It has trained since the last fault, so that one does not count against it.
   if (reached > process.from()) trial.gpu_faults = 0;
   return ++trial.gpu_faults <= kMaxGpuFaults;
 }
@@ -467,6 +475,8 @@ bool Experiment::StopIfUnwritable(const TrialState& trial,
 // resumes from the next older one, which does not count as a restart.
 void Experiment::FallBack(TrialState& trial, const TrialProcess& process) {
   const std::string& uuid = process.restored();
+  // From here on the keeper offers the checkpoint before this one. If that is
+  // damaged, too, its process says so, and the trial falls back again.
   keeper_.Forget(trial.row.id, uuid);
   best_.ClearCheckpoint(uuid);
   outbox_.Add(
@@ -522,6 +532,8 @@ bool Experiment::LacksItsValidation(const TrialState& trial,
 void Experiment::RepeatLength(TrialState& trial, const CheckpointRow& last,
                               const std::string& why) {
   const TrialId id = trial.row.id;
+  // The program will not validate there again, since it has nothing left to do;
+  // the record has what it reported before.
   if (const auto value = RecordedMetric(id, last.batches)) {
     Post(ValidationCompleted{trial.index(), trial.operations.front(), *value,
                              std::exchange(trial.worked, 0.0)});

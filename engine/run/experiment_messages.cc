@@ -79,6 +79,8 @@ void Experiment::On(const TrialStarted& event) {
   TrialState* trial = trials_.Find(event.trial.number);
   if (trial == nullptr || !trial->process) return;
   failed_starts_ = 0;
+  // The trial goes on, so it does not matter any more how its last process
+  // ended.
   late_failures_.erase(event.trial.number);
   trial->process->SetRunning(Now(), deps_.clock.now());
   trials_.Refile(*trial);
@@ -127,6 +129,7 @@ bool Experiment::TakeUnshown(TrialState& trial, MetricKind kind,
 }
 
 void Experiment::Acknowledge(TrialState& trial, std::int64_t seq) {
+  // The acknowledgement that is queued will cover this message, too.
   if (!trial.process->Receive(seq)) return;
   outbox_.After([this, id = trial.row.id] {
     TrialState* sender = trials_.Find(id.number);
@@ -254,6 +257,7 @@ void Experiment::On(TrialState& trial, const TrainingReport& report) {
                           report.epoch, report.metrics, report.time, run);
       },
       Urgency::kBatched);
+  // Behind the new values, so that a trial never has neither.
   SupersedeUntil(trial, MetricKind::kTraining, report.batches);
   Acknowledge(trial, report.seq);
   if (!TakeUnshown(trial, MetricKind::kTraining, report.batches, report.time)) {
@@ -325,6 +329,9 @@ void Experiment::On(TrialState& trial, const CheckpointSaved& saved) {
             ": disk space is available again; saved a checkpoint at " +
             PositionText(row.at(), units_));
   }
+  // The row must be on the disk before two things that depend on it: the
+  // acknowledgement, after which the trial forgets the reports that the
+  // checkpoint contains, and the deletion of older checkpoints.
   best_.SetCheckpoint(row.trial, row.batches, row.uuid);
   outbox_.Add([row](StoreWriter& writer) { writer.AddCheckpoint(row); },
               Urgency::kDurable);
@@ -352,6 +359,7 @@ void Experiment::On(TrialState& trial, const OperationCompleted& completed) {
   Acknowledge(trial, completed.seq);
   // The checkpoint is in the wrong place.
   if (StopIfLost()) return;
+  // A restarted process may send the completion again, from its checkpoint.
   const bool expected =
       trial.has_work() && trial.operations.front() == completed.length.count;
   if (!expected || trial.process->stop() == StopCause::kFailure) return;
@@ -548,6 +556,8 @@ bool Experiment::RecordValidation(TrialState& trial, double value,
         writer.AddValidation(id, value, batches, smaller, run);
       },
       Urgency::kBatched);
+  // The order of validation and checkpoint at one batch is not fixed, so each
+  // looks for the other.
   const bool best = best_.Offer(trial.row, value, at);
   const CheckpointRow* there = keeper_.At(trial.row.id, batches);
   if (there != nullptr) {

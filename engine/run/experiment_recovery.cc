@@ -51,6 +51,10 @@ void Experiment::Recover() {
   const std::int64_t id = setup_.id;
   const Store& store = deps_.store;
   const auto events = store.SearcherEvents(id, 0);
+  // The searcher's state comes from its last snapshot and the events after it;
+  // the trials come from all events, which are cheap to apply without the
+  // searcher. Checkpoints are read last: which of them are kept depends on the
+  // trials that have ended.
   search_.Recover(store.LatestSnapshot(id), events);
   for (TrialRow& row : store.Trials(id)) {
     validated_ = validated_ || (row.latest && row.latest->batches > 0);
@@ -140,6 +144,8 @@ void Experiment::RecoverCheckpoints() {
   for (const CheckpointRow& row : recorded) {
     if (row.state != "COMPLETED") continue;
     const TrialId trial = row.trial;
+    // Policies keep more of an unfinished trial than of one that has ended, and
+    // the runner may have died in between.
     const bool is_ended = trials_.Find(trial.number) == nullptr;
     if (is_ended && (ended.empty() || ended.back() != trial)) {
       ended.push_back(trial);
@@ -238,6 +244,8 @@ void Experiment::Adopt(TrialId trial, const std::vector<std::string>& uuids) {
     DeleteCheckpoints(keeper_.SetMetric(trial, batches, value));
   }
   for (CheckpointRow& row : rows) {
+    // What the store has counts; the reports in a checkpoint are those that no
+    // runner recorded.
     row.metric = RecordedMetric(trial, row.batches);
     const auto found = unrecorded.find(row.batches);
     if (!row.metric && found != unrecorded.end()) row.metric = found->second;

@@ -44,6 +44,7 @@ void Experiment::HandleEvent(const Event& event) {
     subject = trials_.Find(done->trial + 1);
     if (subject != nullptr) RecordResult(*subject);
   }
+  // Handle also queues the record of the event with its operations.
   for (const Operation& operation : search_.Handle(event, outbox_)) {
     if (const auto* create = std::get_if<Create>(&operation)) AddTrial(*create);
     TrialState* trial = trials_.ApplyOperation(event, operation);
@@ -120,6 +121,8 @@ void Experiment::SendNext(TrialState& trial) {
   const TrialId id = trial.row.id;
   Launcher& launcher = deps_.launcher;
   if (trial.has_work() && !process.operation_sent()) {
+    // A process has one operation at a time; it gets the next one when the
+    // completion of this one was handled.
     process.SetOperationSent(true);
     process.SetAlive(Now());
     process.SetWorking(Now());
@@ -212,6 +215,8 @@ void Experiment::ReportEnd(const TrialState& trial) {
   if (!IsFinal(row.state)) row.batches = trial.position;
   outbox_.After(
       [this, row = std::move(row), lines = trial.last_lines]() mutable {
+        // The store computes best and latest, from values that are not
+        // superseded.
         if (const auto recorded = deps_.store.Trial(row.id)) {
           row.best = recorded->best;
           row.latest = recorded->latest;
@@ -280,6 +285,7 @@ std::size_t Experiment::FreeSlots() const {
   const std::size_t most = MaxLive();
   const std::size_t allowed = most > live ? most - live : 0;
   const std::size_t free = std::min(allowed, deps_.launcher.FreeSlots());
+  // Slots of trials that restart in a moment are kept for them.
   const std::size_t held = queue_.held();
   return free > held ? free - held : 0;
 }
@@ -303,10 +309,14 @@ void Experiment::Schedule() {
   while (queue_.size() > 0 && FreeSlots() > 0 && !outbox_.urgent()) {
     TrialState* trial = trials_.Find(queue_.Pop());
     if (trial == nullptr || !trial->has_work()) continue;
+    // A trial that starts in a directory that was moved away would write where
+    // nobody looks.
     if (StopIfLost()) return;
     Start(*trial);
   }
   if (queue_.size() > 0 && !outbox_.urgent()) ReleaseIdleSlots();
+  // What trials could use now, also those that have a slot: a launcher that can
+  // get machines follows it.
   deps_.launcher.SetDemand(
       std::min(MaxLive(), trials_.live().size() + queue_.size()));
 }
