@@ -1,5 +1,22 @@
 // CommandTrial's handling of a program's reports: validation, rate limit,
-// messages to the runner, checkpoints.
+// messages to the runner, checkpoints. The loop that calls it is in
+// command_trial.cc.
+//
+// Every line is untrusted. One that is not a report, or whose count decreases,
+// is counted and shown at most ten times, and changes nothing. A program that
+// reports faster than the store records gets its training reports averaged; for
+// validations and checkpoints, which must not be lost, it has to wait, because
+// its pipe is not read meanwhile.
+//
+// The order of a checkpoint with a validation is what makes a result survive:
+// the files are copied, with the reports that the runner has not acknowledged
+// and the validation itself in the checkpoint's state; then the runner is told
+// of the checkpoint, and then of the validation. A process that resumes there
+// sends all of them again. Reports of the same count that come after the
+// checkpoint are written beside it if the runner has gone (KeepLateReports).
+//
+// On a full disk the first checkpoint in a row is skipped. The second suspends
+// the program by SIGSTOP, with its training in memory, until there is space.
 
 #include <algorithm>
 #include <cerrno>
@@ -74,6 +91,7 @@ void CommandTrial::OnLine(const ReportLine& line, Connection* connection) {
   // Blank lines are ignored.
   if (line.text.find_first_not_of(" \t\r") == line.text.npos) return;
   try {
+    // Only on a socket, where several processes may connect.
     const auto rank = connection ? ParseHello(line.text) : std::nullopt;
     if (rank) return Welcome(*connection, *rank);
     const ProgramReport report = ParseProgramReport(line.text, units_);
@@ -267,6 +285,7 @@ void CommandTrial::On(const ProgramCheckpoint& report) {
   }
   RequireMonotonic(report.point, checkpoint_at_, "checkpoint");
   Advance(report.point);
+  // A program that saves after the order to stop has followed it.
   stop_followed_ = stop_followed_ || stop_sent_;
   AwaitReportBudget();
   SendMeans();
@@ -306,6 +325,7 @@ bool CommandTrial::TryCheckpoint(
 } catch (const Error& error) {
   const bool is_full = error.kind() == ErrorKind::kDiskFull;
   const bool is_lost = error.kind() == ErrorKind::kStore;
+  // The directory was gone twice: this is a fault of the machine.
   if (is_lost && unsaved_) throw;
   const bool waits = is_full && unsaved_ && !channel_.stop_requested();
   Warn(std::string("checkpoint at ") + PositionText() +
@@ -373,6 +393,8 @@ void CommandTrial::KeepLateReports() {
   SendMeans();
   late_ = false;
   std::vector<TrialMessage> reports = channel_.Unacknowledged();
+  // Reports beyond the checkpoint are made again by the process that resumes
+  // there.
   std::erase_if(reports, [this](const TrialMessage& message) {
     return IsBeyond(message, saved_state_.batches);
   });

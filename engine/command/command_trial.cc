@@ -252,6 +252,8 @@ bool CommandTrial::PollOnce(Duration longest) {
       {.fd = output_ ? output_->fd() : -1, .events = POLLIN},
       {.fd = errors_ ? errors_->fd() : -1, .events = POLLIN}};
   const std::size_t fixed = entries.size();
+  // The pipes are not read while reports are held, so the program is blocked
+  // when they are full; it loses nothing.
   const bool holds = HoldsReports();
   if (holds) entries[3].fd = -1;
   for (const Connection& connection : connections_) {
@@ -465,6 +467,9 @@ void CommandTrial::Drain() {
 
 CommandEnd CommandTrial::DecideEnd() {
   const ExitStatus exit = *program_->Reap();
+  // The first rule that applies decides: a wrong configuration, what the
+  // program said itself, a checkpoint that could not be saved, an order to
+  // stop, the exit code, and last whether there is a result.
   const auto finish = [&](EndReason reason, const std::string& message = "") {
     return CommandEnd{.finished = Finished{reason, message, unread_},
                       .exit = exit};
@@ -479,6 +484,8 @@ CommandEnd CommandTrial::DecideEnd() {
     }
     return finish(end_report_->reason, end_report_->message);
   }
+  // The result is known, but the training behind it was not saved: the runner
+  // stops with the disk's error and repeats the length later.
   if (unsaved_ && (done_ || stop_sent_)) {
     return finish(EndReason::kDiskFull, unsaved_->what());
   }

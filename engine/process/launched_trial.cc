@@ -114,6 +114,8 @@ ForkOrder LaunchedTrial::NextFork() {
                   .rendezvous = (memory_ ? memory_ : listener_).get()};
   // Other ranks connect to rank 0, on this machine too.
   if (next_ > 0 && !memory_) order.rendezvous = -1;
+  // Each rank inherits the locks of all slots, so that they are free only when
+  // the last rank has ended.
   for (const UniqueFd& lock : lease_.locks) order.fds.push_back(lock.get());
   order.variables = DeviceVariables(ranks_[next_].gpus);
   return order;
@@ -125,8 +127,10 @@ std::optional<TrialStarted> LaunchedTrial::OnForked(std::int64_t pid,
   ranks_[next_].process->OnForked(pid);
   forking_ = false;
   if (next_++ == 0) DescribeHolder(lease_, id_, pid, store);
+  // It was killed while the fork was in flight.
   if (stop_ == StopStep::kKilled) SignalAll(SIGKILL);
   if (next_ < ranks_.size()) return std::nullopt;
+  // The ranks have copies. The last one to end frees the memory.
   memory_.reset();
   listener_.reset();
   Begin();
@@ -235,6 +239,8 @@ void LaunchedTrial::HandleMessage(Rank& rank, TrialMessage message,
                                   std::deque<LaunchEvent>& events) {
   if (auto* finished = std::get_if<Finished>(&message)) {
     rank.end.message = std::move(*finished);
+    // A message after the failure of another rank is often its consequence:
+    // "connection lost" is not the cause.
     rank.end.late_message = std::any_of(
         dead_.begin(), dead_.end(),
         [this](std::size_t dead) { return ranks_[dead].end.failed(); });
@@ -256,6 +262,8 @@ void LaunchedTrial::OnExit(std::size_t number) {
   dead_.push_back(number);
   seconds_ = std::chrono::duration<double>(now - started_at_).count();
   if (stop_ == StopStep::kKilled || rank.end.ended_by_us) return;
+  // Ranks that wait in a collective for one that is gone end by themselves
+  // within this time, and then say why.
   const Duration until = now + PeerExitGrace(rank.end.failed());
   others_until_ = std::min(others_until_.value_or(until), until);
 }

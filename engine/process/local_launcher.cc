@@ -245,6 +245,8 @@ void ProcessLauncher::Kill(TrialId trial) {
   const auto found = Find(trial);
   if (found == trials_.end()) return;
   found->second.trial->Kill();
+  // A fork that the host has begun cannot be canceled. Its process is killed
+  // when its pid is known.
   if (forking_ == found->first && !forker_.in_flight()) CancelFork(found);
 }
 
@@ -283,6 +285,8 @@ void ProcessLauncher::Abort() {
     ids.push_back(running.trial->id());
   }
   for (const TrialId id : ids) Kill(id);
+  // Until all processes are reaped: their slots must be free, and their logs
+  // complete, when this returns.
   while (!trials_.empty()) Poll(std::chrono::seconds(1));
 }
 

@@ -213,6 +213,7 @@ class Family {
   // Updates the set and returns the living members.
   std::vector<Process> Living() {
     const std::vector<Process> processes = ReadProcesses();
+    // A member's children may stand before it in the table.
     while (AddRelatives(processes)) {
     }
     std::vector<Process> living;

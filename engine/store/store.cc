@@ -196,6 +196,8 @@ bool Store::TryWrite(const std::function<void(StoreWriter&)>& body,
   try {
     connection_->Guard([&] { Transact(body, durable); });
   } catch (...) {
+    // Keys that were looked up within the transaction may be of rows that do
+    // not exist now.
     connection_->statements->RolledBack();
     throw;
   }

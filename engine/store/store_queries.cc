@@ -1,5 +1,14 @@
 // The queries of Store, each with the function that reads its rows. Those of
 // metrics are in store_metrics.cc.
+//
+// A function that reads a row takes its columns in the order of the query, so
+// both change together. Parameters leave out what a caller does not need:
+// hyperparameters and checkpoints are most of the cost of a long list of
+// trials.
+//
+// The best and the latest validation are stored as numbers only. Their
+// checkpoint is looked up, because it may be deleted later, and so is their
+// epoch, which their metrics have.
 
 #include <limits>
 #include <utility>
