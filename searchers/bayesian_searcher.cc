@@ -1,7 +1,20 @@
 // Model-based successive halving. Trials wait at rungs as in asynchronous
 // halving with promotion, but a model of all results decides whether a waiting
 // trial or a new one is the best use of a free place. Every third decision is
-// that of asynchronous halving, in case the model is wrong.
+// that of asynchronous halving, in case the model is wrong, and so are all
+// until the model has enough trials and a result at the rung below the top.
+//
+// A trial is training, waiting at a rung, or closed. Each event may free
+// places; FillPlaces makes one decision for each, in this order: a point of the
+// configuration that was not tried, the best waiting trial within its rung's
+// quota (halving) or what SearchModel proposes. The search ends when the budget
+// of length or time is spent, or nothing is left to try and nothing trains;
+// then all waiting trials are closed.
+//
+// `assigned_` is the length that operations were issued for, and decides when
+// the budget is spent; `trained_` is what was trained, for the progress. A
+// failed trial keeps its length in both; an invalid one gives it back if it may
+// be replaced.
 
 #include <algorithm>
 #include <cmath>

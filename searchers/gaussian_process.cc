@@ -1,3 +1,22 @@
+// A Gaussian process over the results of trials at rungs.
+//
+// The covariance of two results is a sum of three terms, each decaying with the
+// distance of their rungs: one that all results share, one that depends on the
+// distance of the hyperparameters (Matérn kernel of order 5/2 with a length for
+// each coordinate; categories are equal or not), and one between results of the
+// same trial; on the diagonal there is noise, too. Kind::kPlain has the second
+// term alone, without rungs.
+//
+// Its hyperparameters are logarithms (theta) with normal priors. Train
+// minimizes the negative logarithm of their posterior density by the signs of
+// its gradient (iRprop-: C. Igel and M. Huesken, 2000), which needs no line
+// search and no scale; the best theta that was seen is kept.
+//
+// Condition factorizes the covariance with pivots, so that the first rows
+// explain most of the variance: Variances can stop after a part of them and
+// then gives an upper bound. Points are processed in blocks of kBlock, for the
+// sake of vector instructions.
+//
 // Sums are taken in a fixed order, and every element of a vector by itself, so
 // that vector instructions of any width give the same result.
 
@@ -321,6 +340,7 @@ void GaussianProcess::AddGradient(const Observations& data,
       tail[i] = PortableExp(-r[i]);
     }
     for (std::size_t i = j; i < n; ++i) {
+      // Only the lower triangle is visited, so a pair counts twice.
       const double twice = inverse[j * n + i] - weights[i] * weights[j];
       const double w = i == j ? 0.5 * twice : twice;
       AddPair(data, kernel, decays, i, j, {w, r[i], tail[i]}, sums);
@@ -358,6 +378,8 @@ void GaussianProcess::Train(const Observations& data, int steps) {
       const double sign = gradient[k] * before[k];
       const double factor = sign > 0 ? 1.3 : sign < 0 ? 0.5 : 1.0;
       step[k] = std::clamp(step[k] * factor, 1e-3, 0.5);
+      // It has jumped over the minimum: no step now, and no comparison of signs
+      // in the next one.
       if (sign < 0) gradient[k] = 0;
       theta[k] = std::clamp(theta[k] - Sign(gradient[k]) * step[k], lower_[k],
                             upper_[k]);
@@ -383,6 +405,7 @@ void GaussianProcess::Condition(const Observations& data) {
   LowerMatrix factor(n);
   for (std::size_t i = 0; i < n; ++i) {
     for (std::size_t j = 0; j <= i; ++j) factor.At(i, j) = factor_[i * n + j];
+    // The inverse of a pivot, since predictions divide by it for every point.
     factor_[i * n + i] = 1 / factor.At(i, i);
   }
   weights_ = data_.values;

@@ -1,6 +1,15 @@
+// The values of trials that --filter, --sort and --columns name: columns of the
+// trial, hyperparameters (hp.NAME) and metrics (NAME, or min(NAME), at(NAME,
+// LENGTH) and the like).
+//
 // A filter of 10,000 trials must not read all that is stored of them. So a
-// field says which parts of the rows it needs, and the values of a metric are
-// read by one query for all trials when they are first needed.
+// field says which parts of the rows it needs (parts()), and the values of a
+// metric are read by one query for all trials when they are first needed, and
+// kept. A caller resolves all names before it lists the trials, because only
+// then parts() is known.
+//
+// An integer that does not fit std::int64_t becomes a double. A missing value
+// is monostate, with which no comparison but `is null` holds.
 
 #include "engine/app/trial_fields.h"
 

@@ -1,7 +1,17 @@
-// A file of metrics is read as it grows. Some loggers write it again from its
-// beginning, with another header: then the bytes before the position that was
-// reached have changed, and the file is read again, without the rows of steps
-// that were reported.
+// Metrics in a file of rows that the program writes: CSV or lines of JSON.
+//
+// The file is polled, in bounded pieces, and may not exist yet. A file that is
+// left from an earlier run is renamed at the beginning, so that its rows are
+// not taken for new ones. A program may replace or truncate its file; that is
+// noticed by the inode, by the size, or by the last bytes that were read, and
+// the file is read again from its start, where steps that were reported already
+// are passed over.
+//
+// Links are not followed, in the directories neither, and only a regular file
+// is read: a program could name a file of another user or a pipe.
+//
+// The column of the step is chosen among usual names for the unit of the
+// search, most specific first.
 
 #include "engine/command/metric_file.h"
 

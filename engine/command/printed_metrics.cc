@@ -1,6 +1,17 @@
-// A line is searched once for each expression, and its first match counts. A
-// second one with another value is a sign that the expression is too wide, as
-// 'val_acc' in "best_val_acc 0.9 val_acc 0.8", so it causes a warning.
+// Metrics in what a program prints, found by the expressions of the
+// configuration (`metrics` with patterns).
+//
+// ProgramOutput copies the output to this process's own streams, unchanged, and
+// splits it into lines. A carriage return means that the line is overwritten,
+// as by a progress bar, unless a newline follows; so a line that ends with one
+// waits for the next byte. A line that is too long is passed on, but not
+// searched.
+//
+// PrintedMetrics searches each line without its escape sequences by every
+// expression (RE2, so that no expression of a user can take exponential time).
+// The first match of an expression counts. If no expression finds the step,
+// every line with the searcher's metric is one, and lines that were overwritten
+// are left out: a progress bar would be hundreds of steps.
 
 #include "engine/command/printed_metrics.h"
 

@@ -1,6 +1,16 @@
+// The screen of `dtrain watch`: keys, curves of bounded size, and the layout of
+// the list and of one trial as text. It writes nothing; cli/watch.cc prints the
+// lines that it returns.
+//
+// KeyReader takes bytes as they arrive. An escape character may be the key or
+// the start of a sequence whose rest comes later, so it is the key only if
+// nothing follows (idle).
+//
 // The list of trials is a table of the columns that fit: numbers are shown
 // whole or not at all, so columns are omitted in the order of their importance,
-// and hyperparameters end after the last whole one.
+// and hyperparameters end after the last whole one. Running trials come first,
+// the ended ones by their best value; trials of experiments with different
+// metrics are not mixed.
 
 #include "engine/report/watch_screen.h"
 
@@ -94,6 +104,8 @@ void ThinnedCurve::Add(double value) {
         means_[i] = {a.sum + b.sum, a.count + b.count, a.all + b.all};
       }
       means_.resize(kMaxMeans / 2);
+      // Full: pairs of means are merged, and from here on a mean is of twice as
+      // many values, so that all cover equally long parts.
       each_ *= 2;
     }
     means_.emplace_back();

@@ -4,8 +4,9 @@
 // Every function is one or few statements within the transaction that
 // Store::TryWrite has begun under the write lock; none commits. Numbers that
 // `list` shows (counts of trials, best values) are kept in the rows of
-// experiments and changed in the same transaction as what they count. A change of a missing experiment or trial is an error; one that a crash may repeat, such
-// as a checkpoint that is reported again, has no effect the second time.
+// experiments and changed in the same transaction as what they count. A change
+// of a missing experiment or trial is an error; one that a crash may repeat,
+// such as a checkpoint that is reported again, has no effect the second time.
 //
 // INTERRUPTED is derived from the runner's lock and INVALID from the reason, so
 // neither is stored.
