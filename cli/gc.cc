@@ -1,3 +1,9 @@
+// Deletes what no experiment needs. GarbageCollection decides and deletes; this
+// file chooses the experiments and reports. With experiments named, only theirs
+// is collected; otherwise also directories of deleted experiments and what
+// crashes abandoned. Without a database nothing is deleted, because then every
+// file would look like garbage.
+
 #include <cstdint>
 #include <filesystem>
 #include <memory>

@@ -1,3 +1,10 @@
+// The commands pause, cancel and kill. None acts on a running experiment
+// itself: it records a request in the store, which the runner takes up, and
+// waits until the store shows the effect. All requests are recorded before the
+// first is waited for, so that several experiments stop at the same time. An
+// experiment without a runner can only be canceled, which is done here
+// (ActHere).
+
 #include <algorithm>
 #include <iostream>
 #include <memory>

@@ -1,3 +1,7 @@
+// Reading is in two passes, because a search may have many thousands of trials:
+// first the parts that --filter and --sort need of all trials, then, of the
+// ones to be shown, everything (WithAllParts).
+
 #include <algorithm>
 #include <memory>
 #include <optional>

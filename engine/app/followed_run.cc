@@ -1,3 +1,9 @@
+// Each Poll reads the state first and the rest after it: what belongs to an
+// ended run is recorded before its end, so that after an end was read nothing
+// can be missing. The store's version of the data tells whether anything was
+// written since the last Poll; if not, trials, events and metrics are not read
+// again.
+
 #include "engine/app/followed_run.h"
 
 #include <algorithm>

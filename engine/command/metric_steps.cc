@@ -1,3 +1,17 @@
+// Which step a printed value belongs to. A program prints the number of a step
+// before its values or after them, or none, and a source says which: `step`
+// begins a step (kBegin), `step_end` ends one (kEnd), and without either, each
+// report that has the searcher's metric is a step (kNone). The values of a step
+// are collected into one report, which is sent
+//
+//   kBegin  when the next step begins, or at the end of the output; with
+//           `first_value` as soon as each metric was printed once;
+//   kEnd    at the line that ends the step;
+//   kNone   when each metric was printed, or the searcher's is printed again.
+//
+// Steps must not go back. A step that does is ignored with a remark, and so are
+// values until steps have grown again.
+
 #include "engine/command/metric_steps.h"
 
 #include <algorithm>

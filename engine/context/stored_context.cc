@@ -1,3 +1,11 @@
+// The code that an experiment stored is executed again when it resumes. Two
+// things are checked before. Its files are as they were stored: each has the
+// SHA-256 in the list, whose own hash is in the database. And no other user can
+// change them after that: the context and the store's directories above it
+// belong to root, this user or the store's owner, and only their owner may
+// write to them. Without the second check the first would hold for a moment
+// only.
+
 #include "engine/context/stored_context.h"
 
 #include <array>

@@ -1,3 +1,9 @@
+// Where data sets and caches of built sets are. A set is looked for in each
+// place in turn, and a place counts only if it has all files of the set, so a
+// partly copied set elsewhere is not mixed in. A cached set that cannot be
+// read, does not have the right size or cannot be written is no error: it is
+// built again.
+
 #include "engine/data/data_directory.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// Readers of the files of MNIST (IDX) and CIFAR-10 (binary version), plain or
+// gzipped. Sizes in a header are not trusted: memory grows with the bytes that
+// are really there, and a file that is shorter or longer than its header says
+// is refused, as the sign of a broken download.
+
 #include "engine/data/dataset_readers.h"
 
 #include <algorithm>

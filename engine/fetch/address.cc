@@ -1,3 +1,8 @@
+// Addresses that data sets are fetched from. An address may hold a password,
+// and messages get into logs: whatever is shown goes through ShownAddress,
+// which leaves out what is before the last "@", even if the address is not
+// valid.
+
 #include "engine/fetch/address.h"
 
 #include <algorithm>

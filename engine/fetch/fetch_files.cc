@@ -1,3 +1,9 @@
+// Files of a fetch (fetch_set.cc has their places and the order of the steps).
+// A PartFile only grows, so a later run continues where the last one ended.
+// Place puts a whole directory in its final place by one rename if nothing is
+// there, and otherwise file by file, each by a rename. Names are synced in
+// either case; the contents are synced before, by SyncFileSystem.
+
 #include "engine/fetch/fetch_files.h"
 
 #include <cerrno>

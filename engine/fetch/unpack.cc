@@ -1,3 +1,9 @@
+// Archives come from the internet, and nothing in them is trusted: the path of
+// each entry is checked before its file is created; links are refused, because
+// a later entry could be written through one; a file that exists is never
+// replaced; bytes and entries are counted while they are unpacked, since the
+// sizes in headers may be wrong.
+
 #include "engine/fetch/unpack.h"
 
 #include <array>

@@ -1,3 +1,9 @@
+// Lists the images of a directory with a subdirectory for each class, in the
+// order of torchvision's ImageFolder, so that labels and sample numbers are
+// those of a PyTorch program on the same directory. Links are followed, as
+// there. A link to a directory on the way down would be followed for ever; the
+// device and inode of each directory on the way show it.
+
 #include "engine/image/image_folder.h"
 
 #include <algorithm>

@@ -1,3 +1,9 @@
+// Augmentation and evaluation of images by the arithmetic of torchvision and
+// PIL, with their rounding: a crop that is one pixel off, or another way to
+// round gray values, would make accuracies differ from those of PyTorch. Random
+// numbers are dtrain's own: the distributions are torchvision's, the draws are
+// not.
+
 #include "engine/image/transforms.h"
 
 #include <algorithm>

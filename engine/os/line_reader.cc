@@ -1,3 +1,10 @@
+// Lines from a stream of bytes. LineSplitter remembers up to where it has
+// searched for a newline, so that a long line which arrives in many chunks
+// takes linear time. LineReader reads a descriptor through it. LineSocket also
+// writes: bytes that the socket does not take at once are kept, and are an
+// error from kMaxBuffered on, so that a peer which stops reading cannot fill
+// this process's memory.
+
 #include "engine/os/line_reader.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// Processes as /proc shows them, and what this process may execute or has in
+// its environment. Processes come and go while /proc is read: a file that
+// cannot be read counts as empty, and a process without a readable `stat` as
+// ended.
+
 #include "engine/os/process.h"
 
 #include <algorithm>

@@ -1,3 +1,14 @@
+// Failures have connections of their own beside those of data, because data
+// connections may be in the middle of a transfer whose peer no longer reads.
+// Ranks other than 0 know only rank 0; it passes a failure on to all but the
+// rank that reported it. The first failure counts and is kept as the reason:
+// later ones are mostly its consequences.
+//
+// A channel that ends is no failure by itself, because ranks end at different
+// times. Only when a connection of data fails is its end explained:
+// ThrowDisconnected waits a moment for the reason, which may arrive just after,
+// and reports a lost connection if none comes.
+
 #include "engine/ranks/abort_channel.h"
 
 #include <algorithm>

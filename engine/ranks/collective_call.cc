@@ -1,3 +1,11 @@
+// What collective calls have in common whichever way data travels: their
+// description, by which ranks compare calls before they exchange data, and the
+// arithmetic of reductions. Values are combined from the first source to the
+// last, never in the order in which they arrive, because floating-point sums
+// depend on the order. Each block of results stays in the first-level cache
+// until all sources are in it, so it goes to memory once and not for each
+// source.
+
 #include "engine/ranks/collective_call.h"
 
 #include <algorithm>

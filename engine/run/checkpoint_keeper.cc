@@ -1,3 +1,15 @@
+// CheckpointsToKeep states the policy over a whole list. CheckpointKeeper gives
+// the same answer after each change without going through the checkpoints of
+// ended trials, of which a long search has thousands. It holds two things: all
+// complete checkpoints of each unfinished trial, and the `save_experiment_best`
+// best of the experiment in an ordered map.
+//
+// For one trial it calls CheckpointsToKeep with `save_experiment_best` 0; a
+// checkpoint is dropped if neither this nor the map wants it. When a better one
+// pushes a checkpoint out of the map, its trial must therefore be considered
+// again (Offer). For an ended trial only the answer of that time remains, in
+// BestRow::wanted.
+
 #include "engine/run/checkpoint_keeper.h"
 
 #include <algorithm>
@@ -97,6 +109,8 @@ CheckpointKeeper::Rows CheckpointKeeper::SetMetric(TrialId trial,
   bool changed = false;
   for (CheckpointRow& row : found->second) {
     if (row.batches != batches || row.metric == metric) continue;
+    // The metric is part of the rank, so the row must leave the map before it
+    // changes.
     changed = true;
     if (IsBest(row)) best_.erase(RankOf(row));
     row.metric = metric;
@@ -124,6 +138,7 @@ CheckpointKeeper::Rows CheckpointKeeper::End(TrialId trial) {
   for (CheckpointRow& row : found->second) {
     const bool is_wanted = wanted.contains(row.uuid);
     if (IsBest(row)) {
+      // Remains until a better one pushes it out of the map.
       best_.at(RankOf(row)).wanted = is_wanted;
     } else if (!is_wanted) {
       dropped.push_back(std::move(row));

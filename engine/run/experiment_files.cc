@@ -1,3 +1,14 @@
+// Where an experiment's files are, whether they can still be used, and how what
+// trials leave is removed. The experiment's loop calls this, so nothing here
+// may take long; the one thing that does, tidying a working copy, happens in a
+// thread (WorkingTreeCleaner).
+//
+// WhyLost and FindUnwritable answer different questions. WhyLost: must the
+// experiment stop, because a directory of it was moved or removed?
+// FindUnwritable, after a trial has failed: can its directories be written at
+// all? If not, that stops the experiment and does not count as a failure of the
+// trial.
+
 #include "engine/run/experiment_files.h"
 
 #include <cerrno>

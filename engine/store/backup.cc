@@ -1,3 +1,12 @@
+// A copy of a database that other processes may be writing to. The steps:
+//
+// 1. FILE.tmp is created and locked; what a crash left there is overwritten. 2.
+// SQLite's backup copies all pages in one step, hence of one moment. 3. The
+// copy leaves WAL mode, so that it is a single file, and is checked. 4. It is
+// synced, renamed to FILE, and the name is synced.
+//
+// FILE is thus absent, or as it was before, or complete.
+
 #include <cerrno>
 #include <cstdio>
 #include <system_error>

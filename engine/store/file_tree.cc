@@ -1,3 +1,9 @@
+// Directories of the store: to create, measure and remove them. Removing one
+// takes two steps, because a crash may come at any time: first it gets a trash
+// name beside it, then its files are deleted. A directory under its usual name
+// is thus never partly deleted, and what an interrupted removal left is known
+// by its name: TrashIn finds it, and 'dtrain gc' deletes it.
+
 #include "engine/store/file_tree.h"
 
 #include <algorithm>

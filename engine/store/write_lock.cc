@@ -1,3 +1,12 @@
+// Who writes to a store. The lock is an flock on a file beside the database;
+// the text in the file, its last writer, serves messages only and may be out of
+// date. The holder is therefore looked up in the kernel's list, /proc/locks, by
+// device and inode, and the text only adds what the list cannot know.
+//
+// DatabaseHolder must not open the database: closing any descriptor of a file
+// drops all POSIX locks that this process has on it, and these are SQLite's
+// locks.
+
 #include "engine/store/write_lock.h"
 
 #include <cerrno>

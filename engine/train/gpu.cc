@@ -1,3 +1,12 @@
+// Memory and use of a GPU by NVML, the driver's library. It is opened at run
+// time, because machines without a GPU lack it, and so each function is looked
+// up and may be missing; then the value is unknown, which is no error.
+//
+// A process with a share of a GPU must not use more than it in all. LibTorch
+// limits only what its allocator reserves. What the CUDA context takes is
+// therefore measured after it was created, and with a reserve for kernels that
+// are loaded later (kLoadedLater) subtracted from the share.
+
 #include "engine/train/gpu.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// What a checkpoint keeps of training beside model and optimizer. It includes
+// the reports that the runner has not acknowledged: if both processes end now,
+// the resumed trial sends them again, and no report is lost. Messages that the
+// runner asks for again are left out.
+
 #include "engine/train/training_state.h"
 
 #include <cmath>

@@ -1,3 +1,11 @@
+// One validation: all batches, then the metrics over the whole set. The call is
+// collective: each rank evaluates its part. Metrics that are sums or means are
+// added up batch by batch, then over ranks (MetricSums). A metric over the
+// whole set, such as AUC, has no sum: its inputs of all batches and ranks are
+// kept and gathered, in the order of ranks (Gathered). Parts may differ by one
+// batch; a rank that has fewer still goes through the loop as often, so that
+// `keep_going` is called equally often on all ranks.
+
 #include "engine/train/validation.h"
 
 #include <algorithm>

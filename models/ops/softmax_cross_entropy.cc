@@ -1,3 +1,10 @@
+// Operation is made of LibTorch's functions; its backward uses that the
+// gradient of the mean cross-entropy is (softmax - one-hot)/samples, which
+// needs only what the forward pass has computed. FusedOperation calls dtrain's
+// CUDA kernels through raw pointers, so its tensors are made contiguous first.
+// CrossEntropy and CrossEntropyAndAccuracy choose between the kernels and
+// LibTorch's own loss by the tensors (KernelsFor).
+
 #include "models/ops/softmax_cross_entropy.h"
 
 #include <ATen/autocast_mode.h>

@@ -1,4 +1,8 @@
-// Builds the page from the data.
+// Builds the page from the data: the toolbar, one card for each plot, the table
+// and the dialog of a trial, all of which share one State. `start` reads the
+// data that a report embeds; a live page calls `build` with what it has loaded
+// (live.js), and again when experiments, metrics or hyperparameters are not the
+// same any more.
 
 import {bestSoFar, countRungs, decimatedPoints, distributionOf, effortsOf, estimateField,
   paretoFront, ranksOf, smoothed} from './analysis.js';

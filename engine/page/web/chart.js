@@ -1,5 +1,16 @@
 // A chart: a canvas for marks, one above it for the trial that is pointed at,
 // and an SVG for axes. A kind of plot derives from Chart and draws.
+//
+// State tells charts about changes. A chart then draws itself once in the next
+// animation frame, however many changes there were (redraw). Pointing at a
+// trial draws on the upper canvas only (drawHovered), because there may be very
+// many marks on the lower one, and only in charts that are in sight. `marks`
+// has where each trial was drawn; the pointer and the keyboard find trials
+// there. While a brush or a name is dragged, `busy` stops drawing: it would
+// remove the element that is dragged.
+//
+// The other half are helpers that the plots share: elements, scales, axes,
+// colors.
 
 /* global d3 */
 

@@ -1,6 +1,14 @@
 // Reads the bundle that the page embeds (engine/page/bundle.h) and gives it the
 // shape that the plots use: one table of the trials of all experiments, and the
 // series of their metrics.
+//
+// A trial is an index into the columns of `trials`; those of an experiment are
+// adjacent, from `first` on. Hyperparameters of the same name are one axis for
+// all experiments; a category is a place in `choices`, and a missing value is
+// NaN. An integer that a number cannot hold is in `exact` besides, as a BigInt.
+// Series are not copied for each trial: they are ranges of three long columns.
+// The live page passes columns in place of references to them (live.js,
+// assembled).
 
 /** Bytes of a base64 text. */
 export function decodeBase64(text) {

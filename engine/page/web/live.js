@@ -1,5 +1,19 @@
-// The page of `dtrain serve`: loads the chosen experiments, follows the events of
-// the server, and fetches only what has changed.
+// The page of `dtrain serve`: loads the chosen experiments, follows the events
+// of the server, and fetches only what has changed.
+//
+// Server sends requests with the token, which it takes from the fragment of the
+// address and keeps for this tab, and reads the stream of events; a stream that
+// is silent for SILENCE_MS is given up and opened again. Experiment holds what
+// has arrived of one experiment: first its record, then its metrics page by
+// page from the place that the last answer named, then changes since the moment
+// that the last answer was read. Live is the list of experiments and passes
+// events on.
+//
+// What the server computes over all trials (importance, rungs, checkpoints) is
+// in the record only, which is loaded again when the experiment ends, and
+// before that at most every WHOLE_MS. While experiments, metrics and
+// hyperparameters stay the same, new data goes into the same Data, so that
+// plots and the reader's choices stay; otherwise the page is built again.
 
 import {FilterError, matches, parseFilter} from './query.js';
 import {Data, formatDuration, formatNumber, readBundle} from './data.js';

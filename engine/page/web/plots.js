@@ -1,5 +1,10 @@
-// Plots of trials' values: history, curves, distribution, Pareto front.
-// Each one draws the visible trials of the state.
+// Plots of trials' values: history, curves, distribution, Pareto front. Each
+// one draws the visible trials of the state, and says below itself what it
+// leaves out: values that are not finite or that a logarithmic axis cannot show
+// are counted, never dropped silently. A curve of many more points than pixels
+// is drawn by the first, lowest, highest and last one in each pixel
+// (decimatedPoints), which looks the same. What History computes is kept until
+// the metric, the effort or the selection changes.
 
 /* global d3 */
 

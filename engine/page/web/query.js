@@ -1,6 +1,18 @@
 // The language of --filter (engine/query/filter.h): a parser by recursive
 // descent and the evaluation of its tree. tests/engine/query/filter_cases.json
 // has the cases that this parser and the command line's pass.
+//
+// The grammar, from the weakest to the strongest:
+//
+//   or          and {"or" and}
+//   and         not {"and" not}
+//   not         "not" not | "(" or ")" | comparison
+//   comparison  field operator value | field ["not"] "in" "(" value … ")"
+//               | field "is" ["not"] "null"
+//
+// The kind of the field decides how its value is read (literal). An unknown
+// name is an error when the filter is parsed, not when it is evaluated. The
+// tree is {or: […]}, {and: […]}, {not: …} or a test {field, op, values, regex}.
 
 const MAX_DEPTH = 100;
 const MAX_BYTES = 65536;

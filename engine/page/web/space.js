@@ -1,4 +1,12 @@
-// Plots over the hyperparameters: parallel coordinates, importance, slices, contour.
+// Plots over the hyperparameters: parallel coordinates, importance, slices,
+// contour.
+//
+// Colors are ranks of the visible trials and not values, so that one bad value
+// does not make all others look the same. The best trials are drawn last, on
+// top. Importance is computed by dtrain over all trials and only drawn here.
+// The contour is an estimate from the trials nearby (estimateField), computed
+// in pixels of the plot divided by its size, so that logarithmic axes count as
+// they are drawn.
 
 /* global d3 */
 

@@ -1,6 +1,13 @@
 // What the reader has chosen: filter, selection, metric, axes of the plots. It
 // is shared by all plots and kept in the fragment of the URL, so that a link
 // shows the same.
+//
+// `visible` says for each trial whether it passes the filter, the brushes and
+// the choice of experiments; it is computed at each change (update), and
+// listeners are called once in the next frame. `version` changes with it and
+// tells plots whether what they have kept is still right. An invalid filter
+// excludes no trial and is reported as `error`. Pointing at a trial is not part
+// of the choices: it has listeners of its own and computes nothing.
 
 import {parseFilter, matches, FilterError, didYouMean} from './query.js';
 import {textOf} from './data.js';

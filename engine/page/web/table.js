@@ -1,5 +1,7 @@
 // The table of trials. Only the rows in sight exist, so that its size costs
-// nothing.
+// nothing: rows have one height, so the scroll position alone says which ones
+// are in sight, and each is placed by its number. TrialView, below, is the
+// dialog with all that is known about one trial.
 
 import {element, nameOf, shorten, themeColor} from './chart.js';
 import {formatDuration, formatNumber, lengthText, textOf} from './data.js';
