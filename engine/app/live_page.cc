@@ -1,6 +1,17 @@
 // A live page reads an experiment once and then what has changed since. What it
 // asks for depends only on the events that it has received, so many pages ask
 // the same, and are answered from a cache until the store changes.
+//
+// Everything happens in the thread of the web server: Answer for each request,
+// Poll every 250 ms while a page is open. Poll asks SQLite whether another
+// process has committed something (cheap), lists the experiments only then or
+// every kListTime, and sends the pages the rows that differ from the last ones
+// sent. A page that is told of a change asks for it itself. Times of records
+// are those of the runner before its commit, so a change may become visible
+// after a later time was read; kMargin makes answers overlap by that much.
+//
+// --control does not change the store here: it runs the dtrain command that a
+// user would run, and answers when its process ends.
 
 #include "engine/app/live_page.h"
 
@@ -287,6 +298,9 @@ void LivePage::NoteVersion() {
   version_time_ = now;
   const Duration oldest = Clock::System().monotonic() - kMaxAge;
   std::erase_if(cache_, [&](const auto& one) {
+    // A large search is slow to read and changes all the time: its last reading
+    // is good enough for kMaxAge, or each page would read it again at each
+    // change.
     return !one.second.may_be_old || one.second.built < oldest;
   });
 }
@@ -402,6 +416,8 @@ std::string LivePage::NextEvent(bool data_changed) {
     const auto before = sent_.find(row.id);
     const bool differs = before == sent_.end() || before->second != text;
     if (differs) {
+      // The page is about to ask for it, and must not get what was cached
+      // before.
       cache_.erase(std::string(kExperimentPath) + std::to_string(row.id) + "?");
       rows.push_back(std::move(shown));
     }
