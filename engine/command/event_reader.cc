@@ -98,7 +98,8 @@ class ProtoReader {
         number_ = LittleEndian(bytes_);
         return true;
       default:
-        FailEvent("is not an event: a field has type " + std::to_string(type_));
+        FailEvent("is not a valid event: a field has wire type " +
+                  std::to_string(type_));
     }
   }
 
@@ -117,17 +118,18 @@ class ProtoReader {
   std::uint64_t TakeVarint() {
     std::uint64_t value = 0;
     for (int shift = 0; shift < 64; shift += 7) {
-      if (rest_.empty()) FailEvent("is not an event: it ends within a number");
+      if (rest_.empty())
+        FailEvent("is not a valid event: a number is truncated");
       const auto byte = static_cast<unsigned char>(rest_.front());
       rest_.remove_prefix(1);
       value |= static_cast<std::uint64_t>(byte & 0x7F) << shift;
       if (byte < 0x80) return value;
     }
-    FailEvent("is not an event: a number has more than 64 bits");
+    FailEvent("is not a valid event: a number has more than 64 bits");
   }
   std::string_view Take(std::uint64_t size) {
     if (size > rest_.size())
-      FailEvent("is not an event: it ends within a field");
+      FailEvent("is not a valid event: a field is truncated");
     const std::string_view taken = rest_.substr(0, size);
     rest_.remove_prefix(size);
     return taken;
