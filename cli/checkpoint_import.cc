@@ -295,7 +295,7 @@ void RecordCheckpoint(const TrialId id, const NewTrial& trial,
   });
 }
 
-// As LoadIntoTrial, of the selected weights alone.
+// Loads only the selected weights, like LoadIntoTrial.
 CheckpointFiles LoadSelected(const ImportOptions& options,
                              const NewTrial& trial,
                              const SelectedWeights& weights,

@@ -324,7 +324,7 @@ void PrintComparisonJson(const TargetComparison& comparison,
              {"warnings", comparison.warnings}});
 }
 
-// Names on stderr the trials whose values stand for whole searches.
+// Prints on stderr which trials represent their searches.
 void SayWhichTrials(const TargetComparison& comparison,
                     const GlobalOptions& globals) {
   std::vector<std::string> best, none;

@@ -280,7 +280,7 @@ void Completer::Add(std::string word, std::string text,
 void Completer::AddAll(std::vector<StoreName> names,
                        const std::string& prefix) {
   for (StoreName& name : names) {
-    // One that the line has already would be named twice.
+    // The line contains this id already.
     if (std::ranges::find(arguments_, name.id) != arguments_.end()) continue;
     Add(std::move(name.id), std::move(name.about), prefix);
   }

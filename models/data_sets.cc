@@ -54,7 +54,7 @@ struct SetPair {
   ImageSet second;
 };
 
-// How to prepare a pair of sets. It is read once, cached, and mapped by all
+// Preparation of a pair of sets. It is read once, cached, and mapped by all
 // trials.
 struct PreparedSets {
   std::string name;  // name of the cached file; depends on the contents

@@ -59,7 +59,7 @@ std::vector<Operation> RehearsalSearcher::Handle(const Event& event) {
     (void)roster_.ShutDownIfOver(operations);
   } else if (const auto* early = std::get_if<ExitedEarly>(&event)) {
     roster_.End(early->reason);
-    // The first trial waits for the second one in vain.
+    // The first trial waits for the second one, which has ended.
     if (early->trial == kSecond && roster_.ended() == 1) {
       operations.push_back(Close{kFirst});
     }

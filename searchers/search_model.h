@@ -74,7 +74,7 @@ class CorrelationTable {
 /// be computed from points and results is computed when it is needed.
 class SearchModel {
  public:
-  /// What is the best use of a free place: a trial that waits, or a new point.
+  /// Best use of a free place: a trial that waits, or a new point.
   struct Proposal {
     std::optional<TrialIndex> waiting;
     Point point;  // of a new trial, unless `waiting`
@@ -132,7 +132,7 @@ class SearchModel {
 
     std::size_t best() const;
   };
-  // What a decision compares with.
+  // Value that a decision compares with.
   struct Aim {
     double least = 0;         // value to improve on
     std::vector<Point> near;  // the best points

@@ -15,7 +15,7 @@ struct TrialOutcome {
   double value = 0;            // of the metric
 };
 
-/// How much a hyperparameter matters for being among the best trials.
+/// Importance of a hyperparameter for being among the best trials.
 struct HparamImportance {
   std::string name;
   // Divergence of the distribution of its values in the best trials from that

@@ -26,7 +26,7 @@ class LivePage {
   LivePage(const LivePage&) = delete;
   LivePage& operator=(const LivePage&) = delete;
 
-  /// As WebServer::Handler. REQUIRES: `server` is the caller.
+  /// Answers a request: a WebServer::Handler. REQUIRES: `server` is the caller.
   std::optional<WebReply> Answer(WebServer& server, std::uint64_t exchange,
                                  const WebRequest& request);
   /// Sends events to the streams of `server` if the store has changed.

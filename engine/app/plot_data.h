@@ -15,7 +15,7 @@ namespace dtrain {
 
 class Store;
 
-/// What to read of the store for a plot.
+/// Data that a plot needs from the store.
 struct PlotQuery {
   std::vector<std::int64_t> experiments;
   // Validation metrics; empty: the searcher's metric of the first experiment.

@@ -24,7 +24,8 @@ bool IsSettled(const PendingRequest& asked) {
 
 void UpdateRequest(const Store& store, PendingRequest& asked) {
   const std::int64_t id = asked.target.experiment;
-  // The runner's last word is there before it goes.
+  // A runner records its final state before it releases its lock, so the lock
+  // is read first.
   asked.running = RunnerLock::Holder(store.layout().RunnerLock(id)).has_value();
   const ExperimentRow row = FindTarget(store, asked.target);
   asked.state = row.state;

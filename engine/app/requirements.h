@@ -14,7 +14,7 @@ class Store;
 struct ExperimentRow;
 struct GlobalOptions;
 
-/// What a command requires of an experiment that has ended.
+/// Requirements of a command on an experiment that has ended.
 struct Demands {
   std::vector<Filter> requirements;
   // The best trial counts for them even if it failed after its validation.

@@ -26,7 +26,7 @@ struct ExperimentConfig;
 /// and its assignments; none for a model.
 std::vector<std::string> FixedWords(const ExperimentConfig& config);
 
-/// What a check of a command has found.
+/// Findings of a check of a command.
 struct ScriptFindings {
   // Why it fails on every machine: a program or script that is not in the
   // context, one there that cannot be executed, or a Python script that its

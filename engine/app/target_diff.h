@@ -23,14 +23,14 @@ struct TextDiff {
   std::string path;  // "config.yaml", "files/model_def.cpp"
   // Whether each of the two records has it.
   std::array<bool, 2> exists = {true, true};
-  // What replaces the hunks: "binary files differ". Empty if there are hunks.
+  // Replacement of the hunks: "binary files differ". Empty if there are hunks.
   std::string note;
   std::size_t removed = 0;  // lines
   std::size_t added = 0;
   std::string hunks;  // of a unified diff
 };
 
-/// What differs in one section.
+/// Differences in one section.
 struct SectionDiff {
   DiffSection section = DiffSection::kConfig;
   std::vector<TextDiff> texts;

@@ -33,7 +33,7 @@ struct TemplatePart {
 std::pair<TemplatePart, std::size_t> FindPlaceholder(std::string_view text,
                                                      std::size_t at);
 
-/// Why a text is no template, and where.
+/// Error in a template, and its position.
 struct TemplateProblem {
   std::string what;    // lowercase: what; what to do
   std::size_t at = 0;  // bytes before the brace

@@ -11,7 +11,8 @@ namespace dtrain {
 namespace {
 
 constexpr Duration kRetryPeriod = std::chrono::minutes(1);
-// A retry with a large model is expensive, so a deleted log line is no reason.
+// A retry with a large model is expensive, so a little free space is no reason
+// to retry.
 constexpr Duration kMinWait = std::chrono::seconds(1);
 constexpr std::int64_t kMinMoreBytes = 64 << 10;
 constexpr std::int64_t kMinMoreInodes = 4;

@@ -190,7 +190,7 @@ MetricRow ParseJsonRow(std::string_view line) {
       row.emplace_back(name, value.get<double>());
     } else if (value.is_string()) {
       const auto text = value.get<std::string>();
-      // As Python's NaN is read, which is no JSON.
+      // Like NaN and Infinity as Python's json module writes them.
       if (text == "NaN" || text == "Infinity" || text == "-Infinity") {
         row.emplace_back(name, *ParseMetric(text));
       } else {

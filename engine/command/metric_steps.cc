@@ -99,7 +99,7 @@ void MetricSteps::Begin(double printed) {
   const bool first = !counter_.begun();
   const auto count = counter_.MoveTo(printed);
   if (!count || (!first && *count == before)) return;
-  // What the step before has is reported at its count.
+  // Values of the step before are reported at its count.
   Send(before);
   sent_ = false;
   values_.clear();

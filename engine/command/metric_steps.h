@@ -20,7 +20,7 @@ struct FoundReport {
   MetricValues metrics;
 };
 
-/// What the readers of a program's metrics have found.
+/// Findings of the readers of a program's metrics.
 struct MetricFindings {
   struct Remark {
     std::string text;

@@ -109,7 +109,7 @@ std::optional<OutputLine> ProgramOutput::Next() {
     scanned_ = end;
     const std::size_t after = buffer_.find_first_not_of('\r', end);
     if (after == buffer_.npos) {
-      // What follows a carriage return tells what it means.
+      // The next character decides what a carriage return means.
       buffer_.resize(end + 1);
       return std::nullopt;
     }

@@ -82,7 +82,7 @@ struct ProgramCheckpoint {
 struct ProgramProgress {
   ProgramPoint point;
 };
-/// Why the program is about to end: kUserStop, kInvalidHp, kRefused ("fatal")
+/// Reason of a program to end: kUserStop, kInvalidHp, kRefused ("fatal")
 /// or kError.
 struct ProgramEnd {
   EndReason reason = EndReason::kUserStop;

@@ -26,7 +26,7 @@ std::pair<TemplatePart, std::size_t> PlaceholderAt(std::string_view word,
   return found;
 }
 
-// What a placeholder is in a word.
+// Use of a placeholder in a word.
 enum class WordUse {
   kArgument,
   kProgram,  // never filled

@@ -33,7 +33,7 @@ bool IsSetting(std::string_view name, bool is_text) {
   return std::ranges::find(kSettings, name) != kSettings.end();
 }
 
-// What the texts beside the settings are.
+// Source of the texts that the settings describe.
 enum class SourceKind { kPrinted, kFile, kEvents };
 
 bool IsGivenIn(const Node& node, std::string_view name) {

@@ -11,7 +11,7 @@
 
 namespace dtrain {
 
-/// What the file of a sweep does not say, and options of its import.
+/// Options of an import, and settings that the file of a sweep lacks.
 struct SweepOptions {
   std::string file_name;  // for messages
   std::optional<std::int64_t> max_trials;
@@ -24,7 +24,8 @@ struct SweepOptions {
 struct ImportedSweep {
   std::string yaml;     // empty if `findings` has an error
   std::string program;  // the script that the command runs; empty: none
-  // What was not kept is a warning, what cannot be kept an error.
+  // Settings that were dropped are warnings, those that cannot be converted
+  // errors.
   Diagnostics findings;
   // By keys of `yaml`: the key of the sweep that it comes from.
   std::map<std::string, std::pair<std::string, Mark>> sources;

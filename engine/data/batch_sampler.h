@@ -9,7 +9,7 @@
 
 namespace dtrain {
 
-/// How a data set is divided into the batches of one rank.
+/// Division of a data set into the batches of one rank.
 struct SamplerOptions {
   std::int64_t samples = 0;     // in the set
   std::int64_t batch_size = 0;  // of one rank

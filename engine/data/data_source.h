@@ -80,7 +80,7 @@ class DTRAIN_API DataSource {
   /// Returns the next batch, on the CPU or on the trial's device. Throws Error
   /// for unreadable data.
   virtual Batch Read() = 0;
-  /// The same batches, gathered on the device; null if that is impossible.
+  /// Source of these batches that gathers on the device; null if it cannot.
   virtual DeviceBatches* on_device() { return nullptr; }
 };
 

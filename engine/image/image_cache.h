@@ -111,7 +111,8 @@ class ImageCacheBuilder {
   /// each image. Finish reports failures.
   void Put(std::size_t i, const ImageView& image);
   void PutUnreadable(std::size_t i);
-  /// True once anything could not be written: the rest is in vain.
+  /// True once anything could not be written: the cache will not be
+  /// kept.
   bool failed() const;
 
   /// Writes the index and renames the file. Throws Error(kFailed) if anything

@@ -126,7 +126,7 @@ std::string FirstNode(std::string_view list) {
   return node;
 }
 
-// The same for all tasks of a step, and another one for the next step.
+// Returns a port that all tasks of a step derive, different for the next step.
 int StepPort(const EnvironmentLookup& read) {
   const auto number = [&](const char* name) {
     std::uint32_t value = 0;

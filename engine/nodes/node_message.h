@@ -85,7 +85,7 @@ struct WorkerReady {
   static constexpr std::string_view kType = "ready";
   std::int64_t slots = 1;  // that it offers
   bool gpus = false;       // its slots are GPUs
-  // How the Python of trials differs here from the recorded one.
+  // Differences of this machine's Python of trials from the recorded one.
   std::vector<std::string> differences;
   static void Fields(auto& field, auto& m) {
     field("slots", m.slots, 1);

@@ -66,7 +66,7 @@ class Spawn {
 /// with errno set, on failure.
 UniqueFd OpenPidFd(pid_t pid);
 
-/// How a process ended. Unknown by default: something else has reaped it.
+/// End of a process. Unknown by default: something else has reaped it.
 struct ExitStatus {
   int code = -1;   // -1 if a signal ended it
   int signal = 0;  // 0 if it exited

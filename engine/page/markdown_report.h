@@ -9,7 +9,7 @@ namespace dtrain {
 
 struct TrialRow;
 
-/// What the Markdown report shows of one experiment: ExperimentData, and its
+/// Data of one experiment in the Markdown report: ExperimentData, and its
 /// trials from the best to the worst (those without a value last).
 struct MarkdownSubject {
   nlohmann::json data;

@@ -1,4 +1,4 @@
-// How a trial ends. A stop escalates: the trial is asked by a message to save a
+// End of a trial. A stop escalates: the trial is asked by a message to save a
 // checkpoint and exit; after the grace period all ranks get SIGTERM, and 5 s
 // later SIGKILL, as do their process groups. A kill starts at SIGKILL. If one
 // rank ends by itself, the others get a short time (PeerExitGrace) to report

@@ -480,7 +480,7 @@ class FilterParser {
 
 namespace {
 
-// Of the expressions that ParsePlain reads.
+// Blanks in expressions that ParsePlain reads.
 constexpr std::string_view kPlainBlanks = " \t\n";
 constexpr std::string_view kEndOfPlainWord = " \t<>=!";
 

@@ -76,7 +76,7 @@ class Filter {
                                     const QueryContext& context);
 
   bool Matches(const FieldLookup& row) const;
-  /// Does so with `holds` as the judge of each comparison.
+  /// True if the filter matches with `holds` as the result of each comparison.
   bool MatchesIf(const std::function<bool(const Comparison&)>& holds) const;
   /// The conditions that are joined by `and` at the top; itself if none are.
   std::vector<Filter> Conjuncts() const;

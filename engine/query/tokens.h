@@ -61,7 +61,7 @@ class Tokens {
   /// Asks for the meaning of the field that starts at `begin`. Throws the
   /// resolver's error, with the position.
   ResolvedField Resolve(const FieldName& field, std::size_t begin) const;
-  /// Does so for a field whose values are compared. Throws Error(kUsage) for
+  /// Resolves a field whose values are compared. Throws Error(kUsage) for
   /// spark(), which only draws a column.
   ResolvedField ResolveValue(const FieldName& field, std::size_t begin) const;
 

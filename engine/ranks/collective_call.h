@@ -7,7 +7,7 @@
 
 namespace dtrain {
 
-/// How AllReduce combines the values of all ranks.
+/// Operation by which AllReduce combines the values of all ranks.
 enum class ReduceOp : std::uint8_t { kSum, kProduct, kMin, kMax };
 
 /// A rank's collective call. Ranks compare theirs before they exchange data.

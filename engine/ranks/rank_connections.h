@@ -53,8 +53,8 @@ class RankConnections {
   AbortChannel abort_;
 };
 
-/// How the ranks of one start of a trial find each other: all others connect to
-/// rank 0.
+/// Address at which the ranks of one start of a trial meet: all others connect
+/// to rank 0.
 struct Rendezvous {
   HostPort first;     // address of rank 0
   std::string token;  // the ranks' secret, which they prove that they know

@@ -13,7 +13,7 @@
 
 namespace dtrain {
 
-/// How the marks of one subject (a trial, an experiment, a state) are drawn.
+/// Style of the marks of one subject (a trial, an experiment, a state).
 /// Subjects of one `color` have one colour, stroke pattern and letter.
 struct MarkStyle {
   std::size_t color = 0;
@@ -85,7 +85,7 @@ struct Chart {
   std::vector<DotMark> dots = {};
   // Axes at x = 0, 1, …, in place of those at the sides.
   std::vector<ParallelAxis> parallel = {};
-  // Why nothing is drawn; empty if there is something.
+  // Reason that nothing is drawn; empty if there is something.
   std::string empty = {};
 };
 

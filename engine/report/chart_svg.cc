@@ -70,7 +70,7 @@ std::vector<Tick> YTicks(const Scale& scale, double height) {
   return TicksOf(scale, std::max(static_cast<int>(height / 70), 5));
 }
 
-// How coarsely marks are drawn: 1 at first, doubled while the document is too
+// Coarseness of marks: 1 at first, doubled while the document is too
 // large.
 struct Detail {
   std::size_t coarseness = 1;

@@ -82,7 +82,8 @@ std::string CheckpointFailedText(const RunInfo& info, TrialId trial,
 /// text after the last '\r' is kept, as a terminal would show it.
 std::string OutputLine(const RunInfo& info, TrialId trial,
                        const LogRecord& record);
-/// Does so without the trial's id: "line", or "/1 | line" of a later rank.
+/// Returns the line without the trial's id: "line", or "/1 | line" of a later
+/// rank.
 std::string OutputLine(const LogRecord& record);
 
 /// True if the trial ended in a way that a user must see.

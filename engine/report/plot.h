@@ -29,7 +29,7 @@ struct PlotMetric {
 struct PlotTrial {
   TrialId id;
   State state = State::kPending;
-  // Of each metric of the plot; NaN: none.
+  // Value of each metric of the plot; NaN: none.
   std::vector<double> values;
   std::vector<double> places;  // on the axes of its search
   nlohmann::json group;        // value of the hyperparameter that groups trials
@@ -80,7 +80,7 @@ struct TrialCurve {
   std::vector<CurvePoint> points;
 };
 
-/// What to draw of trials' curves.
+/// Selection of trials' curves to draw.
 struct CurvesRequest {
   std::vector<std::string> metrics;
   std::string x_label;
@@ -121,7 +121,7 @@ Figure ContourFigure(const PlotData& data, const PlotLook& look);
 /// The runs of the trials' processes, those that overlap in different rows.
 Figure TimelineFigure(const PlotData& data);
 
-/// How many trials completed each rung and what became of them.
+/// Draws how many trials completed each rung, and their later states.
 Figure RungsFigure(const PlotData& data);
 
 }  // namespace dtrain

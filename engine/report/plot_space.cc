@@ -64,7 +64,7 @@ ChartAxis ChartAxisOf(const SearchAxis& axis) {
   return chart;
 }
 
-// Why a search has nothing to show over its space; empty if it has.
+// Returns why a search has nothing to show over its space; empty if it has.
 std::string WhyEmpty(const PlotSearch& search, const ChosenAxes& chosen,
                      const PlotMetric& metric) {
   if (search.axes.empty()) return "its search space has no hyperparameter";
@@ -76,7 +76,7 @@ std::string WhyEmpty(const PlotSearch& search, const ChosenAxes& chosen,
   return "";
 }
 
-// What is shown of one search: in the title if it is the only one.
+// Adds what is shown of one search: to the title if it is the only one.
 void SayShown(const PlotData& data, const PlotSearch& search,
               const std::string& shown, std::vector<std::string>& title,
               Figure& figure) {
@@ -219,7 +219,7 @@ Chart ParallelChart(const PlotSearch& search, const ChosenAxes& chosen,
   return chart;
 }
 
-// What the plots over hyperparameters differ in.
+// Differences of the plots over hyperparameters.
 struct SpacePlot {
   std::string text;  // of the title
   LegendEntry::Sample sample = LegendEntry::Sample::kDot;
@@ -396,7 +396,7 @@ Chart ContourChart(const PlotSearch& search, std::size_t x_index,
   return chart;
 }
 
-// Why a search has no contour; empty if it has one.
+// Returns why a search has no contour; empty if it has one.
 std::string WhyNoContour(const PlotSearch& search, const ChosenAxes& chosen,
                          const PlotMetric& metric) {
   const std::string empty = WhyEmpty(search, chosen, metric);

@@ -197,7 +197,7 @@ struct TimedRun {
   Span span;
 };
 
-// What the panels of a timeline show together.
+// Counts of what the panels of a timeline show together.
 struct TimelineCounts {
   std::map<State, std::size_t> states;  // trials with runs
   std::size_t without_run = 0;
@@ -295,7 +295,7 @@ Figure TimelineFigure(const PlotData& data) {
 
 namespace {
 
-// What becomes of trials after a rung, with the colours of its bars.
+// States of trials after a rung, with the colours of their bars.
 constexpr std::size_t kWentOn = 0, kEnded = 1, kOpen = 2;
 
 // "created", "rung 1 (16 batches)".

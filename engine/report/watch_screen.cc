@@ -34,7 +34,8 @@ struct KeySequence {
   Key key;
 };
 
-// Of xterm and the Linux console, with and without application cursor keys.
+// Key sequences of xterm and the Linux console, with and without application
+// cursor keys.
 constexpr std::array kSequences = {
     KeySequence{"\x1b[A", Key::kUp},
     KeySequence{"\x1bOA", Key::kUp},

@@ -295,7 +295,7 @@ class Experiment {
   std::string last_error_;         // of a trial
   std::vector<std::string> lost_;  // see RunResult
   bool warned_of_far_ = false;     // of a validation beyond max_length
-  // How the processes of trials failed after their work was done, by number.
+  // Failures of trials' processes after their work was done, by number.
   std::map<std::int64_t, std::string> late_failures_;
   bool reported_ = false;          // a trial has reported metrics
   bool has_metric_ = false;        // … the searcher's among them

@@ -95,7 +95,7 @@ std::string ExperimentFiles::FindUnwritable(TrialId trial, bool has_run) const {
   };
   for (std::filesystem::path& path : candidates) {
     int error = access(path);
-    // What is not there yet is made in the directory above.
+    // Missing directories will be created in the nearest existing one above.
     while (error == ENOENT && path != directory && path != places_.directory &&
            path.has_relative_path()) {
       path = path.parent_path();

@@ -70,7 +70,7 @@ class RecordedRun {
     std::int64_t run = 0;
     std::int64_t batches = -1;
   };
-  // What is known of a trial that runs or ran since the first call.
+  // State of a trial that runs or ran since the first call.
   struct Trial {
     TrialRow row;
     std::map<MetricKind, Position> reported;

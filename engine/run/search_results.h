@@ -122,7 +122,7 @@ class UnreadHparams {
   std::optional<std::set<std::string>> names_;
 };
 
-/// How far a search has come when its run ends.
+/// Progress of a search when its run ends.
 struct SearchOutcome {
   bool over = false;          // the searcher has asked for the end
   bool failed = false;        // … because every trial failed
@@ -130,11 +130,12 @@ struct SearchOutcome {
   std::int64_t finished = 0;  // … completed, or stopped by the searcher
   std::int64_t killed = 0;    // … by a user
   std::string last_error;     // of a trial
-  // Why a search that is over has no result although trials finished, or "".
+  // Reason that a finished search has no result although trials finished, or
+  // "".
   std::string no_result;
 };
 
-/// Why a run stops before its search is over, and the state that the
+/// Reason that a run stops before its search is over, and the state that the
 /// experiment is left in. Stops no trial itself. Pure.
 class RunStop {
  public:

@@ -127,7 +127,7 @@ void JobPlan::Update(const JobSituation& situation, JobDecision& decision) {
 }
 
 std::int64_t JobPlan::WantedJobs(const JobSituation& situation) const {
-  // What workers have is better than what was assumed.
+  // The slots of connected workers replace the assumed number.
   std::int64_t slots = 0;
   for (const JobWorkers& workers : situation.workers) {
     if (workers.complete) slots = std::max(slots, workers.slots);

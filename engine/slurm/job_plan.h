@@ -36,12 +36,12 @@ struct JobPlanOptions {
   Duration max_pause = std::chrono::minutes(5);
   // A job that its workers have served for this long has not ended too early.
   Duration useful_time = std::chrono::minutes(1);
-  // So many jobs in a row without a word of their workers are a fault that
-  // further jobs would have, too.
+  // Number of consecutive jobs whose workers never connected after which no
+  // more are submitted.
   int max_silent = 3;
 };
 
-/// What is known at one moment.
+/// State of the jobs and of the demand at one moment.
 struct JobSituation {
   Duration now{0};             // monotonic
   std::int64_t demand = 0;     // slots that trials could use now
@@ -51,13 +51,13 @@ struct JobSituation {
   std::set<std::string> heard = {};
 };
 
-/// What to do about it.
+/// Actions that follow from a JobSituation.
 struct JobDecision {
   std::int64_t submit = 0;           // number of jobs
-  std::vector<std::string> cancel;   // jobs that nothing would be lost of
+  std::vector<std::string> cancel;   // jobs without work
   std::vector<std::string> release;  // jobs whose workers are to end themselves
   std::vector<std::string> notices;  // lines for the user
-  std::string silent;  // the last of max_silent jobs without a word; or empty
+  std::string silent;                // the last of max_silent jobs, or empty
 };
 
 /// Decides how many jobs an experiment has. The number follows the demand at

@@ -29,7 +29,7 @@ struct SlurmJob {
   friend bool operator==(const SlurmJob&, const SlurmJob&) = default;
 };
 
-/// Why a command of Slurm has no result.
+/// Failure of a command of Slurm.
 struct SlurmFailure {
   std::string text;   // one line, in Slurm's words
   bool away = false;  // the controller does not answer: try again later

@@ -31,12 +31,12 @@ struct SlurmJobsOptions {
 /// functions may be called by one other thread and return at once, except End.
 class SlurmJobs {
  public:
-  /// What the thread has to say since the last call of Take.
+  /// Results of the thread since the last call.
   struct News {
     std::vector<std::string> notices;  // lines for the user
     std::vector<std::string> release;  // jobs whose workers are to end
-    // Why further jobs would be useless: the experiment should be paused. No
-    // more are submitted. Otherwise empty.
+    // Reason that further jobs would be useless: the experiment should be
+    // paused. No more are submitted. Otherwise empty.
     std::string failure;
   };
 

@@ -423,8 +423,8 @@ c10::intrusive_ptr<c10d::Backend> RankGroup::NcclBackend() {
       make(NcclStore(), rank(), size(), nccl_timeout_));
 }
 
-// How NCCL's ranks find each other: a file on one machine, otherwise a server
-// on rank 0 at a port chosen by the system.
+// Returns the store by which NCCL's ranks find each other: a file on one
+// machine, otherwise a server on rank 0 at a port chosen by the system.
 c10::intrusive_ptr<c10d::Store> RankGroup::NcclStore() {
   if (process_group_->on_one_machine()) {
     const auto temporary = std::filesystem::temp_directory_path();

@@ -50,7 +50,7 @@ void CopyInto(torch::Tensor target, const torch::Tensor& value,
 std::string DescribeDifference(const std::vector<std::string>& extra,
                                const std::vector<std::string>& missing);
 
-/// How LoadWeights handles a file that does not fit.
+/// Treatment of files that do not fit by LoadWeights.
 struct WeightsRules {
   std::string advice;  // ends messages about another network
   // Returns true if `target` keeps its values although `value`, the tensor of

@@ -227,8 +227,8 @@ Batch Trainer::ReadBatch() {
   return to_device_(training_->Read());
 }
 
-// Why steps cannot be captured, or empty. Only settings are considered here;
-// GraphedStep finds out the rest.
+// Returns why steps cannot be captured, or empty. Only settings are considered
+// here; GraphedStep finds out the rest.
 std::string Trainer::GraphObstacle() const {
   if (!ranks_.is_alone()) return "this trial has several ranks";
   if (settings().aggregation_frequency > 1) {

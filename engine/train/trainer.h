@@ -85,7 +85,7 @@ class Trainer {
   // checkpoint of it.
   bool KeepsValidation(const MetricValues& metrics);
   bool NeedsCheckpoint(bool done) const;
-  // How necessary a checkpoint is.
+  // Necessity of a checkpoint.
   enum class Need {
     kPeriodic,  // a later one will do
     kRequired,  // the runner waits for it

@@ -82,7 +82,7 @@ class TrainerContext final : public TrialContext {
   void AppendLearningRates(MetricValues& metrics) const;
   /// Applies the current rates of the schedules.
   void ApplySchedules();
-  /// Why the trial asked to stop, or empty.
+  /// Returns the reason of the trial to stop, or empty.
   const std::string& stop_reason() const { return stop_reason_; }
 
   /// While on, the trial's steps are only tried: Step clears the gradients and

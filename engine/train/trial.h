@@ -48,7 +48,7 @@ struct ReportPoint {
   std::int64_t step = 0;    // last trained step of the epoch
 };
 
-/// How a validation metric is computed from the values of the batches.
+/// Computation of a validation metric from the values of the batches.
 enum class Reduction { kMean, kSum, kMin, kMax };
 
 /// A validation metric of the whole set, such as AUC. `inputs` names the

@@ -92,8 +92,8 @@ struct TrainerSettings {
   }
 };
 
-/// Where dtrain finds the metrics of a program that does not report them
-/// itself (key `metrics` of the YAML).
+/// Location of the metrics of a program that does not report them itself (key
+/// `metrics` of the YAML).
 struct MetricSource {
   // A file of rows or a directory of event files, relative to the program's
   // working directory; at most one. Neither: what the program prints.
@@ -153,7 +153,7 @@ inline constexpr const char* kRankFdVariable = "DTRAIN_RANK_FD";
 /// 1, and so on.
 inline constexpr const char* kGpuNamesVariable = "DTRAIN_GPU_NAMES";
 
-/// How the ranks of a trial on several machines find each other.
+/// Address at which the ranks of a trial on several machines meet.
 struct RankAddress {
   std::string host;  // of rank 0
   int port = 0;      // in the order to start rank 0, 0: any

@@ -47,7 +47,7 @@ DTRAIN_API torch::Tensor AverageByMatrices(const torch::Tensor& maps,
 DTRAIN_API std::shared_ptr<ImageClassifier> MakeImageClassifier(
     const std::string& arch, std::int64_t classes);
 
-/// How to handle a last layer whose number of classes differs from that of the
+/// Treatment of a last layer whose number of classes differs from that of the
 /// weights.
 enum class OtherHead { kError, kKeepNew };
 

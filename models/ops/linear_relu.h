@@ -13,9 +13,9 @@ namespace dtrain {
 DTRAIN_API torch::Tensor LinearRelu(torch::nn::Linear& linear,
                                     const torch::Tensor& x);
 
-/// The same as one operation, on any device: `x` [samples, in], `weight` [out,
-/// in], `bias` [out]. Equal to LibTorch's operations to the bit on CPUs, and up
-/// to rounding on a GPU.
+/// LinearRelu as one operation, on any device: `x` [samples, in], `weight`
+/// [out, in], `bias` [out]. Equal to LibTorch's operations to the bit on CPUs,
+/// and up to rounding on a GPU.
 DTRAIN_API torch::Tensor FusedLinearRelu(const torch::Tensor& x,
                                          const torch::Tensor& weight,
                                          const torch::Tensor& bias);

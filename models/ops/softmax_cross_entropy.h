@@ -30,8 +30,8 @@ DTRAIN_API torch::Tensor CrossEntropy(const torch::Tensor& logits,
 DTRAIN_API LossAndAccuracy CrossEntropyAndAccuracy(const torch::Tensor& logits,
                                                    const torch::Tensor& target);
 
-/// The same by `kernels`, which must be able to read the tensors and must live
-/// as long as the gradient is needed. `logits`: float32.
+/// Computes the loss by `kernels`, which must be able to read the tensors and
+/// must live as long as the gradient is needed. `logits`: float32.
 DTRAIN_API LossAndAccuracy
 FusedCrossEntropy(const torch::Tensor& logits, const torch::Tensor& target,
                   const CrossEntropyKernels& kernels);
