@@ -26,7 +26,7 @@ namespace {
 // where the directory says, under the same name, and inside the file; the
 // directory must have the size and number of entries that the end record gives,
 // and no name twice. So a file has one meaning, whatever program reads it. See
-// docs/decisions/0020-the-zip-reader-stays.md for why this is not libarchive.
+// docs/decisions/0020-zip-reader.md for why this is not libarchive.
 
 constexpr std::uint32_t kZipEntrySignature = 0x04034b50;
 constexpr std::uint32_t kZipDirectorySignature = 0x02014b50;
