@@ -53,6 +53,7 @@
 #include "engine/report/logs.h"
 #include "engine/report/plain_reporter.h"
 #include "engine/report/summary.h"
+#include "engine/run/reported_units.h"
 #include "engine/run/reporter.h"
 #include "engine/run/runner.h"
 

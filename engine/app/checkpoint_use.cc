@@ -29,6 +29,7 @@
 #include "engine/os/installation.h"
 #include "engine/plugin/model_library.h"
 #include "engine/process/local_launcher.h"
+#include "engine/run/reported_units.h"
 #include "engine/run/runner.h"
 #include "engine/slots/slots.h"
 

@@ -14,7 +14,7 @@
 #include "engine/config/read_config.h"
 #include "engine/nodes/worker_table.h"
 #include "engine/report/format.h"
-#include "engine/run/runner.h"
+#include "engine/run/reported_units.h"
 #include "engine/slots/slots.h"
 #include "engine/store/store.h"
 #include "engine/store/trial_log.h"

@@ -27,6 +27,7 @@
 #include "engine/context/stored_context.h"
 #include "engine/context/working_tree.h"
 #include "engine/os/files.h"
+#include "engine/run/reported_units.h"
 #include "engine/run/runner.h"
 #include "engine/slots/slots.h"
 #include "engine/store/checkpoint_storage.h"

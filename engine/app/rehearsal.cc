@@ -16,6 +16,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/os/files.h"
+#include "engine/run/reported_units.h"
 #include "engine/run/runner.h"
 #include "engine/store/store.h"
 #include "searchers/registry.h"

@@ -43,6 +43,7 @@
 #include "engine/os/sha256.h"
 #include "engine/process/local_launcher.h"
 #include "engine/ranks/peer_proof.h"
+#include "engine/run/reported_units.h"
 #include "engine/run/reporter.h"
 #include "engine/run/runner.h"
 #include "engine/slots/slots.h"

@@ -18,7 +18,6 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/os/signals.h"
-#include "engine/run/runner.h"
 #include "engine/store/file_system.h"
 #include "searchers/registry.h"
 #include "searchers/search_plan.h"
@@ -50,6 +49,7 @@ Experiment::Experiment(ExperimentSetup setup, ExperimentDeps deps)
       deps_(std::move(deps)),
       outbox_(setup_.sync),
       files_(deps_.store, setup_.id, setup_.places),
+      requests_(setup_.gpu_share, setup_.slots_per_trial),
       search_(
           MakeSearcher(searcher(), setup_.config.hyperparameters, setup_.seed),
           setup_.id),
@@ -57,10 +57,10 @@ Experiment::Experiment(ExperimentSetup setup, ExperimentDeps deps)
           TrialsAtOnce(searcher(), setup_.config.hyperparameters))),
       progress_(searcher(), setup_.config.hyperparameters),
       rungs_(searcher(), setup_.config.length_unit),
+      lengths_(setup_.config, setup_.info.units),
       keeper_(setup_.config.checkpoints, searcher().smaller_is_better),
       best_(searcher().smaller_is_better),
-      unread_(setup_.config.hyperparameters),
-      units_(setup_.info.units) {}
+      unread_(setup_.config, !setup_.options.library.empty()) {}
 
 SearchOutcome Experiment::Outcome() const {
   const SearcherConfig& searcher = setup_.config.searcher;
@@ -76,7 +76,7 @@ SearchOutcome Experiment::Outcome() const {
           .ended = trials_.ended(),
           .finished = trials_.finished(),
           .killed = trials_.killed(),
-          .last_error = last_error_,
+          .last_error = failures_.last_error(),
           .no_result = std::move(no_result)};
 }
 
@@ -86,9 +86,9 @@ SearchOutcome Experiment::Outcome() const {
 RunResult Experiment::Run() {
   start_ = recorded_at_ = Now();
   Recover();
-  max_slots_ = RecordedMaxSlots();
-  // Otherwise the slots of this machine were planned within that limit.
-  if (setup_.slots == 0) LimitTrials();
+  // The slots of this machine were planned within that limit.
+  const bool is_planned = setup_.slots > 0;
+  (void)requests_.SetMaxSlots(RecordedMaxSlots(), !is_planned);
   deps_.reporter.Begin(setup_.info);
   for (const std::string& warning : setup_.warnings) {
     deps_.reporter.OnNotice(LogLevel::kWarning, warning);
@@ -303,7 +303,9 @@ void Experiment::RecordEnd(const RunResult& result) {
     if (IsFinal(left)) CleanWorkingTree(trial->row.id);
   }
   RecordAllBatches();
-  for (const std::int64_t request : requests_until_end_) FinishRequest(request);
+  for (const std::int64_t request : requests_.until_end()) {
+    FinishRequest(request);
+  }
   outbox_.Add(
       [result, now = deps_.clock.now(),
        progress = TotalProgress()](StoreWriter& writer) {
@@ -486,36 +488,19 @@ void Experiment::PollRequests() {
 
 std::optional<std::int64_t> Experiment::RecordedMaxSlots() const {
   const auto detail = deps_.store.Experiment(setup_.id);
-  if (!detail || !detail->config.contains("resources")) return std::nullopt;
-  const nlohmann::json& resources = detail->config.at("resources");
-  const auto most = resources.find("max_slots");
-  if (most == resources.end() || !most->is_number_integer()) {
-    return std::nullopt;
-  }
-  return most->get<std::int64_t>();
+  return detail ? MaxSlotsOf(detail->config) : std::nullopt;
 }
 
 // Applies a change of resources.max_slots. Running trials are left alone; as
 // they end, fewer start.
 void Experiment::PollMaxSlots() {
   const auto most = RecordedMaxSlots();
-  if (most == max_slots_) return;
-  max_slots_ = most;
-  LimitTrials();
+  if (!requests_.SetMaxSlots(most, /*limit=*/true)) return;
   deps_.reporter.OnNotice(
       LogLevel::kInfo,
       "resources.max_slots is now " + (most ? std::to_string(*most) : "null") +
           ", by another process; this run uses at most " +
           std::to_string(Slots()) + (Slots() == 1 ? " slot" : " slots"));
-}
-
-void Experiment::LimitTrials() {
-  trial_limit_.reset();
-  if (!max_slots_) return;
-  const auto shares = static_cast<std::int64_t>(
-      static_cast<double>(*max_slots_) / setup_.gpu_share);
-  trial_limit_ = static_cast<std::size_t>(
-      std::max<std::int64_t>(shares / setup_.slots_per_trial, 1));
 }
 
 // Returns the number of slots that the trials may use.
@@ -524,17 +509,14 @@ std::int64_t Experiment::Slots() const {
       setup_.slots > 0 ? setup_.slots
                        : static_cast<std::int64_t>(deps_.launcher.Capacity()) *
                              setup_.slots_per_trial;
-  if (!trial_limit_) return slots;
-  return std::min(
-      slots, static_cast<std::int64_t>(*trial_limit_) * setup_.slots_per_trial);
+  return requests_.LimitSlots(slots);
 }
 
 void Experiment::Execute(const RequestRow& request) {
-  if (!seen_requests_.insert(request.id).second) return;
+  if (!requests_.Add(request)) return;
   if (request.trial) return KillTrial(request);
   // It stays open until the end is recorded. If this runner dies before that,
   // the next one executes it (RecoverRequests).
-  requests_until_end_.push_back(request.id);
   deps_.reporter.OnNotice(LogLevel::kInfo,
                           "asked to " + std::string(RequestName(request.kind)) +
                               " from another process");

@@ -2,11 +2,9 @@
 
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "engine/base/clock.h"
@@ -15,18 +13,17 @@
 #include "engine/process/launcher.h"
 #include "engine/run/checkpoint_keeper.h"
 #include "engine/run/experiment_files.h"
+#include "engine/run/failures.h"
 #include "engine/run/outbox.h"
+#include "engine/run/reported_units.h"
 #include "engine/run/reporter.h"
+#include "engine/run/run_stop.h"
 #include "engine/run/search_log.h"
 #include "engine/run/search_results.h"
 #include "engine/run/trial_table.h"
 #include "engine/store/store.h"
 
 namespace dtrain {
-
-/// Beginning of the error of a program that exits as if it had succeeded, but
-/// without its result (engine/command).
-inline constexpr std::string_view kNoResult = "the program ended at ";
 
 /// Interfaces through which an Experiment does all its I/O; all must outlive
 /// it.
@@ -174,12 +171,8 @@ class Experiment {
                           bool recorded = false);
   void Acknowledge(TrialState& trial, std::int64_t seq);
   void SetBatches(TrialState& trial, std::int64_t batches);
-  void SetReached(TrialState& trial, std::int64_t batches, double epoch);
-  void DetectUnit(const TrialState& trial, const Progress& progress);
-  void DetectUnit(std::int64_t batches, double epoch);
-  void WarnOfFarCount(const TrialState& trial, std::int64_t batches,
-                      double epoch);
-  void SetUnit(Unit counted);
+  void SetPosition(TrialState& trial, const ReportedAt& at);
+  void ReportUnit(bool has_changed);
   bool RecordValidation(TrialState& trial, double value, const ReportedAt& at);
   std::optional<double> ResultOf(TrialState& trial,
                                  const OperationCompleted& completed);
@@ -190,11 +183,6 @@ class Experiment {
   void Supersede(const TrialRow& trial, MetricKind kind,
                  const BatchRange& range);
   void RefreshBest(TrialId trial);
-  bool IsUserModel() const { return !setup_.options.library.empty(); }
-  void RecordUnread(const TrialState& trial,
-                    const std::vector<std::string>& unread);
-  void RecordUnreadOfProgram(const TrialState& trial,
-                             const std::vector<std::string>& unread);
   void WarnOfUnread(const TrialState& trial,
                     const std::vector<std::string>& unread);
   void CheckFirstValidation(
@@ -222,10 +210,6 @@ class Experiment {
   bool FailedBeforeReport(const TrialState& trial,
                           const TrialProcess& process) const;
   void CountEarlyFailure(const TrialState& trial, const std::string& cause);
-  void AddEarlyFailure(const std::string& reason);
-  // Returns the text of a failure without what differs from trial to trial and
-  // from run to run. Two failures with equal texts have one cause.
-  static std::string FailureEssence(const std::string& why);
   void CountInvalid(const std::string& why);
   void ReportGpuFault(const GpuFault& fault);
   bool ForgiveGpuFault(TrialState& trial, const TrialProcess& process,
@@ -258,7 +242,6 @@ class Experiment {
   void PollRequests();
   std::optional<std::int64_t> RecordedMaxSlots() const;
   void PollMaxSlots();
-  void LimitTrials();
   void Execute(const RequestRow& request);
   void KillTrial(const RequestRow& request);
   void CancelAll(bool now);
@@ -273,6 +256,7 @@ class Experiment {
   Outbox outbox_;
   ExperimentFiles files_;
   RunStop stop_;
+  RunRequests requests_;
 
   // The search.
   SearchLog search_;
@@ -282,35 +266,18 @@ class Experiment {
   const std::size_t max_live_;  // trials that the search may run at once
   SearchProgress progress_;
   Rungs rungs_;
+  ReportedLengths lengths_;
 
   // Results.
   CheckpointKeeper keeper_;
   BestTrial best_;
+  Failures failures_;
   UnreadHparams unread_;
-  std::string warned_of_;           // unread hyperparameters
-  bool may_have_read_all_ = false;  // a program, before one named some
   bool explained_repeat_ = false;
   bool validated_ = false;         // a trial was, after training
-  Units units_;                    // its `counted` may be detected later
-  std::string last_error_;         // of a trial
   std::vector<std::string> lost_;  // see RunResult
-  bool warned_of_far_ = false;     // of a validation beyond max_length
-  // Failures of trials' processes after their work was done, by number.
-  std::map<std::int64_t, std::string> late_failures_;
-  bool reported_ = false;          // a trial has reported metrics
-  bool has_metric_ = false;        // … the searcher's among them
   bool warned_of_metric_ = false;  // a validation lacked the searcher's
-  std::string early_failure_;      // reason of the last before a first report
-  int early_failures_ = 0;    // trials in a row that failed for that reason
-  std::int64_t invalid_ = 0;  // trials in a row with invalid hyperparameters
-  int failed_starts_ = 0;     // of processes, in a row
   std::set<std::int64_t> unrecorded_batches_;  // trials
-
-  // Requests of other processes, and resources.max_slots, which they change.
-  std::set<std::int64_t> seen_requests_;
-  std::vector<std::int64_t> requests_until_end_;  // finished with the run
-  std::optional<std::int64_t> max_slots_;         // as recorded
-  std::optional<std::size_t> trial_limit_;        // by a changed max_slots
 
   // Time.
   double earlier_seconds_ = 0;   // of earlier runs, as recorded

@@ -15,8 +15,6 @@
 // is the end of a worker's time.
 
 #include <algorithm>
-#include <array>
-#include <cctype>
 #include <csignal>
 #include <optional>
 #include <string>
@@ -28,7 +26,6 @@
 #include "engine/os/signals.h"
 #include "engine/os/spawn.h"
 #include "engine/run/experiment.h"
-#include "engine/run/runner.h"
 #include "searchers/search_plan.h"
 
 namespace dtrain {
@@ -56,61 +53,6 @@ std::string ErrorLineOf(const TrialExited& event,
   return Truncate(event.last_error_line, kMaxColumns);
 }
 
-// True if the text of a failure names a cause that may pass: a lack of memory,
-// an error of a GPU, another program at the same port or file, a server that
-// cannot be reached or is busy.
-bool MayPass(const std::string& why) {
-  constexpr std::array kTexts = {
-      "ut of memory", "MemoryError",  "bad_alloc", "annot allocate", "CUDA",
-      "cuBLAS",       "CUBLAS",       "cuDNN",     "CUDNN",          "NCCL",
-      "EADDRINUSE",   "ECONNREFUSED", "ETXTBSY",   "EBUSY",          "EAGAIN",
-      "HTTP 429",     "HTTP 503"};
-  // In any case of letters.
-  constexpr std::array kWords = {
-      "address already in use", "address in use",
-      "port is already in use", "connection refused",
-      "connectionrefusederror", "connection reset",
-      "connection timed out",   "connection aborted",
-      "remotedisconnected",     "network is unreachable",
-      "no route to host",       "name or service not known",
-      "name resolution",        "nameresolutionerror",
-      "nodename nor servname",  "getaddrinfo failed",
-      "could not resolve host", "gaierror",
-      "http error 429",         "http error 503",
-      "429 client error",       "503 server error",
-      "too many requests",      "service unavailable",
-      "status code 429",        "status code 503",
-      "status code: 429",       "status code: 503",
-      "text file busy",         "resource temporarily unavailable",
-      "resource busy",          "database is locked",
-      "unable to lock file",    "stale file handle",
-      "blockingioerror"};
-  // Its text quotes what the program printed.
-  if (why.starts_with(kNoResult)) return false;
-  std::string lower = why;
-  std::ranges::transform(lower, lower.begin(), [](unsigned char c) {
-    return static_cast<char>(std::tolower(c));
-  });
-  return std::ranges::any_of(kTexts,
-                             [&](const char* text) {
-                               return why.find(text) != std::string::npos;
-                             }) ||
-         std::ranges::any_of(kWords, [&](const char* text) {
-           return lower.find(text) != std::string::npos;
-         });
-}
-
-// Number of trials that fail for one reason before their first report after
-// which the experiment fails.
-constexpr int kMaxEarlyFailures = 3;
-
-// Minimum number of trials in a row with invalid hyperparameters after which
-// the experiment fails; at least as many as the search has trials.
-constexpr std::int64_t kMinInvalid = 3;
-
-// Maximum number of processes in a row that fail to start.
-constexpr int kMaxFailedStarts = 5;
-
 // Maximum number of restarts in a row for which the trial's slot is kept free
 // (0.7 s in all): no other trial overtakes it, and on one slot the search is
 // that of a run without failures. After one more failure the slot goes to the
@@ -131,15 +73,6 @@ std::string IgnoredReport(const std::vector<std::string>& last_lines) {
     return "a report was ignored: " + line.substr(at + kMark.size());
   }
   return "";
-}
-
-// Delay before a restart after this number of failures in a row. A cause that
-// may pass gets more time: half a minute in all for the default max_restarts.
-Duration BackOff(std::int64_t failures, bool may_pass = false) {
-  constexpr Duration kMaxPause = std::chrono::minutes(1);
-  const std::int64_t doublings = std::min<std::int64_t>(failures - 1, 9);
-  const auto first = std::chrono::milliseconds(may_pass ? 1000 : 100);
-  return std::min<Duration>(first * (std::int64_t{1} << doublings), kMaxPause);
 }
 
 // Maximum number of GPUs that fail a trial in a row without its having trained.
@@ -222,16 +155,16 @@ void Experiment::HandleNoStart(TrialState& trial, const TrialExited& event) {
   SetState(trial, State::kPending, event.not_started);
   if (stop_.stopping() || StopIfLost()) return;
   if (StopIfUnwritable(trial, event.not_started, /*has_run=*/false)) return;
-  if (++failed_starts_ > kMaxFailedStarts) {
+  const auto wait = failures_.CountFailedStart();
+  if (!wait) {
     return StopBecauseOf(
         Error(ErrorKind::kResources,
               event.not_started + "; fix this, then run `dtrain resume`"));
   }
-  const Duration wait = BackOff(failed_starts_);
-  queue_.Delay(Now() + wait, trial.turn, trial.row.id.number);
+  queue_.Delay(Now() + *wait, trial.turn, trial.row.id.number);
   deps_.reporter.OnNotice(
       LogLevel::kWarning,
-      event.not_started + "; trying again in " + FormatDuration(wait));
+      event.not_started + "; trying again in " + FormatDuration(*wait));
 }
 
 void Experiment::HandleFinished(TrialState& trial, TrialProcess& process,
@@ -315,7 +248,7 @@ void Experiment::HandleCrash(TrialState& trial, const TrialProcess& process,
   // restart will not help.
   const CheckpointRow* latest = keeper_.Latest(trial.row.id);
   const bool advanced = latest != nullptr && latest->batches > process.from();
-  if (!advanced && FailureEssence(why) == FailureEssence(trial.last_failure)) {
+  if (!advanced && HaveOneCause(why, trial.last_failure)) {
     Abandon(trial, ExitReason::kErrored,
             has_message ? why : why + " (twice, before its first report)");
   } else if (LacksItsValidation(trial, process)) {
@@ -335,67 +268,22 @@ bool Experiment::FailedBeforeReport(const TrialState& trial,
          process.validation.empty() && keeper_.Latest(trial.row.id) == nullptr;
 }
 
-// Counts a trial that has failed before its first report. Ends the experiment
-// if as many as suffice have failed for one reason and none has ever reported.
-// `cause` is the essence of that reason.
+// Counts a trial that has failed before its first report, and ends the
+// experiment if enough have.
 void Experiment::CountEarlyFailure(const TrialState& trial,
                                    const std::string& cause) {
-  AddEarlyFailure(trial.row.reason);
-  if (reported_ || stop_.stopping()) return;
-  if (early_failures_ < kMaxEarlyFailures) return;
-  FailBecauseOf(std::to_string(early_failures_) + " of " +
-                std::to_string(trials_.ended()) +
-                " trials failed before they reported: " + cause);
+  const std::string why =
+      failures_.CountEarly(trial.row, cause, trials_.ended());
+  if (!why.empty() && !stop_.stopping()) FailBecauseOf(why);
 }
 
-// Counts a trial with invalid hyperparameters, which the searcher replaces by
-// another. Ends the experiment if it would do so without end.
+// Counts a trial with invalid hyperparameters, likewise.
 void Experiment::CountInvalid(const std::string& why) {
-  const std::int64_t limit = std::max(
-      kMinInvalid,
-      PlanSearch(searcher(), setup_.config.hyperparameters).max_trials);
-  if (++invalid_ < limit || stop_.stopping() || search_.over()) return;
-  FailBecauseOf(std::to_string(invalid_) +
-                " trials in a row have invalid hyperparameters, the last: " +
-                why + "; narrow the hyperparameters, or correct the check");
-}
-
-// Words with digits, such as numbers, addresses and IDs, become '#'.
-std::string Experiment::FailureEssence(const std::string& why) {
-  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-  const auto is_word = [](unsigned char c) {
-    return std::isalnum(c) != 0 || c == '_' || c >= 0x80;
-  };
-  std::string essence;
-  for (std::size_t at = 0; at < why.size();) {
-    std::size_t end = at;
-    bool has_digit = false;
-    while (end < why.size()) {
-      const char c = why[end];
-      const char last = end > at ? why[end - 1] : ' ';
-      const bool next_is_digit = end + 1 < why.size() && is_digit(why[end + 1]);
-      // Within a number: the point, and the sign of an exponent.
-      const bool inside = has_digit && next_is_digit &&
-                          (c == '.' || ((c == '-' || c == '+') &&
-                                        (last == 'e' || last == 'E')));
-      if (!is_word(c) && !inside) break;
-      has_digit = has_digit || is_digit(c);
-      ++end;
-    }
-    if (end == at) end = at + 1;
-    essence += has_digit ? "#" : why.substr(at, end - at);
-    at = end;
-  }
-  return essence;
-}
-
-void Experiment::AddEarlyFailure(const std::string& reason) {
-  // Only an unbroken row of one cause is counted: several causes are faults of
-  // trials, one is a fault of the experiment.
-  if (FailureEssence(reason) != FailureEssence(early_failure_))
-    early_failures_ = 0;
-  early_failure_ = reason;
-  ++early_failures_;
+  const std::int64_t planned =
+      PlanSearch(searcher(), setup_.config.hyperparameters).max_trials;
+  const std::string end = failures_.CountInvalid(why, planned);
+  if (end.empty() || stop_.stopping() || search_.over()) return;
+  FailBecauseOf(end);
 }
 
 // Names the GPUs that were set aside. Pauses the experiment if too few are
@@ -494,7 +382,7 @@ void Experiment::ResumeEarlier(TrialState& trial, const std::string& why) {
   const std::string from = next == nullptr
                                ? "the beginning"
                                : "checkpoint " + next->uuid + " at " +
-                                     PositionText(next->at(), units_);
+                                     PositionText(next->at(), lengths_.units());
   deps_.reporter.OnNotice(LogLevel::kWarning,
                           "trial " + ToString(trial.row.id) + ": " + why +
                               " trial resumes from " + from);
@@ -520,10 +408,7 @@ bool Experiment::LacksItsValidation(const TrialState& trial,
   }
   const auto& validated = process.validated;
   if (validated && validated->batches >= latest->batches) return false;
-  const double length = units_.counted == config.length_unit
-                            ? static_cast<double>(latest->batches)
-                        : config.length_unit == Unit::kEpochs ? latest->epoch
-                                                              : 0;
+  const double length = lengths_.LengthOf(latest->at());
   return length >= static_cast<double>(trial.operations.front());
 }
 
@@ -551,7 +436,7 @@ std::string Experiment::TrainedAgain(const TrialState& trial) const {
   const ReportedAt saved = latest == nullptr ? ReportedAt() : latest->at();
   if (!trial.has_work() || saved.batches >= trial.position) return "";
   if (latest == nullptr) return "resumes from the beginning: no checkpoint";
-  return "resumes from " + PositionText(saved, units_) +
+  return "resumes from " + PositionText(saved, lengths_.units()) +
          ", its last checkpoint";
 }
 
@@ -570,17 +455,17 @@ void Experiment::RecordLoss(const TrialState& trial,
       event.killed_by_us ||
       (process.finished() && !process.finished()->message.empty());
   const bool is_behind = trial.position > saved.batches;
-  const bool is_exact =
-      units_.searched == units_.counted || units_.searched == Unit::kBatches;
-  if (is_behind && is_exact) {
+  if (is_behind && lengths_.is_exact()) {
     lost_.push_back(
-        RangeText(saved.batches + 1, trial.position, units_.counted) + of);
+        RangeText(saved.batches + 1, trial.position, lengths_.units().counted) +
+        of);
   } else if (!is_behind && (process.saved_since_stop() || !is_program)) {
     return;
   } else if (latest == nullptr) {
     lost_.push_back("all that was done" + of);
   } else if (is_behind || was_cut_off) {
-    lost_.push_back("what came after " + PositionText(saved, units_) + of);
+    lost_.push_back("what came after " + PositionText(saved, lengths_.units()) +
+                    of);
   }
 }
 
@@ -601,9 +486,9 @@ void Experiment::HandleIdleExit(TrialState& trial, const TrialProcess& process,
   if (!orderly) {
     const std::string line = ErrorLineOf(event, setup_.config);
     if (!line.empty() && event.signal == 0 && event.lost.empty()) {
-      late_failures_[trial.row.id.number] =
-          "failed after its last validation: " + DescribeExit(event) + ": " +
-          line;
+      failures_.SetLate(trial.row.id.number,
+                        "failed after its last validation: " +
+                            DescribeExit(event) + ": " + line);
     }
     deps_.reporter.OnNotice(LogLevel::kWarning,
                             "trial " + ToString(trial.row.id) + ": " +
@@ -644,7 +529,7 @@ void Experiment::HandleError(TrialState& trial, const TrialProcess& process,
   }
   ++trial.row.restarts;
   ++trial.row.failures;
-  const Duration wait = BackOff(trial.row.failures, MayPass(reason));
+  const Duration wait = RestartDelay(trial.row.failures, MayPass(reason));
   if (!stop_.stopping()) {
     queue_.Delay(Now() + wait, trial.turn, trial.row.id.number,
                  trial.row.failures <= kMaxRestartsInPlace);
@@ -659,7 +544,7 @@ void Experiment::HandleError(TrialState& trial, const TrialProcess& process,
       LogLevel::kWarning,
       "trial " + ToString(trial.row.id) + ": " + reason + "; restart " +
           std::to_string(trial.row.failures) + " of " + std::to_string(most) +
-          " from " + PositionText(reached, units_) + " in " +
+          " from " + PositionText(reached, lengths_.units()) + " in " +
           FormatDuration(wait));
 }
 

@@ -14,7 +14,6 @@
 #include "engine/base/text.h"
 #include "engine/config/environment.h"
 #include "engine/run/experiment.h"
-#include "engine/run/runner.h"
 
 namespace dtrain {
 namespace {
@@ -78,10 +77,9 @@ void Experiment::Redact(LaunchEvent& event) const {
 void Experiment::On(const TrialStarted& event) {
   TrialState* trial = trials_.Find(event.trial.number);
   if (trial == nullptr || !trial->process) return;
-  failed_starts_ = 0;
   // The trial goes on, so it does not matter any more how its last process
   // ended.
-  late_failures_.erase(event.trial.number);
+  failures_.SetStarted(event.trial.number);
   trial->process->SetRunning(Now(), deps_.clock.now());
   trials_.Refile(*trial);
   ++trial->row.runs;
@@ -147,85 +145,18 @@ void Experiment::On(TrialState& trial, const Ready&) {
 
 void Experiment::On(TrialState& trial, const Progress& progress) {
   trial.process->SetProgress(progress, Now());
-  DetectUnit(trial, progress);
-  if (!trial.has_work() || progress.total <= 0) return;
-  const bool counts_lengths =
-      IsCommand(setup_.config) && units_.counted == setup_.config.length_unit;
-  // Sent before the program got its present length.
-  if (counts_lengths && progress.total != trial.operations.front()) return;
-  const double share = static_cast<double>(progress.batches) /
-                       static_cast<double>(progress.total);
-  trials_.Reach(trial, std::min(share, 1.0) *
-                           static_cast<double>(trial.operations.front()));
+  if (!trial.has_work()) return;
+  const std::int64_t until = trial.operations.front();
+  ReportUnit(lengths_.Detect(progress, until));
+  trials_.Reach(trial, lengths_.Reached(progress, until));
 }
 
-// Detects the unit of a program's `batches`. A program that counts in the unit
-// of the search reports the length of its operation as the total. Another total
-// that a length of the search can be is one that the program had before.
-void Experiment::DetectUnit(const TrialState& trial, const Progress& progress) {
-  const ExperimentConfig& config = setup_.config;
-  const bool known = trial.has_work() && progress.batches > 0 &&
-                     progress.total > 0 && IsCommand(config);
-  if (!known || config.length_unit == Unit::kBatches) return;
-  if (progress.total == trial.operations.front()) {
-    SetUnit(config.length_unit);
-  } else if (progress.total > config.searcher.max_length) {
-    SetUnit(Unit::kBatches);
-  }
-}
-
-// Updates the length reached from a report, which comes before the next
-// Progress.
-void Experiment::SetReached(TrialState& trial, std::int64_t batches,
-                            double epoch) {
-  const ExperimentConfig& config = setup_.config;
-  if (!trial.has_work() || config.searcher.max_length == 0) return;
-  double reached = 0;
-  if (config.length_unit == Unit::kBatches) {
-    reached = static_cast<double>(batches);
-  } else if (config.length_unit == Unit::kEpochs) {
-    reached = epoch;
-  }
-  const auto until = static_cast<double>(trial.operations.front());
-  trials_.Reach(trial, std::min(reached, until));
-}
-
-// Warns of a program that counts something else than the search, such as
-// batches in place of epochs: its first validation ends each length.
-void Experiment::WarnOfFarCount(const TrialState& trial, std::int64_t batches,
-                                double epoch) {
-  const ExperimentConfig& config = setup_.config;
-  const std::int64_t longest = config.searcher.max_length;
-  if (!IsCommand(config) || longest == 0 || warned_of_far_) return;
-  const bool is_epochs = config.length_unit == Unit::kEpochs;
-  const double count = is_epochs ? epoch : static_cast<double>(batches);
-  const bool is_known = is_epochs || config.length_unit == units_.counted;
-  if (!is_known || count <= 2 * static_cast<double>(longest)) return;
-  warned_of_far_ = true;
-  const std::string unit(UnitName(config.length_unit));
-  deps_.reporter.OnNotice(
-      LogLevel::kWarning,
-      "trial " + ToString(trial.row.id) + ": a validation at " +
-          LengthText(count, config.length_unit) + ", far beyond the " +
-          LengthText(longest, config.length_unit) +
-          " of the search, counts as its result; the counts of its reports "
-          "must be in " +
-          unit);
-}
-
-// Without max_length, the unit can only be detected from a report. So can
-// batches at epoch 0, of which no total can be estimated, and beside records.
-void Experiment::DetectUnit(std::int64_t batches, double epoch) {
-  const ExperimentConfig& config = setup_.config;
-  if (batches <= 0 || !IsCommand(config)) return;
-  const bool planned = config.searcher.max_length > 0;
-  if (planned && config.length_unit == Unit::kBatches) return;
-  SetUnit(CountedUnit(config, batches, epoch));
-}
-
-void Experiment::SetUnit(Unit counted) {
-  if (std::exchange(units_.counted, counted) == counted) return;
-  outbox_.After([this, counted] { deps_.reporter.OnCounted(counted); });
+// Tells the reporter the unit of the trials' counts after it was detected.
+void Experiment::ReportUnit(bool has_changed) {
+  if (!has_changed) return;
+  outbox_.After([this, counted = lengths_.units().counted] {
+    deps_.reporter.OnCounted(counted);
+  });
 }
 
 // Sets the batches trained. After a restart lower numbers may come again.
@@ -236,19 +167,27 @@ void Experiment::SetBatches(TrialState& trial, std::int64_t batches) {
   unrecorded_batches_.insert(trial.row.id.number);
 }
 
+// Sets what a report tells of the trial's position, which comes before the next
+// Progress.
+void Experiment::SetPosition(TrialState& trial, const ReportedAt& at) {
+  SetBatches(trial, at.batches);
+  if (trial.has_work()) {
+    trials_.Reach(trial, lengths_.Reached(at, trial.operations.front()));
+  }
+  ReportUnit(lengths_.Detect(at.batches, at.epoch));
+}
+
 void Experiment::On(TrialState& trial, const TrainingReport& report) {
   trial.process->SetAlive(Now());
   UpdateMetrics(trial.process->training, report.metrics);
-  SetBatches(trial, report.batches);
-  SetReached(trial, report.batches, report.epoch);
-  DetectUnit(report.batches, report.epoch);
-  reported_ = true;
+  SetPosition(trial, {.batches = report.batches, .epoch = report.epoch});
+  failures_.SetReported(/*measured=*/false);
   // A program that trains may still end without its result each time.
   if (!trial.last_failure.starts_with(kNoResult)) trial.last_failure.clear();
   // A report that is sent again for an earlier process lacks the names.
   if (report.unread) {
     WarnOfUnread(trial, *report.unread);
-    RecordUnread(trial, *report.unread);
+    unread_.Record(trial.row, *report.unread);
   }
   outbox_.Add(
       [id = trial.row.id, report,
@@ -273,12 +212,15 @@ void Experiment::On(TrialState& trial, const ValidationReport& report) {
   trial.process->validation = report.metrics;
   const bool recorded =
       trial.row.latest && trial.row.latest->batches >= report.batches;
-  SetBatches(trial, report.batches);
-  SetReached(trial, report.batches, report.epoch);
-  DetectUnit(report.batches, report.epoch);
-  reported_ = true;
+  SetPosition(trial, {.batches = report.batches, .epoch = report.epoch});
+  failures_.SetReported(/*measured=*/false);
   CheckFirstValidation(trial, report.batches, report.unread);
-  WarnOfFarCount(trial, report.batches, report.epoch);
+  const ReportedAt at{.batches = report.batches, .epoch = report.epoch};
+  const std::string far = lengths_.WarnOfFarCount(at);
+  if (!far.empty()) {
+    deps_.reporter.OnNotice(LogLevel::kWarning,
+                            "trial " + ToString(trial.row.id) + ": " + far);
+  }
   outbox_.Add(
       [id = trial.row.id, report,
        run = RunOf(trial, report.batches, report.time)](StoreWriter& writer) {
@@ -290,9 +232,7 @@ void Experiment::On(TrialState& trial, const ValidationReport& report) {
   Acknowledge(trial, report.seq);
   const auto value = SearcherMetric(trial, report.metrics);
   if (value) RequireStoppingMetric(trial, report.metrics);
-  const bool best = value && RecordValidation(trial, *value,
-                                              {.batches = report.batches,
-                                               .epoch = report.epoch});
+  const bool best = value && RecordValidation(trial, *value, at);
   if (!TakeUnshown(trial, MetricKind::kValidation, report.batches, report.time,
                    recorded)) {
     return;
@@ -305,7 +245,7 @@ void Experiment::On(TrialState& trial, const ValidationReport& report) {
 void Experiment::On(TrialState& trial, const CheckpointSaved& saved) {
   trial.process->SetAlive(Now());
   trial.process->SetSaved();
-  DetectUnit(saved.batches, saved.epoch);
+  ReportUnit(lengths_.Detect(saved.batches, saved.epoch));
   // It may be in the wrong place. The next run finds it if it is complete.
   if (StopIfLost()) return Acknowledge(trial, saved.seq);
   CheckpointRow row{.uuid = saved.uuid,
@@ -327,7 +267,7 @@ void Experiment::On(TrialState& trial, const CheckpointSaved& saved) {
         LogLevel::kInfo,
         "trial " + ToString(trial.row.id) +
             ": disk space is available again; saved a checkpoint at " +
-            PositionText(row.at(), units_));
+            PositionText(row.at(), lengths_.units()));
   }
   // The row must be on the disk before two things that depend on it: the
   // acknowledgement, after which the trial forgets the reports that the
@@ -414,53 +354,20 @@ void Experiment::On(TrialState& trial, const Finished& finished) {
   // A trial that failed may not have come to read them.
   if (finished.reason == EndReason::kCompleted ||
       finished.reason == EndReason::kStopped) {
-    if (IsCommand(setup_.config)) RecordUnreadOfProgram(trial, finished.unread);
-    RecordUnread(trial, finished.unread);
+    if (IsCommand(setup_.config)) WarnOfUnread(trial, finished.unread);
+    unread_.RecordAtEnd(trial.row, finished.unread);
   }
   if (!finished.unread.empty()) {
     deps_.reporter.OnUnread(trial.row.id, finished.unread);
   }
 }
 
-// A program may say what it has not used. If it names nothing, it has used all,
-// or cannot say: then no hyperparameter counts as unread by all trials.
-void Experiment::RecordUnreadOfProgram(const TrialState& trial,
-                                       const std::vector<std::string>& unread) {
-  WarnOfUnread(trial, unread);
-  if (unread.empty() && !unread_.names()) {
-    may_have_read_all_ = true;
-  } else if (!may_have_read_all_) {
-    unread_.Record(unread);
-  }
-}
-
-// Those of a program are recorded apart. A built-in model may read some
-// hyperparameters only for certain values of others, so only searched ones
-// count.
-void Experiment::RecordUnread(const TrialState& trial,
-                              const std::vector<std::string>& unread) {
-  if (!std::holds_alternative<std::string>(setup_.config.entrypoint)) {
-    return;
-  }
-  unread_.Record(IsUserModel() ? unread
-                               : unread_.Searched(trial.row.hparams, unread));
-}
-
-// Warns once for each set of names, which is usually the same in all trials.
 void Experiment::WarnOfUnread(const TrialState& trial,
                               const std::vector<std::string>& unread) {
-  const bool is_command = IsCommand(setup_.config);
-  if (!(IsUserModel() || is_command) || unread.empty()) return;
-  const std::string names = Join(unread, ", ");
-  if (std::exchange(warned_of_, names) == names) return;
-  const bool one = unread.size() == 1;
-  deps_.reporter.OnNotice(
-      LogLevel::kWarning,
-      "trial " + ToString(trial.row.id) + " has not read the hyperparameter" +
-          (one ? " " : "s ") + names + "; correct " +
-          (one ? "its name" : "their names") +
-          " in the configuration, or read " + (one ? "it" : "them") +
-          (is_command ? " in the script" : " in the model"));
+  const std::string warning = unread_.Warn(unread);
+  if (warning.empty()) return;
+  deps_.reporter.OnNotice(LogLevel::kWarning,
+                          "trial " + ToString(trial.row.id) + " " + warning);
 }
 
 // Fails the experiment if its first validated trial has not read a searched
@@ -470,24 +377,10 @@ void Experiment::CheckFirstValidation(
     const std::optional<std::vector<std::string>>& unread) {
   // An initial validation precedes the reads of training.
   if (batches == 0 || !unread || std::exchange(validated_, true)) return;
-  const bool is_command = IsCommand(setup_.config) && setup_.config.rules > 1;
-  const bool applies = setup_.refuse_unread && (IsUserModel() || is_command) &&
-                       searcher().name != "single";
-  if (!applies) return;
-  auto searched = unread_.Searched(trial.row.hparams, *unread);
-  if (const auto& may_read = setup_.options.may_read) {
-    std::erase_if(searched, may_read);
-  }
-  if (searched.empty()) return;
-  const bool one = searched.size() == 1;
-  FailBecauseOf("trial " + ToString(trial.row.id) +
-                " was validated and has not read " + Join(searched, ", ") +
-                ", which " + (one ? "is" : "are") +
-                " searched: all trials would be the same; correct " +
-                (one ? "its name" : "their names") +
-                " in the configuration, read " + (one ? "it" : "them") +
-                (is_command ? " in the script" : " in the model") +
-                ", or create it with --allow-unread");
+  if (!setup_.refuse_unread) return;
+  const std::string why =
+      unread_.CheckSearched(trial.row, *unread, setup_.options.may_read);
+  if (!why.empty()) FailBecauseOf(why);
 }
 
 // True if trials train on without the searcher's metric, since nothing is
@@ -519,7 +412,7 @@ std::optional<double> Experiment::SearcherMetric(TrialState& trial,
                           SimilarMetric(wanted, metrics);
   Fail(trial, StopCause::kFailure, why);
   // All trials would fail so.
-  if (searcher().name != "single" && !has_metric_) {
+  if (searcher().name != "single" && !failures_.measured()) {
     FailBecauseOf("trial " + ToString(trial.row.id) + ": " + why);
   }
   return std::nullopt;
@@ -542,8 +435,7 @@ bool Experiment::RecordValidation(TrialState& trial, double value,
                                   const ReportedAt& at) {
   const std::int64_t batches = at.batches;
   auto& latest = trial.row.latest;
-  invalid_ = 0;
-  has_metric_ = true;
+  failures_.SetReported(/*measured=*/true);
   if (!latest || latest->batches <= batches) {
     latest =
         BestValidation{.value = value, .batches = batches, .epoch = at.epoch};

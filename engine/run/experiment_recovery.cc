@@ -58,7 +58,6 @@ void Experiment::Recover() {
   search_.Recover(store.LatestSnapshot(id), events);
   for (TrialRow& row : store.Trials(id)) {
     validated_ = validated_ || (row.latest && row.latest->batches > 0);
-    reported_ = reported_ || row.batches > 0 || row.latest;
     RecoverTrial(std::move(row));
   }
   for (const SearcherEventRow& row : events) Replay(row);
@@ -85,17 +84,7 @@ void Experiment::RecoverTrial(TrialRow row) {
   row.rung = 0;  // counted again by the replay
   const bool ended_early = row.reason.starts_with(kEndedEarly);
   const std::string why_early = WhyEarly(row.reason);
-  if (row.state == State::kError || row.state == State::kInvalid) {
-    last_error_ = "trial " + ToString(row.id) + ": " + row.reason;
-  }
-  if (row.state == State::kError && row.batches == 0) {
-    AddEarlyFailure(row.reason);
-  }
-  if (row.state == State::kInvalid) ++invalid_;
-  if (row.latest) {
-    invalid_ = 0;
-    has_metric_ = true;
-  }
+  failures_.Recover(row);
   TrialState* trial = trials_.Add(std::move(row));
   if (trial == nullptr) return;
   trial->untimed = true;
@@ -117,7 +106,7 @@ void Experiment::Replay(const SearcherEventRow& row) {
 void Experiment::RecoverRequests() {
   for (const RequestRow& request : deps_.store.OpenRequests(setup_.id)) {
     if (request.kind == RequestKind::kPause) {
-      seen_requests_.insert(request.id);
+      requests_.Skip(request.id);
       FinishRequest(request.id);
     } else {
       Execute(request);
@@ -259,7 +248,7 @@ void Experiment::Adopt(CheckpointRow row) {
   deps_.reporter.OnNotice(LogLevel::kInfo,
                           "trial " + ToString(row.trial) +
                               ": has a checkpoint at " +
-                              PositionText(row.at(), units_) +
+                              PositionText(row.at(), lengths_.units()) +
                               " saved after its runner had died, " + row.uuid);
   DeleteCheckpoints(keeper_.Add(std::move(row)));
 }

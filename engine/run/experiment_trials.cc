@@ -156,9 +156,9 @@ void Experiment::Abandon(TrialState& trial, ExitReason why,
   const bool invalid = why == ExitReason::kInvalidHp;
   const bool clash = !invalid && text.starts_with(kInvalidReason);
   const std::string reason = clash ? "failed: " + text : text;
-  last_error_ = "trial " + ToString(trial.row.id) + ": " + reason;
   if (!trial.exit_reported) Post(ExitedEarly{trial.index(), why});
   End(trial, invalid ? State::kInvalid : State::kError, reason);
+  failures_.SetEnded(trial.row);
 }
 
 // Ends a trial that a user has killed. REQUIRES: it has no process.
@@ -263,8 +263,8 @@ std::string Experiment::Remarks(const TrialState& trial) const {
     // A recovered reason contains it already.
     if (!trial.why_early.ends_with(remark)) remarks.push_back(remark);
   }
-  const auto late = late_failures_.find(trial.row.id.number);
-  if (late != late_failures_.end()) remarks.push_back(late->second);
+  const std::string late = failures_.late(trial.row.id.number);
+  if (!late.empty()) remarks.push_back(late);
   return Join(remarks, "; ");
 }
 
@@ -277,7 +277,7 @@ std::string Experiment::PauseReason(const TrialState& trial) const {
 }
 
 std::size_t Experiment::MaxLive() const {
-  return std::min(max_live_, trial_limit_.value_or(max_live_));
+  return requests_.LimitTrials(max_live_);
 }
 
 std::size_t Experiment::FreeSlots() const {

@@ -16,7 +16,6 @@
 #include "engine/run/runner.h"
 
 #include <algorithm>
-#include <cmath>
 #include <random>
 #include <sstream>
 
@@ -147,50 +146,6 @@ std::string ContextOf(const StoreLayout& layout,
   const auto found = detail.provenance.find("context");
   if (found == detail.provenance.end() || !found->is_string()) return ".";
   return found->get<std::string>();
-}
-
-bool IsCommand(const ExperimentConfig& config) {
-  return std::holds_alternative<std::vector<std::string>>(config.entrypoint);
-}
-
-Unit CountedUnit(const Store& store, std::int64_t experiment,
-                 const ExperimentConfig& config) {
-  if (!IsCommand(config)) return Unit::kBatches;
-  const bool planned = config.searcher.max_length > 0;
-  if (planned && config.length_unit == Unit::kBatches) return Unit::kBatches;
-  const auto report = store.FirstReport(experiment);
-  if (!report) return config.length_unit;
-  return CountedUnit(config, report->batches, report->epoch);
-}
-
-Units FindUnits(const Store& store, std::int64_t experiment,
-                const ExperimentConfig& config) {
-  return {.searched = config.length_unit,
-          .counted = CountedUnit(store, experiment, config),
-          .records_per_epoch = config.training.records_per_epoch};
-}
-
-Unit CountedUnit(const ExperimentConfig& config, std::int64_t batches,
-                 double epoch) {
-  const auto records = static_cast<double>(config.training.records_per_epoch);
-  const auto count = static_cast<double>(batches);
-  // Without an epoch to compare with, only the rule of the protocol is left.
-  const auto is_count_of = [&](double per_epoch) {
-    return std::abs(epoch * per_epoch - count) < 0.5;
-  };
-  if (config.searcher.max_length == 0) {
-    if (epoch <= 0) return Unit::kBatches;
-    if (is_count_of(1)) return Unit::kEpochs;
-    return records > 0 && is_count_of(records) ? Unit::kRecords
-                                               : Unit::kBatches;
-  }
-  const Unit unit = config.length_unit;
-  if (unit == Unit::kEpochs) {
-    // Every report of such a program has an epoch, which may be 0.
-    return is_count_of(1) ? unit : Unit::kBatches;
-  }
-  if (records <= 0 || epoch <= 0) return unit;
-  return is_count_of(records) ? unit : Unit::kBatches;
 }
 
 namespace {

@@ -37,22 +37,6 @@ void ResolveConcurrency(ExperimentConfig& config, std::int64_t elsewhere = 0);
 std::string ContextOf(const StoreLayout& layout,
                       const ExperimentDetail& detail);
 
-/// True if the entrypoint is a command, not a model.
-bool IsCommand(const ExperimentConfig& config);
-
-/// Returns the unit of `batches` in the experiment's record, as far as it can
-/// be detected: a command that reports no batches is counted in epochs or
-/// records.
-Unit CountedUnit(const Store& store, std::int64_t experiment,
-                 const ExperimentConfig& config);
-/// Returns it with the unit of the search.
-Units FindUnits(const Store& store, std::int64_t experiment,
-                const ExperimentConfig& config);
-/// Returns the unit of one report of a command: `batches` at `epoch`, which is
-/// 0 if the report has none. Without max_length only a report can tell.
-Unit CountedUnit(const ExperimentConfig& config, std::int64_t batches,
-                 double epoch);
-
 /// Key of provenance: true if a search continues although its first trial has
 /// not read a searched hyperparameter. If it is missing, as in experiments of
 /// earlier versions, the search continues.

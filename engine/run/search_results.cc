@@ -21,6 +21,8 @@
 #include <utility>
 
 #include "engine/base/metric_order.h"
+#include "engine/base/text.h"
+#include "engine/run/reported_units.h"
 #include "searchers/hparam_space.h"
 #include "searchers/registry.h"
 
@@ -183,7 +185,22 @@ void AppendSearched(const nlohmann::json& space, const nlohmann::json& hparams,
 
 }  // namespace
 
-void UnreadHparams::Record(const std::vector<std::string>& unread) {
+void UnreadHparams::Record(const TrialRow& trial,
+                           const std::vector<std::string>& unread) {
+  if (IsCommand(config_)) return;
+  Intersect(is_custom_ ? unread : Searched(trial.hparams, unread));
+}
+
+// A program that names nothing has read all, or cannot say. Then no
+// hyperparameter counts as unread by all trials.
+void UnreadHparams::RecordAtEnd(const TrialRow& trial,
+                                const std::vector<std::string>& unread) {
+  if (!IsCommand(config_)) return Record(trial, unread);
+  if (unread.empty() && !names_) may_have_read_all_ = true;
+  if (!may_have_read_all_) Intersect(unread);
+}
+
+void UnreadHparams::Intersect(const std::vector<std::string>& unread) {
   const std::set<std::string> now(unread.begin(), unread.end());
   if (!names_) {
     names_ = now;
@@ -198,78 +215,47 @@ std::optional<std::vector<std::string>> UnreadHparams::names() const {
   return std::vector<std::string>(names_->begin(), names_->end());
 }
 
+std::string UnreadHparams::Warn(const std::vector<std::string>& unread) {
+  const bool is_command = IsCommand(config_);
+  if (!(is_custom_ || is_command) || unread.empty()) return "";
+  const std::string names = Join(unread, ", ");
+  if (std::exchange(warned_of_, names) == names) return "";
+  const bool one = unread.size() == 1;
+  return std::string("has not read the hyperparameter") + (one ? " " : "s ") +
+         names + "; correct " + (one ? "its name" : "their names") +
+         " in the configuration, or read " + (one ? "it" : "them") +
+         (is_command ? " in the script" : " in the model");
+}
+
+std::string UnreadHparams::CheckSearched(
+    const TrialRow& trial, const std::vector<std::string>& unread,
+    const std::function<bool(const std::string&)>& may_read) const {
+  const bool is_command = IsCommand(config_) && config_.rules > 1;
+  const bool applies =
+      (is_custom_ || is_command) && config_.searcher.name != "single";
+  if (!applies) return "";
+  std::vector<std::string> searched = Searched(trial.hparams, unread);
+  if (may_read) std::erase_if(searched, may_read);
+  if (searched.empty()) return "";
+  const bool one = searched.size() == 1;
+  return "trial " + ToString(trial.id) + " was validated and has not read " +
+         Join(searched, ", ") + ", which " + (one ? "is" : "are") +
+         " searched: all trials would be the same; correct " +
+         (one ? "its name" : "their names") + " in the configuration, read " +
+         (one ? "it" : "them") +
+         (is_command ? " in the script" : " in the model") +
+         ", or create it with --allow-unread";
+}
+
 std::vector<std::string> UnreadHparams::Searched(
     const nlohmann::json& hparams,
     const std::vector<std::string>& unread) const {
+  const nlohmann::json& space = config_.hyperparameters;
   std::vector<std::string> found;
-  if (space_.is_object() && hparams.is_object()) {
-    AppendSearched(space_, hparams, "", unread, found);
+  if (space.is_object() && hparams.is_object()) {
+    AppendSearched(space, hparams, "", unread, found);
   }
   return found;
-}
-
-namespace {
-
-// Reason of a CANCELED that no user requested.
-std::string WhyCanceled(const SearchOutcome& search) {
-  if (!search.over) return "";
-  if (search.ended == 1) return "its trial was killed";
-  return search.killed == search.ended ? "every trial was killed"
-                                       : "every trial was killed or failed";
-}
-
-}  // namespace
-
-void RunStop::Stop(std::string why) {
-  stopping_ = true;
-  why_ = std::move(why);
-}
-
-bool RunStop::SetSignal(int signal) {
-  if (stopping_ && signal_ != 0) return false;
-  signal_ = signal;
-  return true;
-}
-
-bool RunStop::SetProblem(const Error& problem) {
-  if (problem_) return false;
-  problem_ = problem;
-  return true;
-}
-
-bool RunStop::SetFailure(std::string why) {
-  if (failed()) return false;
-  failure_ = std::move(why);
-  return true;
-}
-
-State RunStop::EndState(const SearchOutcome& search) const {
-  if (failed()) return State::kError;
-  if (search.over) {
-    if (search.failed || !search.no_result.empty()) return State::kError;
-    const bool killed = search.killed > 0 && search.finished == 0;
-    return killed ? State::kCanceled : State::kCompleted;
-  }
-  return canceled_ ? State::kCanceled : State::kPaused;
-}
-
-RunResult RunStop::Result(std::int64_t experiment,
-                          const SearchOutcome& search) const {
-  RunResult result{.experiment = experiment, .state = EndState(search)};
-  if (result.state == State::kError) {
-    result.error = failed()                   ? failure_
-                   : search.no_result.empty() ? search.last_error
-                                              : search.no_result;
-  }
-  if (result.state == State::kCanceled) result.error = WhyCanceled(search);
-  if (result.state != State::kPaused) return result;
-  result.signal = signal_;
-  result.timed_out = timed_out_;
-  if (problem_) {
-    result.error = problem_->what();
-    result.error_kind = problem_->kind();
-  }
-  return result;
 }
 
 }  // namespace dtrain

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -10,8 +11,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/base/error.h"
 #include "engine/base/length.h"
+#include "engine/config/experiment_config.h"
 #include "engine/run/reporter.h"
 #include "engine/run/trial_table.h"
 #include "engine/store/rows.h"
@@ -99,78 +100,46 @@ class BestTrial {
 };
 
 /// Collects which hyperparameters the trials of one experiment have not read.
-/// Names are paths: dots reach into nested maps.
+/// Names are paths: dots reach into nested maps. A program may say what it has
+/// not read, or not. A built-in model may read some only for certain values of
+/// others, so of its hyperparameters only searched ones count. Pure.
 class UnreadHparams {
  public:
-  /// `space` are the hyperparameters of the configuration.
-  explicit UnreadHparams(nlohmann::json space) : space_(std::move(space)) {}
+  /// `config` must outlive this. `is_custom`: the model is the user's own.
+  UnreadHparams(const ExperimentConfig& config, bool is_custom)
+      : config_(config), is_custom_(is_custom) {}
 
-  /// Records the names that one trial has not read so far.
-  void Record(const std::vector<std::string>& unread);
+  /// Records the names that a trial has not read so far, by a report.
+  void Record(const TrialRow& trial, const std::vector<std::string>& unread);
+  /// Records those that it has not read at its end.
+  void RecordAtEnd(const TrialRow& trial,
+                   const std::vector<std::string>& unread);
   /// Returns those that no trial has read, sorted; nullopt before the first
-  /// record.
+  /// record, or if that cannot be known.
   std::optional<std::vector<std::string>> names() const;
 
-  /// Returns the searched hyperparameters of which a trial with `hparams` has
-  /// read nothing, sorted.
+  /// Returns a warning of a trial that has not read these names, once for each
+  /// set of names, which is usually the same in all trials; otherwise an empty
+  /// string.
+  std::string Warn(const std::vector<std::string>& unread);
+  /// A trial was validated that has not read these names. Returns why the
+  /// search is in vain if they contain searched ones that it may not have read
+  /// elsewhere (`may_read`); otherwise an empty string.
+  std::string CheckSearched(
+      const TrialRow& trial, const std::vector<std::string>& unread,
+      const std::function<bool(const std::string&)>& may_read) const;
+
+ private:
   std::vector<std::string> Searched(
       const nlohmann::json& hparams,
       const std::vector<std::string>& unread) const;
+  void Intersect(const std::vector<std::string>& unread);
 
- private:
-  nlohmann::json space_;
+  const ExperimentConfig& config_;
+  bool is_custom_;
   std::optional<std::set<std::string>> names_;
-};
-
-/// Progress of a search when its run ends.
-struct SearchOutcome {
-  bool over = false;          // the searcher has asked for the end
-  bool failed = false;        // … because every trial failed
-  std::int64_t ended = 0;     // trials
-  std::int64_t finished = 0;  // … completed, or stopped by the searcher
-  std::int64_t killed = 0;    // … by a user
-  std::string last_error;     // of a trial
-  // Reason that a finished search has no result although trials finished, or
-  // "".
-  std::string no_result;
-};
-
-/// Reason that a run stops before its search is over, and the state that the
-/// experiment is left in. Stops no trial itself. Pure.
-class RunStop {
- public:
-  /// All trials are being stopped. `why` becomes the reason of those that are
-  /// left: "stopped by SIGTERM". A later call replaces it.
-  void Stop(std::string why);
-  /// A user ends the experiment, which cannot be resumed.
-  void Cancel() { canceled_ = true; }
-  /// The time limit has passed.
-  void SetTimedOut() { timed_out_ = true; }
-  /// The process was interrupted. False if that is a second signal.
-  [[nodiscard]] bool SetSignal(int signal);
-  /// The machine lacks what the run needs. False for all but the first call.
-  [[nodiscard]] bool SetProblem(const Error& problem);
-  /// The experiment ends in ERROR. False for all but the first call.
-  [[nodiscard]] bool SetFailure(std::string why);
-
-  bool stopping() const { return stopping_; }
-  const std::string& why() const { return why_; }
-  bool canceled() const { return canceled_; }
-  bool failed() const { return !failure_.empty(); }
-
-  /// The experiment's state once no trial has a process.
-  State EndState(const SearchOutcome& search) const;
-  /// State, error, signal and time limit of the result.
-  RunResult Result(std::int64_t experiment, const SearchOutcome& search) const;
-
- private:
-  bool stopping_ = false;
-  std::string why_;
-  bool canceled_ = false;
-  bool timed_out_ = false;
-  int signal_ = 0;
-  std::optional<Error> problem_;
-  std::string failure_;
+  bool may_have_read_all_ = false;  // a program, before one named some
+  std::string warned_of_;
 };
 
 }  // namespace dtrain

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
+#include "engine/run/reported_units.h"
 #include "tests/support/temporary_directory.h"
 
 namespace dtrain {

@@ -65,6 +65,79 @@ TEST(RungsTest, IsEmptyIfAllTrialsTrainToOneLength) {
   EXPECT_EQ(rungs.WhyStopped(0, 0), "stopped by the searcher");
 }
 
+class UnreadHparamsTest : public testing::Test {
+ protected:
+  static ExperimentConfig Config(bool is_program) {
+    ExperimentConfig config;
+    if (is_program) {
+      config.entrypoint = std::vector<std::string>{"train"};
+    } else {
+      config.entrypoint = std::string("model_def:Trial");
+    }
+    config.rules = 2;
+    config.searcher.name = "random";
+    config.hyperparameters = {
+        {"lr", {{"type", "double"}, {"minval", 0}, {"maxval", 1}}},
+        {"layers", 3}};
+    return config;
+  }
+
+  const TrialRow trial_{.id = {1, 1}, .hparams = {{"lr", 0.5}, {"layers", 3}}};
+};
+
+TEST_F(UnreadHparamsTest, AreThoseThatNoTrialHasRead) {
+  const ExperimentConfig config = Config(/*is_program=*/false);
+  UnreadHparams custom(config, /*is_custom=*/true);
+  EXPECT_EQ(custom.names(), std::nullopt);
+  custom.Record(trial_, {"lr", "layers"});
+  custom.Record(trial_, {"layers"});
+  EXPECT_THAT(*custom.names(), testing::ElementsAre("layers"));
+
+  // Only searched ones count.
+  UnreadHparams built_in(config, /*is_custom=*/false);
+  built_in.Record(trial_, {"lr", "layers"});
+  EXPECT_THAT(*built_in.names(), testing::ElementsAre("lr"));
+}
+
+TEST_F(UnreadHparamsTest, OfAProgramThatNamesNoneAreUnknown) {
+  const ExperimentConfig config = Config(/*is_program=*/true);
+  UnreadHparams unread(config, /*is_custom=*/false);
+  unread.Record(trial_, {"lr"});
+  EXPECT_EQ(unread.names(), std::nullopt);
+  unread.RecordAtEnd(trial_, {});
+  unread.RecordAtEnd(trial_, {"lr"});
+  EXPECT_EQ(unread.names(), std::nullopt);
+
+  UnreadHparams named(config, /*is_custom=*/false);
+  named.RecordAtEnd(trial_, {"lr", "layers"});
+  named.RecordAtEnd(trial_, {"layers"});
+  EXPECT_THAT(*named.names(), testing::ElementsAre("layers"));
+}
+
+TEST_F(UnreadHparamsTest, WarnsOnceForEachSetOfNames) {
+  const ExperimentConfig config = Config(/*is_program=*/true);
+  UnreadHparams unread(config, /*is_custom=*/false);
+  EXPECT_EQ(unread.Warn({}), "");
+  EXPECT_EQ(unread.Warn({"lr"}),
+            "has not read the hyperparameter lr; correct its name in the "
+            "configuration, or read it in the script");
+  EXPECT_EQ(unread.Warn({"lr"}), "");
+  EXPECT_NE(unread.Warn({"lr", "layers"}), "");
+}
+
+TEST_F(UnreadHparamsTest, ASearchOfAnUnreadOneIsInVain) {
+  ExperimentConfig config = Config(/*is_program=*/true);
+  const UnreadHparams unread(config, /*is_custom=*/false);
+  EXPECT_THAT(unread.CheckSearched(trial_, {"lr", "layers"}, nullptr),
+              testing::StartsWith("trial 1.1 was validated and has not read "
+                                  "lr, which is searched"));
+  EXPECT_EQ(unread.CheckSearched(trial_, {"layers"}, nullptr), "");
+  const auto may_read = [](const std::string& name) { return name == "lr"; };
+  EXPECT_EQ(unread.CheckSearched(trial_, {"lr"}, may_read), "");
+  config.searcher.name = "single";
+  EXPECT_EQ(unread.CheckSearched(trial_, {"lr"}, nullptr), "");
+}
+
 class BestTrialTest : public testing::Test {
  protected:
   TrialRow first_{.id = {1, 1}, .hparams = {{"x", 1}}};
@@ -118,87 +191,5 @@ TEST_F(BestTrialTest, NamesItsCheckpointWhileItExists) {
   EXPECT_EQ(best_.validation()->checkpoint, "");
 }
 
-TEST(RunStopTest, FinishedSearchIsCompleted) {
-  const RunStop stop;
-  const RunResult result = stop.Result(
-      /*experiment=*/7, {.over = true, .ended = 3, .finished = 2});
-
-  EXPECT_EQ(result.experiment, 7);
-  EXPECT_EQ(result.state, State::kCompleted);
-  EXPECT_EQ(result.error, "");
-}
-
-TEST(RunStopTest, SearchOfFailedTrialsReportsTheLastError) {
-  const RunStop stop;
-  const RunResult result =
-      stop.Result(1, {.over = true,
-                      .failed = true,
-                      .ended = 2,
-                      .last_error = "trial 1.2: exited with code 1"});
-
-  EXPECT_EQ(result.state, State::kError);
-  EXPECT_EQ(result.error, "trial 1.2: exited with code 1");
-}
-
-TEST(RunStopTest, SearchOfKilledTrialsIsCanceledWithAReason) {
-  const RunStop stop;
-  const auto error = [&](std::int64_t ended, std::int64_t killed) {
-    const RunResult result =
-        stop.Result(1, {.over = true, .ended = ended, .killed = killed});
-    EXPECT_EQ(result.state, State::kCanceled);
-    return result.error;
-  };
-
-  EXPECT_EQ(error(1, 1), "its trial was killed");
-  EXPECT_EQ(error(3, 3), "every trial was killed");
-  EXPECT_EQ(error(3, 2), "every trial was killed or failed");
-}
-
-TEST(RunStopTest, StopPausesAndKeepsItsCauses) {
-  RunStop stop;
-  EXPECT_TRUE(stop.SetSignal(15));
-  stop.Stop("stopped by SIGTERM");
-  stop.SetTimedOut();
-
-  EXPECT_TRUE(stop.stopping());
-  EXPECT_EQ(stop.why(), "stopped by SIGTERM");
-  const RunResult result = stop.Result(1, {});
-  EXPECT_EQ(result.state, State::kPaused);
-  EXPECT_EQ(result.signal, 15);
-  EXPECT_TRUE(result.timed_out);
-}
-
-TEST(RunStopTest, DistinguishesASecondSignal) {
-  RunStop stop;
-  stop.Stop("paused by request");
-  EXPECT_TRUE(stop.SetSignal(2));
-  EXPECT_FALSE(stop.SetSignal(2));
-}
-
-TEST(RunStopTest, KeepsTheFirstProblem) {
-  RunStop stop;
-  EXPECT_TRUE(stop.SetProblem(Error(ErrorKind::kDiskFull, "disk full")));
-  EXPECT_FALSE(stop.SetProblem(Error(ErrorKind::kStore, "moved")));
-  stop.Stop("stopped: disk full");
-
-  const RunResult result = stop.Result(1, {});
-  EXPECT_EQ(result.state, State::kPaused);
-  EXPECT_EQ(result.error, "disk full");
-  EXPECT_EQ(result.error_kind, ErrorKind::kDiskFull);
-}
-
-TEST(RunStopTest, FailureOverridesACancel) {
-  RunStop stop;
-  stop.Cancel();
-  EXPECT_EQ(stop.EndState({}), State::kCanceled);
-
-  EXPECT_TRUE(stop.SetFailure("x was never read"));
-  EXPECT_FALSE(stop.SetFailure("y was never read"));
-
-  EXPECT_EQ(stop.Result(1, {}).state, State::kError);
-  EXPECT_EQ(stop.Result(1, {}).error, "x was never read");
-}
-
 }  // namespace
-
 }  // namespace dtrain

@@ -1,0 +1,108 @@
+#include "engine/run/run_stop.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace dtrain {
+
+namespace {
+
+// Reason of a CANCELED that no user requested.
+std::string WhyCanceled(const SearchOutcome& search) {
+  if (!search.over) return "";
+  if (search.ended == 1) return "its trial was killed";
+  return search.killed == search.ended ? "every trial was killed"
+                                       : "every trial was killed or failed";
+}
+
+}  // namespace
+
+void RunStop::Stop(std::string why) {
+  stopping_ = true;
+  why_ = std::move(why);
+}
+
+bool RunStop::SetSignal(int signal) {
+  if (stopping_ && signal_ != 0) return false;
+  signal_ = signal;
+  return true;
+}
+
+bool RunStop::SetProblem(const Error& problem) {
+  if (problem_) return false;
+  problem_ = problem;
+  return true;
+}
+
+bool RunStop::SetFailure(std::string why) {
+  if (failed()) return false;
+  failure_ = std::move(why);
+  return true;
+}
+
+State RunStop::EndState(const SearchOutcome& search) const {
+  if (failed()) return State::kError;
+  if (search.over) {
+    if (search.failed || !search.no_result.empty()) return State::kError;
+    const bool killed = search.killed > 0 && search.finished == 0;
+    return killed ? State::kCanceled : State::kCompleted;
+  }
+  return canceled_ ? State::kCanceled : State::kPaused;
+}
+
+RunResult RunStop::Result(std::int64_t experiment,
+                          const SearchOutcome& search) const {
+  RunResult result{.experiment = experiment, .state = EndState(search)};
+  if (result.state == State::kError) {
+    result.error = failed()                   ? failure_
+                   : search.no_result.empty() ? search.last_error
+                                              : search.no_result;
+  }
+  if (result.state == State::kCanceled) result.error = WhyCanceled(search);
+  if (result.state != State::kPaused) return result;
+  result.signal = signal_;
+  result.timed_out = timed_out_;
+  if (problem_) {
+    result.error = problem_->what();
+    result.error_kind = problem_->kind();
+  }
+  return result;
+}
+
+std::optional<std::int64_t> MaxSlotsOf(const nlohmann::json& config) {
+  if (!config.contains("resources")) return std::nullopt;
+  const nlohmann::json& resources = config.at("resources");
+  const auto most = resources.find("max_slots");
+  if (most == resources.end() || !most->is_number_integer()) {
+    return std::nullopt;
+  }
+  return most->get<std::int64_t>();
+}
+
+bool RunRequests::Add(const RequestRow& request) {
+  if (!seen_.insert(request.id).second) return false;
+  if (!request.trial) until_end_.push_back(request.id);
+  return true;
+}
+
+bool RunRequests::SetMaxSlots(std::optional<std::int64_t> most, bool limit) {
+  const bool changed = std::exchange(max_slots_, most) != most;
+  if (!changed || !limit) return changed;
+  trials_.reset();
+  if (!most) return changed;
+  const auto shares =
+      static_cast<std::int64_t>(static_cast<double>(*most) / gpu_share_);
+  trials_ = std::max<std::int64_t>(shares / slots_per_trial_, 1);
+  return changed;
+}
+
+std::size_t RunRequests::LimitTrials(std::size_t trials) const {
+  return trials_ ? std::min(trials, static_cast<std::size_t>(*trials_))
+                 : trials;
+}
+
+std::int64_t RunRequests::LimitSlots(std::int64_t slots) const {
+  return trials_ ? std::min(slots, *trials_ * slots_per_trial_) : slots;
+}
+
+}  // namespace dtrain
