@@ -44,7 +44,8 @@ TEST(RestartDelayTest, DoublesUpToAMinute) {
   EXPECT_EQ(RestartDelay(1), milliseconds(100));
   EXPECT_EQ(RestartDelay(4), milliseconds(800));
   EXPECT_EQ(RestartDelay(1, /*may_pass=*/true), milliseconds(1000));
-  EXPECT_EQ(RestartDelay(50), std::chrono::minutes(1));
+  EXPECT_EQ(RestartDelay(50), milliseconds(51200));
+  EXPECT_EQ(RestartDelay(50, /*may_pass=*/true), std::chrono::minutes(1));
 }
 
 TrialRow Failed(std::int64_t number, const std::string& reason,
