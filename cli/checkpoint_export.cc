@@ -264,8 +264,10 @@ CommandRun SetUpCheckpointExport(CLI::App& app) {
             ".safetensors or .pth; of files: directory checkpoints/ID)")
       .TypeName("FILE")
       .IsPath();
-  AddOption(app, "--model", options->model,
-            "Export only the model that the trial added under NAME")
+  AddOption(
+      app, "--model", options->model,
+      "Export only the model that the trial added under NAME, without the "
+      "prefix NAME. of its tensors")
       .TypeName("NAME");
   AddFlag(app, "--force", options->force, "Replace an existing file");
   AddJsonOption(app, *options);

@@ -75,6 +75,9 @@ struct CommandInfo {
 /// have options.
 CommandInfo DescribeProgram(const std::vector<std::string>& words);
 
+/// Describes the program with the options of all commands.
+CommandInfo DescribeProgram();
+
 /// Heading of a group in the program's help: "Inspect".
 std::string_view GroupName(CommandGroup group);
 

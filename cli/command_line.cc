@@ -187,6 +187,7 @@ HiddenCommand* FindHiddenCommand(int argc, char** argv) {
   const std::string_view name = argc > 1 ? argv[1] : "";
   if (name == kCompleteCommand) return Complete;
   if (name == kShareCommand) return WriteShare;
+  if (name == kReferenceCommand) return WriteReference;
   return nullptr;
 }
 
@@ -542,6 +543,17 @@ CommandInfo DescribeProgram(const std::vector<std::string>& words) {
   CommandApp app;
   SetUpProgram(app, invocation);
   return DescribeAll(app);
+}
+
+CommandInfo DescribeProgram() {
+  std::vector<std::string> names = CommandNames();
+  for (const Command& command : Commands()) {
+    if (command.subcommands == nullptr) continue;
+    for (const Command& sub : command.subcommands()) {
+      names.emplace_back(sub.name);
+    }
+  }
+  return DescribeProgram(names);
 }
 
 namespace {

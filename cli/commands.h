@@ -71,6 +71,11 @@ int Complete(const std::vector<std::string>& words);
 inline constexpr std::string_view kShareCommand = "__share";
 int WriteShare(const std::vector<std::string>& words);
 
+/// `dtrain __reference DOCS` writes the generated parts of DOCS/cli.md and
+/// DOCS/cli/*.md.
+inline constexpr std::string_view kReferenceCommand = "__reference";
+int WriteReference(const std::vector<std::string>& words);
+
 /// The script that `dtrain completion` prints: of bash, zsh or fish.
 std::string_view CompletionScript(std::string_view shell);
 

@@ -341,7 +341,8 @@ void AddCreateOptions(CLI::App& app, CreateOptions& options) {
   AddFlag(app, "--test", options.test,
           "Smoke test: train, validate, checkpoint, restore; keep nothing");
   AddFlag(app, "--paused", options.paused,
-          "Record the experiment as PAUSED; 'dtrain resume' starts it");
+          "Record the experiment as PAUSED and print its ID; 'dtrain resume' "
+          "starts it");
 }
 
 std::vector<std::string> OverridesOf(const CreateOptions& options) {

@@ -113,7 +113,8 @@ int Delete(const DeleteOptions& options, const GlobalOptions& globals) {
 CommandRun SetUpDelete(CLI::App& app) {
   auto options = std::make_shared<DeleteOptions>();
   AddOption(app, "EXP", options->experiments, "Experiment IDs (3)").Required();
-  AddFlag(app, "-y,--yes", options->yes, "Do not ask for confirmation");
+  AddFlag(app, "-y,--yes", options->yes,
+          "Do not ask for confirmation; required without a terminal");
   AddJsonOption(app, *options);
   SetHelp(
       app,

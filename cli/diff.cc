@@ -168,12 +168,14 @@ CommandRun SetUpDiff(CLI::App& app) {
       .Completes(ValueKind::kTarget)
       .Required();
   AddFlag(app, "--config", options->config,
-          "Compare the effective configurations");
-  AddFlag(app, "--hparams", options->hparams,
-          "Compare hyperparameters: of an experiment, those of its best trial");
+          "Compare the effective configurations, with defaults and overrides");
+  AddFlag(
+      app, "--hparams", options->hparams,
+      "Compare hyperparameters: of an experiment, those of its only or best "
+      "trial");
   AddFlag(app, "--files", options->files, "Compare the stored context files");
   AddFlag(app, "--environment", options->environment,
-          "Compare commit, libraries, GPUs, command line, ...");
+          "Compare commit, libraries, GPUs, CPU, host and command line");
   AddFlag(app, "--log", options->log, "Compare the logs, without times");
   AddFlag(app, "--exit-code", options->exit_code, "Exit with 1 if they differ");
   AddJsonOption(app, *options);

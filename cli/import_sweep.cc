@@ -104,7 +104,8 @@ CommandRun SetUpImportSweep(CLI::App& app) {
             "Configuration of a sweep of W&B, in YAML; - reads it from stdin")
       .Required()
       .IsPath();
-  AddOption(app, "--out", options->out, "Output file (default: stdout)")
+  AddOption(app, "--out", options->out,
+            "Write this file, which must not exist (default: stdout)")
       .TypeName("YAML")
       .IsPath();
   AddOption(app, "--max-trials", options->sweep.max_trials,

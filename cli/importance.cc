@@ -193,12 +193,14 @@ CommandRun SetUpImportance(CLI::App& app) {
   AddOption(app, "--metric", options->metric,
             "Validation metric; M:min or M:max if it is not the searcher's")
       .TypeName("METRIC");
-  AddOption(app, "--at", options->at,
-            "Compare at this length, or each trial's best or last validation")
+  AddOption(
+      app, "--at", options->at,
+      "Compare at this length, in the unit of searcher.max_length, or each "
+      "trial's best or last validation")
       .TypeName("LENGTH|best|last")
       .Suggests({"best", "last"});
   AddOption(app, "--quantile", options->quantile,
-            "Share of trials that count as the best")
+            "Share of trials that count as the best, between 0 and 1")
       .TypeName("Q")
       .ShowDefault();
   AddTableOptions(app, *options);

@@ -323,9 +323,11 @@ CommandRun SetUpLogs(CLI::App& app) {
   AddFlag(app, "-f,--follow", options->follow,
           "Keep printing new lines until the experiment ends");
   const CliOption head =
-      AddOption(app, "--head", options->head, "Print only the first N lines");
+      AddOption(app, "--head", options->head,
+                "Print only the first N of the selected lines");
   const CliOption tail =
-      AddOption(app, "--tail", options->tail, "Print only the last N lines");
+      AddOption(app, "--tail", options->tail,
+                "Print only the last N of the selected lines");
   head.AtLeast(0).TypeName("N");
   tail.AtLeast(0).TypeName("N").Excludes(head);
   AddFilterOptions(app, *options);

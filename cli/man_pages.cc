@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -218,24 +217,14 @@ void WritePages(const CommandInfo& command, const fs::path& directory,
   }
 }
 
-void AddNames(std::span<const Command> commands,
-              std::vector<std::string>& names) {
-  for (const Command& command : commands) {
-    names.emplace_back(command.name);
-    if (command.subcommands != nullptr) AddNames(command.subcommands(), names);
-  }
-}
-
 }  // namespace
 
 int WriteShare(const std::vector<std::string>& words) {
   if (words.size() != 2) {
     throw Error(ErrorKind::kUsage, "usage: dtrain __share DIR DATE");
   }
-  std::vector<std::string> names;
-  AddNames(Commands(), names);
   const fs::path share = words[0];
-  WritePages(DescribeProgram(names), share / "man/man1", words[1]);
+  WritePages(DescribeProgram(), share / "man/man1", words[1]);
   WriteFile(share / "bash-completion/completions/dtrain",
             std::string(CompletionScript("bash")));
   WriteFile(share / "zsh/site-functions/_dtrain",

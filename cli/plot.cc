@@ -558,7 +558,7 @@ void AddLook(CLI::App& app, PlotOptions& options) {
       .TypeName("N")
       .AtLeast(0);
   AddOption(app, "--smooth", options.smooth,
-            "Moving average; F from 0 to below 1 weighs the past")
+            "Exponential moving average; F, from 0 to below 1, weighs the past")
       .TypeName("F");
   AddOption(app, "--y", options.y, "Limits of the vertical axis")
       .TypeName("LOW:HIGH");

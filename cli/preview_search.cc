@@ -256,8 +256,10 @@ void AddSimulationOptions(CLI::App& app, PreviewSearchOptions& options) {
           .Suggests({"constant", "trial_index", "neg_trial_index", "hash",
                      "hash_step"})
           .Completes(ValueKind::kText);
-  AddOption(app, "--order", options.order,
-            "Order of the simulated operations: round_robin or sequential")
+  AddOption(
+      app, "--order", options.order,
+      "Order of the simulated operations: round_robin, one of each trial in "
+      "turn, or sequential, always the first trial that has one")
       .TypeName("ORDER")
       .Suggests({"round_robin", "sequential"})
       .ShowDefault()
@@ -267,15 +269,17 @@ void AddSimulationOptions(CLI::App& app, PreviewSearchOptions& options) {
       "Seed of the search (default: experiment_seed of the YAML, else random)")
       .TypeName("N")
       .Needs(simulate);
-  AddOption(app, "--fail", options.exits,
-            "Let trial TRIAL fail after AFTER validations, with END errored or "
-            "invalid_hp: 3:1:errored (repeatable)")
+  AddOption(
+      app, "--fail", options.exits,
+      "Let trial TRIAL fail when it trains further after AFTER validations, "
+      "with END errored or invalid_hp: 3:1:errored (repeatable)")
       .TypeName("TRIAL:AFTER:END")
       .OneEach()
       .Needs(simulate);
-  AddOption(app, "--seconds-per-unit", options.seconds_per_unit,
-            "Training time of a batch, record or epoch, for bayesian_asha with "
-            "a budget of time")
+  AddOption(
+      app, "--seconds-per-unit", options.seconds_per_unit,
+      "Training time of a batch, record or epoch, the same for all trials, "
+      "for bayesian_asha with a budget of time")
       .TypeName("S")
       .Needs(simulate);
 }

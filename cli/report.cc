@@ -387,10 +387,13 @@ CommandRun SetUpReport(CLI::App& app) {
       .TypeName("FILE")
       .IsPath();
   AddFlag(app, "--md", options->markdown,
-          "Print a summary in Markdown, for a CI job");
+          "Print a summary in Markdown, for a CI job: the record, the 20 best "
+          "trials, importance");
   AddTrialFilter(app, options->filter);
-  AddFlag(app, "--redact", options->redact,
-          "Leave out host, user, paths, logs and command lines");
+  AddFlag(
+      app, "--redact", options->redact,
+      "Leave out host, user, paths, environment variables, logs and command "
+      "lines");
   AddFlag(app, "--force", options->force, "Replace an existing file");
   SetHelp(app,
           {.exits = ReaderExits(),

@@ -102,9 +102,10 @@ void ReportError(const RunRequest& request, const std::string& name,
 void AddDemandFlags(CLI::App& app, DemandFlags& flags,
                     const CliOption* detach) {
   const CliOption options[] = {
-      AddOption(app, "--require", flags.require,
-                "Exit with 4 unless EXPR is true, e.g. 'accuracy>=0.9 and "
-                "loss<0.5' (repeatable)")
+      AddOption(
+          app, "--require", flags.require,
+          "Exit with 4 unless EXPR is true for the best trial that did not "
+          "fail, e.g. 'accuracy>=0.9 and loss<0.5' (repeatable)")
           .TypeName("EXPR")
           .OneEach(),
       AddFlag(app, "--require-any", flags.require_any,

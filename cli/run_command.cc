@@ -173,11 +173,13 @@ void AddSearchOptions(CLI::App& app, InlineExperiment& experiment) {
             "opt=[adam,sgd], layers=int(2,8), drop=double(0,1), batch=32")
       .TypeName("NAME=SPEC")
       .OneEach();
-  AddOption(app, "--searcher", experiment.searcher,
-            "Search method (default: random with a range, else single)")
+  AddOption(
+      app, "--searcher", experiment.searcher,
+      "searcher.name of the YAML (default: random with a range, else single)")
       .TypeName("NAME")
       .OneOf(Searchers());
-  AddOption(app, "--max-trials", experiment.max_trials, "Number of trials")
+  AddOption(app, "--max-trials", experiment.max_trials,
+            "Number of trials; random and successive halving require it")
       .TypeName("N")
       .AtLeast(1);
   AddOption(app, "--metric", experiment.metric,
@@ -185,9 +187,10 @@ void AddSearchOptions(CLI::App& app, InlineExperiment& experiment) {
       .TypeName("NAME")
       .Required();
   AddFlag(app, "--maximize", experiment.maximize,
-          "Larger values of the metric are better");
+          "Larger values of the metric are better (default: smaller ones)");
   AddOption(app, "--max-length", experiment.max_length,
-            "Maximum length of a trial: epochs=27, batches=N or records=N")
+            "Maximum length of a trial: epochs=27, batches=N or records=N; "
+            "successive halving requires it")
       .TypeName("UNIT=N");
   const CliOption pattern =
       AddOption(app, "--pattern", experiment.patterns,
@@ -196,7 +199,8 @@ void AddSearchOptions(CLI::App& app, InlineExperiment& experiment) {
           .TypeName("NAME=REGEX")
           .OneEach();
   AddOption(app, "--metrics-file", experiment.metrics_file,
-            "File of metrics that the program writes: metrics.jsonl or .csv")
+            "Read metrics from a file that the program writes, such as "
+            "results.jsonl or results.csv")
       .TypeName("FILE")
       .IsPath()
       .Excludes(pattern);
@@ -217,7 +221,8 @@ CommandRun SetUpRun(CLI::App& app) {
       .Required();
   AddSearchOptions(app, options->experiment);
   AddFlag(app, "--unchecked", options->unchecked,
-          "Do not check that the script gets each hyperparameter and reports");
+          "Do not check that the script gets each hyperparameter, reads it and "
+          "reports");
   AddFlag(app, "--print-yaml", options->print_yaml,
           "Print the YAML of the experiment for 'create'; run nothing");
   AddCreateOptions(app, options->create);

@@ -106,8 +106,10 @@ int Tensorboard(const TensorboardOptions& options,
 CommandRun SetUpTensorboard(CLI::App& app) {
   auto options = std::make_shared<TensorboardOptions>();
   AddOption(app, "EXP", options->experiments, "Experiments").Required();
-  AddOption(app, "--out", options->out,
-            "Directory; that of an earlier export gets what is new")
+  AddOption(
+      app, "--out", options->out,
+      "New or empty directory, or that of an earlier export, which gets what "
+      "is new (default: tensorboard)")
       .TypeName("DIR")
       .IsPath();
   AddFlag(app, "--follow", options->follow,

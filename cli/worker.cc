@@ -31,8 +31,8 @@ CommandRun SetUpWorker(CLI::App& app) {
             "Job that started it, to show (default: SLURM_JOB_ID)")
       .TypeName("JOB");
   AddOption(app, "--until", request->until,
-            "End of this machine's time, or how long it lasts (default: "
-            "SLURM_JOB_END_TIME)")
+            "End of this machine's time, or a duration from now such as 4h "
+            "(default: SLURM_JOB_END_TIME)")
       .TypeName("TIME");
   AddOption(app, "--grace", request->grace,
             "Pause the trials so long before --until (default: 120s)")
