@@ -12,9 +12,22 @@ add_library(dtrain_common_pch OBJECT ${PROJECT_BINARY_DIR}/precompiled.cc)
 target_link_libraries(dtrain_common_pch PRIVATE dtrain_options)
 target_precompile_headers(dtrain_common_pch PRIVATE ${DTRAIN_COMMON_HEADERS})
 
-# Tests are compiled without optimization, since they run once per build.
+# The program's own code, of which each test runs little, is compiled without
+# optimization under a sanitizer. With ASan and UBSan cli/run.cc takes 22.7 s of
+# processor time with -O1, 19.8 without UBSan, 19.1 with ASan's checks as calls and
+# 14.4 with -O0.
+if(DTRAIN_SANITIZE)
+  add_library(dtrain_plain_pch OBJECT ${PROJECT_BINARY_DIR}/precompiled.cc)
+  target_link_libraries(dtrain_plain_pch PRIVATE dtrain_options)
+  target_compile_options(dtrain_plain_pch PRIVATE -O0)
+  target_precompile_headers(dtrain_plain_pch PRIVATE ${DTRAIN_COMMON_HEADERS})
+endif()
+
+# Tests are compiled without optimization, since they run once per build, and
+# without UBSan, which adds a quarter to the time (tests of engine/wire: 22.5 s
+# become 28.1) and is for the code that they test.
 function(dtrain_test_options target)
-  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF DTRAIN_NO_UBSAN ON)
   target_compile_options(${target} PRIVATE -O0)
 endfunction()
 
