@@ -28,9 +28,10 @@ int Archive(const ArchiveOptions& options, bool archived,
   nlohmann::json array = nlohmann::json::array();
   for (const std::int64_t id : ids) {
     array.push_back({{"experiment", id}, {"archived", archived}});
-    Say(globals, "experiment " + std::to_string(id) +
-                     (archived ? " is archived; 'dtrain list -a' shows it"
-                               : " is listed again"));
+    PrintNotice(globals,
+                "experiment " + std::to_string(id) +
+                    (archived ? " is archived; 'dtrain list -a' shows it"
+                              : " is listed again"));
   }
   if (options.json) PrintJson({{"experiments", std::move(array)}});
   return kExitDone;

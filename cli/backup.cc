@@ -39,10 +39,11 @@ int Backup(const BackupOptions& options, const GlobalOptions& globals) {
                {"store", layout.root().string()},
                {"checkpoint_storage", std::move(storages)}});
   } else {
-    Say(globals, options.file + ": " + FormatBytes(bytes) +
-                     ", verified; checkpoints, logs and contexts are not "
-                     "included: also copy " +
-                     layout.Experiments().string() + also);
+    PrintNotice(globals,
+                options.file + ": " + FormatBytes(bytes) +
+                    ", verified; checkpoints, logs and contexts are not "
+                    "included: also copy " +
+                    layout.Experiments().string() + also);
   }
   return kExitDone;
 }

@@ -56,9 +56,9 @@ struct ShownOrder {
 
 // Puts the rows, which are ranked, in the order of --sort and --reverse.
 // `row_of` returns the trial of a row.
-template <typename Listed, typename RowOf>
-void Reorder(const ShownOrder& order, TrialFields& fields, const RowOf& row_of,
-             std::vector<Listed>& rows) {
+template <typename Listed, typename RowText>
+void Reorder(const ShownOrder& order, TrialFields& fields,
+             const RowText& row_of, std::vector<Listed>& rows) {
   if (order.keys.empty()) {
     if (order.reverse) std::ranges::reverse(rows);
     return;
@@ -66,7 +66,7 @@ void Reorder(const ShownOrder& order, TrialFields& fields, const RowOf& row_of,
   SortRows(
       order.keys, order.reverse,
       [&](const Listed& listed, const FieldName& field) {
-        return fields.ValueOf(row_of(listed), field);
+        return fields.GetValue(row_of(listed), field);
       },
       rows);
 }
@@ -84,7 +84,7 @@ nlohmann::json SavedJson(const std::optional<CheckpointRow>& saved,
   return {{"checkpoint", saved->uuid},
           {"batches", saved->batches},
           {"value", JsonNumber(*saved->metric)},
-          {"path", store.PathOf(*saved).string()}};
+          {"path", store.CheckpointPath(*saved).string()}};
 }
 
 nlohmann::json BestTrialJson(const ListedTrial& trial,
@@ -101,7 +101,8 @@ nlohmann::json BestTrialJson(const ListedTrial& trial,
   json["path"] = nullptr;
   if (!checkpoint.empty()) {
     json["path"] =
-        (store.CheckpointsOf(row.id, trial.storage) / checkpoint).string();
+        (store.CheckpointDirectory(row.id, trial.storage) / checkpoint)
+            .string();
   }
   json["best_saved"] = SavedJson(trial.saved, store);
   AddLength(counted, json);
@@ -111,7 +112,7 @@ nlohmann::json BestTrialJson(const ListedTrial& trial,
 // True if the trial meets the condition.
 bool Meets(const Filter& filter, TrialFields& fields, const TrialRow& trial) {
   return filter.Matches(
-      [&](const FieldName& field) { return fields.ValueOf(trial, field); });
+      [&](const FieldName& field) { return fields.GetValue(trial, field); });
 }
 
 // Returns the trials with a best validation that meet --filter, best first, at
@@ -156,7 +157,7 @@ std::vector<Cell> Row(const ListedTrial& trial,
           Cell(FormatMetric(row.best->value), FormatNumber(row.best->value)),
           HparamsCell(space, row.hparams),
           std::to_string(row.rung),
-          Cell(state, state, ToneOf(row.state)),
+          Cell(state, state, ChooseTone(row.state)),
           row.best->checkpoint,
           std::to_string(row.best->batches),
           row.reason,
@@ -300,7 +301,7 @@ Listing<ParetoTrial> ParetoListing(const ExperimentDetail& detail,
                 }
                 const std::string state(StateName(trial.row.state));
                 cells.push_back(HparamsCell(space, trial.row.hparams));
-                cells.emplace_back(state, state, ToneOf(trial.row.state));
+                cells.emplace_back(state, state, ChooseTone(trial.row.state));
                 cells.emplace_back(trial.row.best->checkpoint);
                 return cells;
               }};
@@ -338,10 +339,11 @@ int PrintPareto(const BestOptions& options, const Store& store,
   PrintListing(listing, front, options.format(), globals,
                {{"experiment", detail.row.id}, {"metrics", std::move(axes)}});
   if (left_out > 0) {
-    Say(globals, "note: " + std::to_string(left_out) +
-                     (left_out == 1 ? " trial lacks" : " trials lack") +
-                     " one of these metrics at the best validation by " +
-                     detail.row.metric);
+    PrintNotice(globals,
+                "note: " + std::to_string(left_out) +
+                    (left_out == 1 ? " trial lacks" : " trials lack") +
+                    " one of these metrics at the best validation by " +
+                    detail.row.metric);
   }
   return kExitDone;
 }
@@ -349,12 +351,13 @@ int PrintPareto(const BestOptions& options, const Store& store,
 // Reports why no trial is the best.
 void ExplainNone(const BestOptions& options, const ExperimentRow& row,
                  const GlobalOptions& globals) {
-  Say(globals, "experiment " + std::to_string(row.id) +
-                   (options.filter.empty() ? " has no"
-                                           : " has no trial that matches "
-                                             "and has a") +
-                   " finite validation value of " + row.metric +
-                   (IsFinal(row.state) ? "" : " so far"));
+  PrintNotice(globals,
+              "experiment " + std::to_string(row.id) +
+                  (options.filter.empty() ? " has no"
+                                          : " has no trial that matches "
+                                            "and has a") +
+                  " finite validation value of " + row.metric +
+                  (IsFinal(row.state) ? "" : " so far"));
 }
 
 // The listing in the columns that the format and --columns ask for.
@@ -384,7 +387,7 @@ Listing<ListedTrial> ListingFor(const BestOptions& options,
   SelectColumns(
       columns,
       [&fields](const ListedTrial& trial, const FieldName& field) {
-        return fields.ValueOf(trial.row, field);
+        return fields.GetValue(trial.row, field);
       },
       now, listing);
   return listing;
@@ -396,14 +399,15 @@ int Best(const BestOptions& options, const GlobalOptions& globals) {
   const ExperimentDetail detail =
       FindExperimentDetail(store, ResolveExperiment(store, options.experiment));
   TrialFields fields(store, detail, now, DrawsUtf8(options, globals));
-  const RowNames names = NamesOf(fields);
+  const RowNames names = MakeRowNames(fields);
   const Filter filter = ParseFilter(options, names);
   const auto columns = ParseColumns(options, names);
   const ShownOrder order{
       .keys = ParseTrialKeys(options.sort, options.reverse, names, detail.row,
                              fields, globals),
       .reverse = options.reverse};
-  for (const std::string& note : fields.notes()) Say(globals, "note: " + note);
+  for (const std::string& note : fields.notes())
+    PrintNotice(globals, "note: " + note);
   if (!options.pareto.empty()) {
     return PrintPareto(options, store, detail, filter, order, fields, globals);
   }
@@ -419,8 +423,8 @@ int Best(const BestOptions& options, const GlobalOptions& globals) {
                {{"experiment", detail.row.id}, {"metric", detail.row.metric}});
   for (const ListedTrial& trial : rows) {
     if (!trial.row.best->checkpoint.empty()) continue;
-    Say(globals, "note: " + NoBestCheckpointText(trial.row, detail.row,
-                                                 trial.saved, units));
+    PrintNotice(globals, "note: " + NoBestCheckpointText(trial.row, detail.row,
+                                                         trial.saved, units));
   }
   return kExitDone;
 }

@@ -48,7 +48,7 @@ CheckpointRow FindToShow(const Store& store, const ShowOptions& options) {
 int Show(const ShowOptions& options, const GlobalOptions& globals) {
   const Store store = OpenStore(globals);
   const CheckpointRow row = FindToShow(store, options);
-  const std::string path = store.PathOf(row).string();
+  const std::string path = store.CheckpointPath(row).string();
   if (options.json) {
     nlohmann::json document = CheckpointJson(row, path);
     AddLength(FindCountedUnit(store, row.trial.experiment), document);
@@ -133,7 +133,7 @@ std::vector<Verified> Verify(const Store& store,
 }
 
 // True if the result differs from the recorded state.
-bool IsNews(const Verified& result) {
+bool IsChanged(const Verified& result) {
   return (result.report.state == FileState::kBad &&
           result.row.state == "COMPLETED") ||
          (result.report.state == FileState::kGood &&
@@ -141,10 +141,10 @@ bool IsNews(const Verified& result) {
 }
 
 // Updates the states that differ from the record, and returns their UUIDs.
-std::vector<std::string> NoteNews(std::vector<Verified>& results) {
+std::vector<std::string> UpdateStates(std::vector<Verified>& results) {
   std::vector<std::string> uuids;
   for (Verified& result : results) {
-    if (!IsNews(result)) continue;
+    if (!IsChanged(result)) continue;
     const bool good = result.report.state == FileState::kGood;
     result.row.state = good ? "COMPLETED" : "CORRUPT";
     uuids.push_back(result.row.uuid);
@@ -221,7 +221,7 @@ int Verify(const VerifyOptions& options, const GlobalOptions& globals) {
     const Store store = Store::OpenForReading(layout);
     results = Verify(store, AskedFor(store, options));
   }
-  const auto news = NoteNews(results);
+  const auto news = UpdateStates(results);
   // Print first: the store may be read-only.
   PrintListing(VerifiedListing(options.format()), results, options.format(),
                globals);
@@ -230,11 +230,11 @@ int Verify(const VerifyOptions& options, const GlobalOptions& globals) {
     return result.report.state != FileState::kGood;
   });
   if (bad == 0) return kExitDone;
-  SayError(globals, std::to_string(bad) + " of " +
-                        std::to_string(results.size()) +
-                        (bad == 1 ? " checkpoints is" : " checkpoints are") +
-                        " damaged or unreadable; trials resume "
-                        "from the newest intact one");
+  PrintError(globals, std::to_string(bad) + " of " +
+                          std::to_string(results.size()) +
+                          (bad == 1 ? " checkpoints is" : " checkpoints are") +
+                          " damaged or unreadable; trials resume "
+                          "from the newest intact one");
   return kExitFailed;
 }
 
@@ -275,7 +275,7 @@ void RequireUnused(const Store& store, const CheckpointRow& row) {
   }
   RequireStorageThere(store, row);
   if (!row.storage.empty()) {
-    const auto why = WhyNotOurs(store, store.StorageRoot(row.storage));
+    const auto why = StorageOwnerProblem(store, store.StorageRoot(row.storage));
     if (!why.empty()) throw Error(ErrorKind::kStore, why);
   }
   const auto trial = store.Trial(row.trial);
@@ -310,10 +310,10 @@ int Delete(const CheckpointDeleteOptions& options,
   });
   nlohmann::json array = nlohmann::json::array();
   for (const CheckpointRow& row : rows) {
-    const auto bytes = RemoveTree(store.PathOf(row));
+    const auto bytes = RemoveTree(store.CheckpointPath(row));
     array.push_back({{"uuid", row.uuid}, {"bytes", bytes}});
-    Say(globals, "checkpoint " + row.uuid + " is deleted, " +
-                     FormatBytes(bytes) + " freed");
+    PrintNotice(globals, "checkpoint " + row.uuid + " is deleted, " +
+                             FormatBytes(bytes) + " freed");
   }
   if (options.json) PrintJson({{"deleted", std::move(array)}});
   return kExitDone;

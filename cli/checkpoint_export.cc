@@ -79,7 +79,7 @@ void AddTies(const CheckpointFiles& files, std::vector<TensorBytes>& tensors) {
 
 // Returns the model names, which precede the first dot of each tensor name,
 // abbreviated.
-std::string ModelsOf(const std::vector<TensorBytes>& tensors) {
+std::string ListModelNames(const std::vector<TensorBytes>& tensors) {
   std::set<std::string> names;
   for (const TensorBytes& tensor : tensors) {
     names.insert(tensor.name.substr(0, tensor.name.find('.')));
@@ -104,14 +104,14 @@ void KeepModel(const std::string& model, std::vector<TensorBytes>& tensors) {
   if (kept.empty()) {
     throw Error(ErrorKind::kNotFound,
                 "--model: the checkpoint has no tensors of a model '" + model +
-                    "'; their names begin with " + ModelsOf(tensors) +
+                    "'; their names begin with " + ListModelNames(tensors) +
                     "; omit --model to export all of them");
   }
   tensors = std::move(kept);
 }
 
-std::vector<TensorBytes> TensorsOf(const CheckpointFiles& files,
-                                   const std::string& model) {
+std::vector<TensorBytes> ReadTensors(const CheckpointFiles& files,
+                                     const std::string& model) {
   const std::filesystem::path own =
       std::filesystem::path(files.path()) / kProgramFiles;
   if (std::filesystem::is_directory(own)) {
@@ -202,10 +202,10 @@ int ExportFiles(const ExportOptions& options, const Store& store,
                {"format", options.to}});
   } else {
     std::cout << EscapeForTerminal(path.string()) << '\n';
-    Say(globals, "copied checkpoint " + checkpoint.uuid + ": " +
-                     std::to_string(copied.files) +
-                     (copied.files == 1 ? " file, " : " files, ") +
-                     FormatBytes(copied.bytes));
+    PrintNotice(globals, "copied checkpoint " + checkpoint.uuid + ": " +
+                             std::to_string(copied.files) +
+                             (copied.files == 1 ? " file, " : " files, ") +
+                             FormatBytes(copied.bytes));
   }
   return kExitDone;
 }
@@ -226,7 +226,7 @@ int Export(const ExportOptions& options, const GlobalOptions& globals) {
   // Refuses a bad name before it reads the weights.
   NewFile file(path, options.force);
   const CheckpointFiles files = ReadCheckpoint(store, checkpoint);
-  const auto tensors = TensorsOf(files, options.model);
+  const auto tensors = ReadTensors(files, options.model);
   WriteTensors(tensors, options.to, file);
   file.Keep();
   if (options.json) {
@@ -236,9 +236,9 @@ int Export(const ExportOptions& options, const GlobalOptions& globals) {
                {"bytes", file.bytes()},
                {"format", options.to}});
   } else {
-    Say(globals, "wrote " + path.string() + ": " +
-                     std::to_string(tensors.size()) + " tensors, " +
-                     FormatBytes(file.bytes()));
+    PrintNotice(globals, "wrote " + path.string() + ": " +
+                             std::to_string(tensors.size()) + " tensors, " +
+                             FormatBytes(file.bytes()));
   }
   return kExitDone;
 }

@@ -119,7 +119,7 @@ void WriteSafetensors(const std::vector<TensorBytes>& tensors, NewFile& file) {
 int Convert(const ImportOptions& options, const GlobalOptions& globals) {
   const SelectedWeights weights = SelectWeights(options);
   std::vector<TensorBytes> tensors = weights.tensors;
-  const std::string prefix = weights.prefix + TakeOffPrefixes(tensors);
+  const std::string prefix = weights.prefix + StripPrefixes(tensors);
   const fs::path out =
       options.out.empty()
           ? fs::path(options.file).stem().string() + ".safetensors"
@@ -134,14 +134,14 @@ int Convert(const ImportOptions& options, const GlobalOptions& globals) {
                {"left_out", weights.left_out},
                {"other_keys", weights.file.other_keys()}});
   } else {
-    Say(globals,
-        "wrote " + out.string() + ": " + CountText(tensors.size(), "tensor") +
-            ", " + FormatBytes(file.bytes()) +
-            (prefix.empty()
-                 ? ""
-                 : "; removed the prefix '" + EscapeForTerminal(prefix) +
-                       "' from their names") +
-            FormatRest(weights));
+    PrintNotice(globals, "wrote " + out.string() + ": " +
+                             CountText(tensors.size(), "tensor") + ", " +
+                             FormatBytes(file.bytes()) +
+                             (prefix.empty() ? ""
+                                             : "; removed the prefix '" +
+                                                   EscapeForTerminal(prefix) +
+                                                   "' from their names") +
+                             FormatRest(weights));
   }
   return kExitDone;
 }
@@ -155,7 +155,8 @@ struct NewTrial {
   std::string library;
 };
 
-NewTrial TrialOf(const ImportOptions& options, const GlobalOptions& globals) {
+NewTrial MakeNewTrial(const ImportOptions& options,
+                      const GlobalOptions& globals) {
   NewTrial trial{.text = ReadConfigFile(options.config),
                  .context = ContextDirectory(options.config, options.context)};
   ConfigResult result =
@@ -240,7 +241,7 @@ WrittenCheckpoint WriteCopy(const CheckpointFiles& files,
 }
 
 // The types of `tensors`, sorted.
-std::set<std::string> TypesOf(const std::vector<TensorBytes>& tensors) {
+std::set<std::string> ListTypes(const std::vector<TensorBytes>& tensors) {
   std::set<std::string> types;
   for (const TensorBytes& tensor : tensors) types.insert(tensor.dtype);
   return types;
@@ -251,8 +252,8 @@ std::vector<std::string> CastTypes(const std::vector<TensorBytes>& weights,
                                    const CheckpointFiles& imported) {
   std::vector<std::string> cast;
   std::ranges::set_difference(
-      TypesOf(weights),
-      TypesOf(ReadSafetensors(imported[kWeightsName], kWeightsName)),
+      ListTypes(weights),
+      ListTypes(ReadSafetensors(imported[kWeightsName], kWeightsName)),
       std::back_inserter(cast));
   return cast;
 }
@@ -321,7 +322,7 @@ CheckpointFiles LoadSelected(const ImportOptions& options,
 
 int ImportInto(const ImportOptions& options, const GlobalOptions& globals) {
   const SelectedWeights weights = SelectWeights(options);
-  NewTrial trial = TrialOf(options, globals);
+  NewTrial trial = MakeNewTrial(options, globals);
   RequireStorage(trial.config, globals);
   const ScratchDirectory scratch;
   const CheckpointFiles files =
@@ -333,7 +334,8 @@ int ImportInto(const ImportOptions& options, const GlobalOptions& globals) {
   const std::string uuid = RandomUuid();
   MakeDurableDirectories(store.layout().Trial(id));
   const WrittenCheckpoint written = WriteCopy(
-      files, store.CheckpointsOf(id, trial.config.checkpoints.path) / uuid);
+      files,
+      store.CheckpointDirectory(id, trial.config.checkpoints.path) / uuid);
   RecordCheckpoint(id, trial, uuid, written, store);
   const std::size_t count = weights.tensors.size();
   if (options.json) {
@@ -346,15 +348,16 @@ int ImportInto(const ImportOptions& options, const GlobalOptions& globals) {
                {"left_out", weights.left_out},
                {"other_keys", weights.file.other_keys()}});
   } else {
-    Say(globals, "imported " + CountText(count, "tensor") +
-                     (cast.empty() ? ""
-                                   : " (cast from " + Join(cast, ", ") +
-                                         " to the model's types)") +
-                     FormatRest(weights) + " as checkpoint " + uuid +
-                     " of trial " + ToString(id) + "; continue with " +
-                     CommandFor(globals, "evaluate " + uuid.substr(0, 8)) +
-                     " or " +
-                     CommandFor(globals, "continue " + uuid.substr(0, 8)));
+    PrintNotice(globals,
+                "imported " + CountText(count, "tensor") +
+                    (cast.empty() ? ""
+                                  : " (cast from " + Join(cast, ", ") +
+                                        " to the model's types)") +
+                    FormatRest(weights) + " as checkpoint " + uuid +
+                    " of trial " + ToString(id) + "; continue with " +
+                    CommandFor(globals, "evaluate " + uuid.substr(0, 8)) +
+                    " or " +
+                    CommandFor(globals, "continue " + uuid.substr(0, 8)));
   }
   return kExitDone;
 }

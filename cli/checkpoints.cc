@@ -46,7 +46,7 @@ Listing<CheckpointRow> CheckpointListing(const Store& store, Unit counted,
       .json =
           [&store, counted](const CheckpointRow& row) {
             nlohmann::json json =
-                CheckpointJson(row, store.PathOf(row).string());
+                CheckpointJson(row, store.CheckpointPath(row).string());
             AddLength(counted, json);
             return json;
           },

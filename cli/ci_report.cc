@@ -35,7 +35,7 @@ namespace {
 
 using Outcome = CiCase::Outcome;
 
-Outcome OutcomeOf(State state) {
+Outcome ToOutcome(State state) {
   switch (state) {
     case State::kCompleted:
     case State::kStopped:
@@ -58,7 +58,7 @@ CiCase TrialCase(const TrialRow& trial, const ExperimentRow& experiment,
   CiCase test{.name = "trial " + ToString(trial.id),
               .class_name = experiment.name,
               .seconds = trial.seconds,
-              .outcome = OutcomeOf(trial.state)};
+              .outcome = ToOutcome(trial.state)};
   test.message = std::string(StateName(trial.state)) +
                  (trial.reason.empty() ? "" : ": " + trial.reason);
   test.output = FormatHparams(trial.hparams) + "\n" + experiment.metric + " " +
@@ -73,8 +73,8 @@ CiCase CheckCase(const Check& check, const ExperimentRow& experiment) {
           .message = "actual: " + check.actual};
 }
 
-CiSuite SuiteOf(const Store& store, const ExperimentRow& experiment,
-                const std::vector<Check>& checks, const Units& units) {
+CiSuite MakeSuite(const Store& store, const ExperimentRow& experiment,
+                  const std::vector<Check>& checks, const Units& units) {
   CiSuite suite{.name = experiment.name,
                 .host = HostName(),
                 .time = experiment.started.value_or(experiment.created),
@@ -140,7 +140,7 @@ void PrintAnnotation(std::string_view command, const std::string& properties,
             << "::" << EscapeData(EscapeForTerminal(message)) << '\n';
 }
 
-std::string_view CommandOf(Severity severity) {
+std::string_view AnnotationLevel(Severity severity) {
   switch (severity) {
     case Severity::kError:
     case Severity::kNotYet:
@@ -161,7 +161,7 @@ void PrintAnnotation(const Diagnostic& diagnostic) {
                   ",col=" + std::to_string(diagnostic.column);
   }
   const std::string key = diagnostic.key.empty() ? "" : diagnostic.key + ": ";
-  PrintAnnotation(CommandOf(diagnostic.severity), properties,
+  PrintAnnotation(AnnotationLevel(diagnostic.severity), properties,
                   key + diagnostic.message);
 }
 
@@ -188,8 +188,8 @@ std::string Code(const std::string& text) {
 // GitHub takes 1 MiB of a step; failures are annotated anyway.
 constexpr std::size_t kMaxSummaryRows = 200;
 
-std::string SummaryOf(const CiSuite& suite, const ExperimentRow& row,
-                      const Units& units) {
+std::string FormatSummary(const CiSuite& suite, const ExperimentRow& row,
+                          const Units& units) {
   std::string text = "### dtrain: experiment " + std::to_string(row.id) + " " +
                      Code(row.name) + " is " +
                      std::string(StateName(row.state)) + "\n\n";
@@ -222,7 +222,7 @@ void Annotate(const CiSuite& suite, const ExperimentRow& row,
                                   " '" + row.name + "'"),
         test.name + ": " + test.message);
   }
-  AppendStepSummary(SummaryOf(suite, row, units));
+  AppendStepSummary(FormatSummary(suite, row, units));
 }
 
 std::string FindingList(const Diagnostics& diagnostics) {
@@ -296,12 +296,13 @@ void CheckCiFlags(const CiFlags& flags) {
 }
 
 void WriteCiReport(const CiFlags& flags, const Store& store,
-                   std::span<const JudgedExperiment> experiments) {
+                   std::span<const CheckedExperiment> experiments) {
   if (!flags.has_file() && flags.annotate.empty()) return;
   std::vector<CiSuite> suites;
-  for (const JudgedExperiment& experiment : experiments) {
+  for (const CheckedExperiment& experiment : experiments) {
     const Units units = FindUnits(store, experiment.row.id);
-    suites.push_back(SuiteOf(store, experiment.row, experiment.checks, units));
+    suites.push_back(
+        MakeSuite(store, experiment.row, experiment.checks, units));
     if (!flags.annotate.empty()) {
       Annotate(suites.back(), experiment.row, units);
     }
@@ -320,7 +321,7 @@ void WriteCiRefusal(const CiFlags& flags, const std::string& name,
   WriteFiles(flags, std::span(&suite, 1), "nothing was created");
   if (flags.annotate.empty()) return;
   const bool told = std::ranges::any_of(diagnostics, [](const Diagnostic& d) {
-    return CommandOf(d.severity) == "error";
+    return AnnotationLevel(d.severity) == "error";
   });
   if (!told) {
     std::error_code ignored;

@@ -32,7 +32,7 @@ struct CiFlags {
 };
 
 /// An experiment and the results of its --require expressions.
-struct JudgedExperiment {
+struct CheckedExperiment {
   ExperimentRow row;
   std::vector<Check> checks;
 };
@@ -50,7 +50,7 @@ void CheckCiFlags(const CiFlags& flags);
 /// experiment itself where it failed without a failed trial; an annotation of
 /// each failure. Throws Error(kFailed) if the file cannot be written.
 void WriteCiReport(const CiFlags& flags, const Store& store,
-                   std::span<const JudgedExperiment> experiments);
+                   std::span<const CheckedExperiment> experiments);
 
 /// Annotates the findings about a configuration, if `flags` say so.
 void AnnotateFindings(const CiFlags& flags, const Diagnostics& diagnostics);

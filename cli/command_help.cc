@@ -103,7 +103,7 @@ std::string Epilog(const CommandHelp& help) {
   }
   text += "\nExit codes:\n";
   for (const ExitMeaning& exit : help.exits) {
-    AppendRow(std::to_string(exit.code), MeaningOf(exit), kExitColumn, text);
+    AppendRow(std::to_string(exit.code), GetMeaning(exit), kExitColumn, text);
   }
   text += "\nExamples:\n";
   for (const auto& [purpose, command] : help.examples) {
@@ -149,7 +149,7 @@ std::string_view GroupName(CommandGroup group) {
   return "";
 }
 
-std::string_view MeaningOf(const ExitMeaning& exit) {
+std::string_view GetMeaning(const ExitMeaning& exit) {
   return exit.text.empty() ? GeneralMeaning(exit.code) : exit.text;
 }
 

@@ -82,7 +82,7 @@ CommandInfo DescribeProgram();
 std::string_view GroupName(CommandGroup group);
 
 /// The meaning of an exit code, the general one if the command has none.
-std::string_view MeaningOf(const ExitMeaning& exit);
+std::string_view GetMeaning(const ExitMeaning& exit);
 
 /// "-d, --detach" or "--set KEY=VALUE".
 std::string OptionText(const OptionInfo& option);

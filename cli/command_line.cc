@@ -308,11 +308,13 @@ bool HasUnknownCommand(const CLI::App& app) {
 // Returns the words of a command line in reverse order, as CLI11 wants them.
 // "--name=" becomes "--name" with an empty value; CLI11 would take the next
 // word as its value. "help COMMAND" becomes "COMMAND --help".
-std::vector<std::string> ReversedWords(const std::vector<std::string>& given) {
-  const bool is_help = AsksForHelp(given);
+std::vector<std::string> ReversedWords(
+    const std::vector<std::string>& arguments) {
+  const bool is_help = AsksForHelp(arguments);
   std::vector<std::string> words;
   bool options = true;
-  for (const std::string& word : std::span(given).subspan(is_help ? 1 : 0)) {
+  for (const std::string& word :
+       std::span(arguments).subspan(is_help ? 1 : 0)) {
     options = options && word != "--";
     const bool empty =
         options && word.starts_with("--") && word.find('=') == word.size() - 1;
@@ -331,7 +333,7 @@ std::function<int()> Print(std::string text) {
   };
 }
 
-ValueKind KindOf(std::string_view value) {
+ValueKind FindValueKind(std::string_view value) {
   static const std::map<std::string_view, ValueKind> kKinds = {
       {"CHECKPOINT", ValueKind::kSource}, {"CONFIG", ValueKind::kFile},
       {"CONTEXT", ValueKind::kDirectory}, {"DIR", ValueKind::kDirectory},
@@ -365,9 +367,10 @@ OptionInfo Describe(const CommandApp& app, const CLI::Option& option) {
   const auto words = app.words.find(&option);
   if (words != app.words.end()) info.words = words->second;
   const auto kind = app.kinds.find(&option);
-  info.kind = kind != app.kinds.end()
-                  ? kind->second
-                  : KindOf(info.value.empty() ? info.names[0] : info.value);
+  info.kind =
+      kind != app.kinds.end()
+          ? kind->second
+          : FindValueKind(info.value.empty() ? info.names[0] : info.value);
   return info;
 }
 
@@ -588,12 +591,13 @@ void ParseCommandLine(int argc, char** argv, Invocation& invocation) {
     };
     return;
   }
-  const std::vector<std::string> given(argv + std::min(argc, 1), argv + argc);
-  if (auto help = DeterminedHelp(given)) {
+  const std::vector<std::string> arguments(argv + std::min(argc, 1),
+                                           argv + argc);
+  if (auto help = DeterminedHelp(arguments)) {
     invocation.run = Print(*std::move(help));
     return;
   }
-  const std::vector<std::string> words = FromDetermined(given);
+  const std::vector<std::string> words = FromDetermined(arguments);
   invocation.globals.argv.resize(std::min(argc, 1));
   invocation.globals.argv.insert(invocation.globals.argv.end(), words.begin(),
                                  words.end());

@@ -95,17 +95,17 @@ inline constexpr char kOutOfMemory[] =
     "out of memory; free some memory or reduce the request; resume an "
     "experiment that was running with `dtrain resume`";
 
-int ExitCodeOf(ErrorKind kind);
+int ToExitCode(ErrorKind kind);
 
 /// Returns the exit code for an experiment that stays in `state`. REQUIRES: it
 /// is neither PENDING nor RUNNING.
-int ExitCodeOf(State state);
+int ToExitCode(State state);
 
 /// Returns the more important exit code: a failure, then a deleted experiment,
 /// an unmet requirement, a resumable experiment.
 int WorstExitCode(int a, int b);
 
 /// Returns the exit code of a finished run: 128 + signal if a signal paused it.
-int ExitCodeOf(const RunResult& result);
+int ToExitCode(const RunResult& result);
 
 }  // namespace dtrain

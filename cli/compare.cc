@@ -69,8 +69,8 @@ std::vector<Target> FindTargets(const Store& store,
 }
 
 // The index of the target that --baseline names; the first one without it.
-std::size_t BaselineOf(const Store& store, const CompareOptions& options,
-                       const std::vector<Target>& targets) {
+std::size_t FindBaseline(const Store& store, const CompareOptions& options,
+                         const std::vector<Target>& targets) {
   if (options.baseline.empty()) return 0;
   const auto found =
       std::ranges::find(targets, ResolveTarget(store, options.baseline));
@@ -86,7 +86,7 @@ std::string Signed(double value, const std::string& text) {
   return value > 0 ? "+" + text : text;
 }
 
-std::string VerdictOf(const ComparedValue& value) {
+std::string FormatVerdict(const ComparedValue& value) {
   return !value.better ? "" : *value.better ? "better" : "worse";
 }
 
@@ -129,7 +129,7 @@ std::string DifferenceText(const ComparedRow& row, const ComparedValue& value) {
     notes.push_back(Signed(*value.percent, FormatFixed(*value.percent, 1)) +
                     " %");
   }
-  const std::string verdict = VerdictOf(value);
+  const std::string verdict = FormatVerdict(value);
   if (!verdict.empty()) notes.push_back(verdict);
   const double difference = DropNoise(*value.difference);
   return Signed(difference, NumberText(row, difference)) +
@@ -148,7 +148,7 @@ Tone ToneOfValue(const ComparedValue& value) {
                          : Tone::kBad;
 }
 
-std::string HeadOf(const TargetComparison& comparison, std::size_t i) {
+std::string TargetHeading(const TargetComparison& comparison, std::size_t i) {
   return comparison.targets[i].id + " " + comparison.targets[i].name +
          (i == comparison.baseline ? " (baseline)" : "");
 }
@@ -162,7 +162,8 @@ void PrintColumns(const TargetComparison& comparison,
     section = comparison.rows[i].section;
     std::vector<Column> columns = {{.name = section}};
     for (std::size_t t = 0; t < comparison.targets.size(); ++t) {
-      columns.push_back({.name = HeadOf(comparison, t), .verbatim = true});
+      columns.push_back(
+          {.name = TargetHeading(comparison, t), .verbatim = true});
     }
     Table table(columns);
     for (; i < comparison.rows.size() && comparison.rows[i].section == section;
@@ -213,7 +214,7 @@ std::size_t WidthInColumns(const TargetComparison& comparison) {
   std::size_t names = 0;
   std::vector<std::size_t> widths;
   for (std::size_t t = 0; t < comparison.targets.size(); ++t) {
-    widths.push_back(DisplayWidth(HeadOf(comparison, t)) + 2);
+    widths.push_back(DisplayWidth(TargetHeading(comparison, t)) + 2);
   }
   for (const ComparedRow& row : comparison.rows) {
     names = std::max(names, DisplayWidth(row.name));
@@ -228,7 +229,7 @@ std::size_t WidthInColumns(const TargetComparison& comparison) {
 
 void PrintComparisonText(const TargetComparison& comparison,
                          const GlobalOptions& globals) {
-  const TerminalMode mode = ModeOf(STDOUT_FILENO, globals.color);
+  const TerminalMode mode = GetTerminalMode(STDOUT_FILENO, globals.color);
   if (mode.width == 0 || WidthInColumns(comparison) <= mode.width) {
     PrintColumns(comparison, mode);
   } else {
@@ -244,7 +245,7 @@ void PrintMarkdown(const TargetComparison& comparison) {
       section = row.section;
       std::string line = "|---";
       for (std::size_t t = 0; t < comparison.targets.size(); ++t) {
-        std::cout << " | " << MarkdownCell(HeadOf(comparison, t));
+        std::cout << " | " << MarkdownCell(TargetHeading(comparison, t));
         line += "|---";
       }
       std::cout << " |\n" << line << "|\n";
@@ -281,7 +282,7 @@ void PrintComparisonCsv(const TargetComparison& comparison,
       }
       table.AddRow({row.section, row.name, comparison.targets[t].id,
                     Cell(value, value), number(one.difference),
-                    number(one.percent), VerdictOf(one)});
+                    number(one.percent), FormatVerdict(one)});
     }
   }
   PrintTable(table, Format::kCsv, globals);
@@ -305,7 +306,7 @@ void PrintComparisonJson(const TargetComparison& comparison,
   for (const ComparedRow& row : comparison.rows) {
     nlohmann::json values = nlohmann::json::array();
     for (const ComparedValue& value : row.values) {
-      const std::string verdict = VerdictOf(value);
+      const std::string verdict = FormatVerdict(value);
       values.push_back(
           {{"value", value.value},
            {"difference", NumberOrNull(value.difference)},
@@ -325,8 +326,8 @@ void PrintComparisonJson(const TargetComparison& comparison,
 }
 
 // Prints on stderr which trials represent their searches.
-void SayWhichTrials(const TargetComparison& comparison,
-                    const GlobalOptions& globals) {
+void PrintBestTrials(const TargetComparison& comparison,
+                     const GlobalOptions& globals) {
   std::vector<std::string> best, none;
   for (const ComparedTarget& target : comparison.targets) {
     if (target.trial.empty()) {
@@ -337,12 +338,14 @@ void SayWhichTrials(const TargetComparison& comparison,
     }
   }
   if (!best.empty()) {
-    Say(globals,
+    PrintNotice(
+        globals,
         "note: hyperparameters and metrics are those of the best trial: " +
             Join(best, ", "));
   }
   if (!none.empty()) {
-    Say(globals,
+    PrintNotice(
+        globals,
         "note: no hyperparameters and metrics, because no trial has a finite "
         "value of the searcher's metric: " +
             Join(none, ", "));
@@ -358,9 +361,9 @@ int PrintComparison(TargetComparison comparison, const CompareOptions& options,
                   [](const ComparedRow& row) { return row.equal(); });
   }
   for (const std::string& warning : comparison.warnings) {
-    Say(globals, "warning: " + warning);
+    PrintNotice(globals, "warning: " + warning);
   }
-  SayWhichTrials(comparison, globals);
+  PrintBestTrials(comparison, globals);
   if (options.json) {
     PrintComparisonJson(comparison, selection);
   } else if (options.csv) {
@@ -377,9 +380,10 @@ int PrintComparison(TargetComparison comparison, const CompareOptions& options,
   }
   const std::size_t hidden = compared - comparison.rows.size();
   if (hidden > 0 && !options.json && !options.csv) {
-    Say(globals, std::to_string(hidden) +
-                     (hidden == 1 ? " equal row is" : " equal rows are") +
-                     " hidden; --all shows them");
+    PrintNotice(globals,
+                std::to_string(hidden) +
+                    (hidden == 1 ? " equal row is" : " equal rows are") +
+                    " hidden; --all shows them");
   }
   return kExitDone;
 }
@@ -435,8 +439,8 @@ int PrintGroups(const CompareOptions& options, const Store& store,
                                   goal.smaller_is_better, selection);
   const Format format = options.format();
   if (groups.empty()) {
-    Say(globals, "no trial has a finite value of " + goal.metric +
-                     " at its best validation");
+    PrintNotice(globals, "no trial has a finite value of " + goal.metric +
+                             " at its best validation");
   }
   PrintListing(GroupListing(hparam), groups, format, globals,
                {{"hparam", hparam},
@@ -455,10 +459,10 @@ int Compare(const CompareOptions& options, const GlobalOptions& globals) {
   }
   const Store store = OpenStore(globals);
   const auto targets = FindTargets(store, options);
-  const std::size_t baseline = BaselineOf(store, options, targets);
+  const std::size_t baseline = FindBaseline(store, options, targets);
   const TrialSelection selection(store, targets, options.filter,
                                  Clock::System().now());
-  SayNotes(selection, globals);
+  PrintNotes(selection, globals);
   if (!options.group.empty()) {
     return PrintGroups(options, store, targets, selection, globals);
   }

@@ -400,7 +400,7 @@ std::optional<std::int64_t> Completer::Experiment(
   return std::nullopt;
 }
 
-Completion CompletionOf(const std::vector<std::string>& words) {
+Completion CompleteWords(const std::vector<std::string>& words) {
   const DeterminedLine line =
       CompleteDetermined({words.begin(), words.end() - 1});
   if (line.names && !words.back().starts_with("-")) {
@@ -420,7 +420,7 @@ void PrintForBash(const std::string& line, const std::string& breaks) {
   BashLine split = SplitBashLine(line, breaks);
   split.words.erase(split.words.begin());  // the program
   if (split.words.empty()) return;
-  const Completion completion = CompletionOf(split.words);
+  const Completion completion = CompleteWords(split.words);
   std::cout << completion.kind << '\n';
   for (const Candidate& candidate : completion.candidates) {
     const auto rest = QuoteForBash(
@@ -460,7 +460,7 @@ int Complete(const std::vector<std::string>& words) {
     }
     std::vector<std::string> rest(words.begin() + 1, words.end());
     if (words[0] == "fish") rest.back() = WithoutQuotes(rest.back());
-    const Completion completion = CompletionOf(rest);
+    const Completion completion = CompleteWords(rest);
     std::cout << completion.kind << '\n';
     for (const Candidate& candidate : completion.candidates) {
       std::cout << candidate.word

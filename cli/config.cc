@@ -29,7 +29,7 @@ struct ConfigOptions : JsonOption {
   std::string export_to;
 };
 
-std::string YamlOf(const ExperimentDetail& detail, bool original) {
+std::string ConfigYaml(const ExperimentDetail& detail, bool original) {
   return original ? detail.yaml : ToYaml(detail.config);
 }
 
@@ -48,15 +48,15 @@ void Export(const ConfigOptions& options, const Store& store,
   // Remove a trailing slash.
   fs::path to = fs::path(options.export_to).lexically_normal();
   if (!to.has_filename()) to = to.parent_path();
-  const auto context = StoredContextOf(store.layout(), detail);
+  const auto context = ReadStoredContext(store.layout(), detail);
   std::error_code ignored;
   if (fs::exists(fs::symlink_status(to, ignored))) FailToExport(to, EEXIST);
   const fs::path made = to.string() + "." + std::to_string(::getpid()) + ".tmp";
   if (::mkdir(made.c_str(), 0700) != 0) FailToExport(to, errno);
   struct Undo {
     ~Undo() {
-      std::error_code unheard;
-      fs::remove_all(path, unheard);
+      std::error_code remove_error;
+      fs::remove_all(path, remove_error);
     }
     const fs::path& path;
   } undo{made};
@@ -66,15 +66,16 @@ void Export(const ConfigOptions& options, const Store& store,
   const std::string name =
       "experiment-" + std::to_string(detail.row.id) + ".yaml";
   NewFile yaml(made / name, /*replace=*/false);
-  const std::string text = YamlOf(detail, options.original);
+  const std::string text = ConfigYaml(detail, options.original);
   yaml.Write(std::as_bytes(std::span(text)));
   yaml.Keep();
   // rename() replaces only an empty directory.
   if (::rename(made.c_str(), to.c_str()) != 0) FailToExport(to, errno);
   SyncDirectory(to.has_parent_path() ? to.parent_path() : ".");
-  Say(globals, "wrote " + (to / name).string() +
-                   (files == 0 ? std::string()
-                               : " and " + CountText(files, "context file")));
+  PrintNotice(globals,
+              "wrote " + (to / name).string() +
+                  (files == 0 ? std::string()
+                              : " and " + CountText(files, "context file")));
 }
 
 int Config(const ConfigOptions& options, const GlobalOptions& globals) {
@@ -86,7 +87,7 @@ int Config(const ConfigOptions& options, const GlobalOptions& globals) {
   } else if (options.json) {
     PrintJson(detail.config);
   } else {
-    PrintYaml(YamlOf(detail, options.original));
+    PrintYaml(ConfigYaml(detail, options.original));
   }
   return kExitDone;
 }

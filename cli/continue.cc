@@ -46,7 +46,7 @@ SourceCheckpoint FindSource(const Store& store, const ContinueOptions& options,
   return SourceFrom(store, FindCheckpoint(store, options.source));
 }
 
-std::vector<std::string> OverridesOf(const ContinueOptions& options) {
+std::vector<std::string> CollectOverrides(const ContinueOptions& options) {
   std::vector<std::string> overrides = options.overrides;
   if (!options.name.empty()) {
     overrides.push_back("name=" + QuotedForYaml(options.name));
@@ -66,15 +66,15 @@ int ContinueAndRun(const ContinueOptions& options, RunRequest& request,
     const SourceCheckpoint start = FindSource(store, options, globals);
     const RecordedTrial trial = FindRecordedTrial(store, start.trial);
     RequireWholeContext(layout, trial.experiment);
-    config = ReadSingleTrialConfig(trial, SingleTrialConfig(trial),
-                                   OverridesOf(options), options.labels, layout,
-                                   NoteIn(request, globals), globals);
+    config = ReadSingleTrialConfig(
+        trial, SingleTrialConfig(trial), CollectOverrides(options),
+        options.labels, layout, FindingsRecorder(request, globals), globals);
     CheckEntrypoint(options.source, config,
                     layout.Context(start.trial.experiment));
     CheckOnThisMachine(options.source, config,
-                       ContextOf(layout, trial.experiment), globals);
+                       FindContextDirectory(layout, trial.experiment), globals);
     SetSource(start, config);
-    parts = {.context = StoredContextOf(layout, trial.experiment),
+    parts = {.context = ReadStoredContext(layout, trial.experiment),
              .source = start};
     provenance = SingleTrialProvenance(trial, config, globals);
   }

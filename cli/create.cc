@@ -8,10 +8,10 @@
 // the experiment recorded together with its files (record_experiment.cc), and
 // run.
 //
-// Options that stand for a key of the YAML become overrides (OverridesOf), and
-// messages about those keys are changed back to the option that the user wrote
-// (NameOptions). --label needs two passes, since it adds to the labels of the
-// file.
+// Options that stand for a key of the YAML become overrides (CollectOverrides),
+// and messages about those keys are changed back to the option that the user
+// wrote (NameOptions). --label needs two passes, since it adds to the labels of
+// the file.
 
 #include "cli/create.h"
 
@@ -159,7 +159,7 @@ void PrintPlan(const ExperimentConfig& config, const SlotPlan& slots,
 }
 
 // Returns why a test has failed; never empty.
-std::string WhyFailed(const Rehearsal& rehearsal) {
+std::string FailureReason(const Rehearsal& rehearsal) {
   const auto& [result, findings] = rehearsal;
   if (!findings.failure().empty()) return findings.failure();
   if (!result.error.empty()) return result.error;
@@ -172,16 +172,16 @@ std::string WhyFailed(const Rehearsal& rehearsal) {
 void Explain(const Rehearsal& rehearsal, const GlobalOptions& globals) {
   const auto& [result, findings] = rehearsal;
   for (const std::string& line : findings.last_lines()) {
-    if (line != findings.failure()) Say(globals, line);
+    if (line != findings.failure()) PrintNotice(globals, line);
   }
   if (!findings.Passed(result)) {
-    SayError(globals, "the test failed: " + WhyFailed(rehearsal));
+    PrintError(globals, "the test failed: " + FailureReason(rehearsal));
   }
   const std::vector<std::string> unread = findings.unread();
   if (unread.empty()) return;
-  Say(globals, "warning: the trial did not read the hyperparameter" +
-                   std::string(unread.size() == 1 ? " " : "s ") +
-                   Join(unread, ", "));
+  PrintNotice(globals, "warning: the trial did not read the hyperparameter" +
+                           std::string(unread.size() == 1 ? " " : "s ") +
+                           Join(unread, ", "));
 }
 
 // Prints the result of `create --test` and returns the exit code.
@@ -194,7 +194,7 @@ int PrintRehearsal(const Rehearsal& rehearsal, bool json,
     std::cout << findings.Text(result) << '\n';
   }
   Explain(rehearsal, globals);
-  if (result.signal != 0) return ExitCodeOf(result);
+  if (result.signal != 0) return ToExitCode(result);
   return rehearsal.Passed() ? kExitDone : kExitFailed;
 }
 
@@ -254,7 +254,7 @@ void NameOptions(const CreateOptions& options, Diagnostics& diagnostics) {
 }
 
 ConfigResult Parse(const CreateOptions& options, const std::string& text) {
-  std::vector<std::string> overrides = OverridesOf(options);
+  std::vector<std::string> overrides = CollectOverrides(options);
   const auto context = ContextDirectory(options.config, options.context);
   ConfigResult result =
       ParseConfigText(text, options.config, overrides, context, Checks::kTrial,
@@ -284,15 +284,15 @@ int DryRun(const CreateOptions& options, const ExperimentConfig& config,
            const std::optional<ContextList>& context, const RunRequest& request,
            const GlobalOptions& globals) {
   if (const auto problem = ProblemOnThisMachine(config, directory)) {
-    Say(globals, "warning: it cannot run on this machine: " + *problem);
+    PrintNotice(globals, "warning: it cannot run on this machine: " + *problem);
   }
   if (const auto problem = FindStorageProblem(config, globals)) {
-    Say(globals,
-        "warning: it cannot run on this machine: " + problem->first.ToString());
+    PrintNotice(globals, "warning: it cannot run on this machine: " +
+                             problem->first.ToString());
   }
   RequireSlotsOfNodes(config);
   if (RunsOnSlurm(config) && InAllocation()) {
-    Say(globals, AllocationText(config));
+    PrintNotice(globals, AllocationText(config));
   }
   std::optional<JobRequest> job;
   if (RunsOnSlurm(config)) job = PlannedJob(config, FindStore(globals));
@@ -314,8 +314,8 @@ int RecordPaused(const Recording& record, RunRequest& request,
     std::cout << id << '\n';
   }
   const std::string text = std::to_string(id);
-  Say(globals, "experiment " + text + " is paused; start it with " +
-                   NamedCommand(CommandFor(globals, "resume " + text)));
+  PrintNotice(globals, "experiment " + text + " is paused; start it with " +
+                           NamedCommand(CommandFor(globals, "resume " + text)));
   return kExitDone;
 }
 
@@ -345,7 +345,7 @@ void AddCreateOptions(CLI::App& app, CreateOptions& options) {
           "starts it");
 }
 
-std::vector<std::string> OverridesOf(const CreateOptions& options) {
+std::vector<std::string> CollectOverrides(const CreateOptions& options) {
   std::vector<std::string> overrides = options.overrides;
   if (!options.name.empty()) {
     overrides.push_back("name=" + QuotedForYaml(options.name));
@@ -372,7 +372,7 @@ ExperimentConfig CheckedConfig(const CreateOptions& options,
   NameOptions(options, result.diagnostics);
   if (options.is_inline) NameOptionsOfRun(options, result.diagnostics);
   PrintDiagnostics(result.diagnostics, globals);
-  NoteFindings(request, result.diagnostics);
+  RecordFindings(request, result.diagnostics);
   const std::string refusal = Refusal(result.diagnostics, /*not_yet=*/true);
   if (!refusal.empty() || !result.config) {
     throw Error(ErrorKind::kUsage,
@@ -382,7 +382,7 @@ ExperimentConfig CheckedConfig(const CreateOptions& options,
       CheckScript(options.config, *result.config,
                   ContextDirectory(options.config, options.context));
   PrintDiagnostics(warnings, globals);
-  NoteFindings(request, warnings);
+  RecordFindings(request, warnings);
   return *std::move(result.config);
 }
 
@@ -424,15 +424,15 @@ void SettleConcurrency(ExperimentConfig& config, const GlobalOptions& globals) {
   const bool counts_none = config.resources.listen && !RunsOnSlurm(config);
   if (!set && counts_none && IsModelBased(config.searcher)) {
     const auto trials = config.searcher.max_concurrent_trials;
-    Say(globals,
-        "warning: searcher.max_concurrent_trials: is not set, and the "
-        "slots of workers are not known yet; at most " +
-            std::to_string(trials) +
-            (trials == 1 ? " trial runs" : " trials run") +
-            " at once; set it to the number that all machines hold");
+    PrintNotice(globals,
+                "warning: searcher.max_concurrent_trials: is not set, and the "
+                "slots of workers are not known yet; at most " +
+                    std::to_string(trials) +
+                    (trials == 1 ? " trial runs" : " trials run") +
+                    " at once; set it to the number that all machines hold");
   }
   if (const auto note = SlotsWithoutTrials(config)) {
-    Say(globals, "note: " + *note);
+    PrintNotice(globals, "note: " + *note);
   }
 }
 
@@ -468,7 +468,8 @@ int CreateAndRun(const CreateOptions& options, const std::string& text,
   if (runs) {
     const std::string wait = CheckSubmission(config, FindStore(globals));
     if (!wait.empty())
-      Say(globals,
+      PrintNotice(
+          globals,
           "warning: some nodes start no jobs now, so Slurm may let jobs wait, "
           "or refuse them: " +
               wait);
@@ -490,7 +491,7 @@ int CreateAndRun(const CreateOptions& options, const std::string& text,
     const std::int64_t id = RecordExperiment(
         store, config, RecordedYaml(text, config), provenance, parts);
     if (parts.context) {
-      SayCopies(store.layout(), config, slots, *parts.context, globals);
+      WarnAboutCopies(store.layout(), config, slots, *parts.context, globals);
     }
     return id;
   };
@@ -499,8 +500,8 @@ int CreateAndRun(const CreateOptions& options, const std::string& text,
   request.nodes = nodes.get();
   const StoreLayout layout = FindStore(globals);
   if (!IsPlainlyChosen(layout, globals)) {
-    Say(globals,
-        "the experiment is recorded in the store " + layout.root().string());
+    PrintNotice(globals, "the experiment is recorded in the store " +
+                             layout.root().string());
   }
   return RunRecorded(layout, record, config, request, globals);
 }

@@ -32,7 +32,7 @@ void AddCreateOptions(CLI::App& app, CreateOptions& options);
 
 /// Returns the keys of the YAML that the options override, as KEY=VALUE.
 /// Labels, which are added, are not among them.
-std::vector<std::string> OverridesOf(const CreateOptions& options);
+std::vector<std::string> CollectOverrides(const CreateOptions& options);
 
 /// Throws Error(kUsage) for options that cannot be combined with --test or
 /// --paused.

@@ -55,7 +55,7 @@ class FetchDisplay {
   /// Shows that `bytes` of the `expected` bytes of `file` are present.
   void Show(std::string_view file, std::int64_t bytes, std::int64_t expected);
   /// Prints a permanent line.
-  void Say(const std::string& text);
+  void Print(const std::string& text);
   /// Erases the progress line.
   void Clear();
 
@@ -83,7 +83,7 @@ constexpr milliseconds kRedraw{100};
 constexpr seconds kSparse{10};
 
 FetchDisplay::FetchDisplay(const GlobalOptions& globals)
-    : globals_(globals), mode_(ModeOf(STDERR_FILENO, globals.color)) {}
+    : globals_(globals), mode_(GetTerminalMode(STDERR_FILENO, globals.color)) {}
 
 void FetchDisplay::Begin(std::string_view file, std::int64_t bytes,
                          Instant now) {
@@ -135,9 +135,9 @@ void FetchDisplay::Show(std::string_view file, std::int64_t bytes,
   drawn_ = true;
 }
 
-void FetchDisplay::Say(const std::string& text) {
+void FetchDisplay::Print(const std::string& text) {
   Clear();
-  dtrain::Say(globals_, text);
+  dtrain::PrintNotice(globals_, text);
 }
 
 void FetchDisplay::Clear() {
@@ -192,7 +192,7 @@ int DataFetch(const DataFetchOptions& options, const GlobalOptions& globals) {
   fetch.progress = [&](const FetchProgress& progress) {
     display.Show(progress.file, progress.bytes, progress.expected);
   };
-  fetch.say = [&](const std::string& text) { display.Say(text); };
+  fetch.say = [&](const std::string& text) { display.Print(text); };
   fetch.stop = [&] {
     if (signal == 0) signal = signals.Read();
     return signal != 0;
@@ -201,9 +201,9 @@ int DataFetch(const DataFetchOptions& options, const GlobalOptions& globals) {
   for (const DataSet* set : sets) {
     const FetchResult result = FetchInProgram(*set, fetch);
     if (result.end == FetchResult::End::kStopped) {
-      display.Say(std::string(set->name) +
-                  ": interrupted; the partial download is kept, run the same "
-                  "command again to resume");
+      display.Print(std::string(set->name) +
+                    ": interrupted; the partial download is kept, run the same "
+                    "command again to resume");
       return 128 + signal;
     }
     // Erase the progress line first.
@@ -308,7 +308,7 @@ std::vector<VerifiedSet> VerifySets(const DataVerifyOptions& options) {
   return rows;
 }
 
-Tone ToneOf(const VerifiedSet& row) {
+Tone ChooseTone(const VerifiedSet& row) {
   if (IsBad(row) || IsMissing(row)) return Tone::kBad;
   return row.found.state == SetState::kGood ? Tone::kGood : Tone::kWarning;
 }
@@ -341,7 +341,7 @@ Listing<VerifiedSet> VerifiedSetListing() {
                     std::to_string(row.found.files),
                     Cell(FormatBytes(row.found.bytes),
                          std::to_string(row.found.bytes)),
-                    Cell(state, state, ToneOf(row)),
+                    Cell(state, state, ChooseTone(row)),
                     row.found.directory.string(),
                     row.found.problem};
           }};
@@ -357,16 +357,17 @@ int DataVerify(const DataVerifyOptions& options, const GlobalOptions& globals) {
   };
   const auto bad = std::ranges::find_if(rows, IsBad);
   if (bad != rows.end()) {
-    SayError(globals, std::to_string(std::ranges::count_if(rows, IsBad)) +
-                          " of " + std::to_string(rows.size()) +
-                          " sets are damaged or incomplete; " + command(*bad) +
-                          " repairs the first");
+    PrintError(globals, std::to_string(std::ranges::count_if(rows, IsBad)) +
+                            " of " + std::to_string(rows.size()) +
+                            " sets are damaged or incomplete; " +
+                            command(*bad) + " repairs the first");
     return kExitFailed;
   }
   const auto missing = std::ranges::find_if(rows, IsMissing);
   if (missing == rows.end()) return kExitDone;
-  SayError(globals, std::string(missing->set->name) + ": is not downloaded; " +
-                        command(*missing) + " downloads it");
+  PrintError(globals, std::string(missing->set->name) +
+                          ": is not downloaded; " + command(*missing) +
+                          " downloads it");
   return kExitNotFound;
 }
 

@@ -26,14 +26,14 @@ constexpr char kRemedy[] = "pause or cancel it first, then delete it";
 
 // Returns the directory of the experiment's checkpoints outside of the store,
 // or an empty path.
-std::filesystem::path StorageOf(const Store& store, std::int64_t id) {
+std::filesystem::path StorageDirectory(const Store& store, std::int64_t id) {
   const auto detail = store.Experiment(id);
   if (!detail || detail->storage.empty()) return {};
   return store.StorageRoot(detail->storage) / std::to_string(id);
 }
 
-std::int64_t BytesOf(const Store& store, std::int64_t id) {
-  const auto storage = StorageOf(store, id);
+std::int64_t ExperimentBytes(const Store& store, std::int64_t id) {
+  const auto storage = StorageDirectory(store, id);
   return FreeableBytes(store.layout().Experiment(id)) +
          (storage.empty() ? 0 : FreeableBytes(storage));
 }
@@ -42,14 +42,16 @@ std::int64_t RemoveStorage(const Store& store,
                            const std::filesystem::path& storage,
                            const GlobalOptions& globals) {
   if (storage.empty()) return 0;
-  if (const auto why = WhyNotOurs(store, storage.parent_path()); !why.empty()) {
-    Say(globals, "warning: " + why + "; nothing was deleted there");
+  if (const auto why = StorageOwnerProblem(store, storage.parent_path());
+      !why.empty()) {
+    PrintNotice(globals, "warning: " + why + "; nothing was deleted there");
     return 0;
   }
   if (IsOwnDirectory(storage.parent_path())) return RemoveTree(storage);
-  Say(globals, "warning: checkpoints in " + storage.string() +
-                   " were not deleted: the directory does not exist or is not "
-                   "yours; run 'dtrain gc' when it is available");
+  PrintNotice(globals,
+              "warning: checkpoints in " + storage.string() +
+                  " were not deleted: the directory does not exist or is not "
+                  "yours; run 'dtrain gc' when it is available");
   return 0;
 }
 
@@ -64,11 +66,11 @@ bool Confirm(const Store& store, const std::vector<std::int64_t>& ids) {
     const ExperimentRow row = FindExperiment(store, id);
     // A part of the question, so --quiet does not hide it.
     std::cerr << "dtrain: "
-              << EscapeForTerminal("experiment " + std::to_string(id) + " '" +
-                                   row.name + "', " +
-                                   std::string(StateName(row.state)) +
-                                   ", trials: " + std::to_string(row.trials) +
-                                   ", " + FormatBytes(BytesOf(store, id)))
+              << EscapeForTerminal(
+                     "experiment " + std::to_string(id) + " '" + row.name +
+                     "', " + std::string(StateName(row.state)) +
+                     ", trials: " + std::to_string(row.trials) + ", " +
+                     FormatBytes(ExperimentBytes(store, id)))
               << '\n';
   }
   std::cerr << "delete with all metrics, logs and checkpoints? [y/N] "
@@ -82,7 +84,7 @@ bool Confirm(const Store& store, const std::vector<std::int64_t>& ids) {
 std::int64_t DeleteOne(Store& store, std::int64_t id,
                        const GlobalOptions& globals) {
   const auto lock = LockExperiment(store, id);
-  const auto storage = StorageOf(store, id);
+  const auto storage = StorageDirectory(store, id);
   store.Write([&](StoreWriter& writer) { writer.DeleteExperiment(id); });
   return RemoveTree(store.layout().Experiment(id)) +
          RemoveStorage(store, storage, globals);
@@ -93,7 +95,7 @@ int Delete(const DeleteOptions& options, const GlobalOptions& globals) {
   Store store = OpenStoreToChange(globals, ids);
   for (const std::int64_t id : ids) RequireNoRunner(store, id, kRemedy);
   if (!options.yes && !Confirm(store, ids)) {
-    Say(globals, "nothing was deleted");
+    PrintNotice(globals, "nothing was deleted");
     return kExitFailed;
   }
   nlohmann::json array = nlohmann::json::array();
@@ -101,8 +103,8 @@ int Delete(const DeleteOptions& options, const GlobalOptions& globals) {
     const std::int64_t bytes = DeleteOne(store, id, globals);
     store.MaybeCheckpointWal();
     array.push_back({{"experiment", id}, {"bytes", bytes}});
-    Say(globals, "experiment " + std::to_string(id) + " is deleted, " +
-                     FormatBytes(bytes) + " freed");
+    PrintNotice(globals, "experiment " + std::to_string(id) + " is deleted, " +
+                             FormatBytes(bytes) + " freed");
   }
   if (options.json) PrintJson({{"deleted", std::move(array)}});
   return kExitDone;

@@ -109,7 +109,7 @@ void DescribeTrial(const Store& store, const ExperimentRow& experiment,
   const auto profile = store.Profile(row.id);
   const auto evaluations = store.Evaluations(experiment.id, number);
   const SlotQueueView queue(store);
-  const SlotWait* wait = queue.WaitOf(row);
+  const SlotWait* wait = queue.FindWait(row);
   const Units units = FindUnits(store, experiment.id);
   if (as_json) {
     const double seconds = ElapsedSeconds(row, Clock::System().now());
@@ -291,7 +291,7 @@ void PrintRecord(const Store& store, const ExperimentDetail& detail,
   const ExperimentConfig config = ConfigFromJson(detail.config);
   const SlotQueueView queue(store);
   const Units units = FindUnits(store, detail.row.id, config);
-  PrintRow(detail.row, seconds, queue.WaitOf(detail.row), units);
+  PrintRow(detail.row, seconds, queue.FindWait(detail.row), units);
   PrintFact("entrypoint", EntrypointText(config));
   PrintFact("note", detail.note);
   PrintSearch(config, trials);
@@ -319,7 +319,7 @@ nlohmann::json RecordJson(const Store& store, const ExperimentDetail& detail,
   const ExperimentConfig config = ConfigFromJson(detail.config);
   const SlotQueueView queue(store);
   nlohmann::json document =
-      ExperimentJson(detail.row, seconds, queue.WaitOf(detail.row));
+      ExperimentJson(detail.row, seconds, queue.FindWait(detail.row));
   const Unit counted = CountedUnit(store, detail.row.id, config);
   AddLength(counted, document);
   document["entrypoint"] = EntrypointText(config);

@@ -300,7 +300,7 @@ std::string Typed(std::string name) {
 }
 
 // The names of a group's commands, without their aliases.
-std::vector<std::string> NamesOf(const DetGroup& group) {
+std::vector<std::string> GroupCommandNames(const DetGroup& group) {
   std::vector<std::string> names;
   for (const DetCommand& row : kDetCommands) {
     if (row.group != group.name) continue;
@@ -333,7 +333,7 @@ std::vector<std::string> NamesOf(const DetGroup& group) {
     RefuseWord(group + " " + name,
                "missing subcommand; known: " + Join(longer, ", "));
   }
-  const std::string guess = DidYouMean(name, NamesOf(*found.group));
+  const std::string guess = DidYouMean(name, GroupCommandNames(*found.group));
   throw Error(ErrorKind::kUsage, "unknown command '" + group + " " + name +
                                      "'" + (guess.empty() ? hint : guess));
 }

@@ -29,7 +29,7 @@ struct DiffOptions : JsonOption {
 };
 
 // The sections that the options name; without any, all but the log.
-std::vector<DiffSection> SectionsOf(const DiffOptions& options) {
+std::vector<DiffSection> ChooseSections(const DiffOptions& options) {
   std::vector<DiffSection> sections;
   if (options.config) sections.push_back(DiffSection::kConfig);
   if (options.hparams) sections.push_back(DiffSection::kHparams);
@@ -42,16 +42,16 @@ std::vector<DiffSection> SectionsOf(const DiffOptions& options) {
 }
 
 // The id before the path of a text: hyperparameters and logs are a trial's.
-const std::string& OwnerOf(const DiffSide& side, DiffSection section) {
+const std::string& OwnerId(const DiffSide& side, DiffSection section) {
   const bool is_trials =
       section == DiffSection::kHparams || section == DiffSection::kLog;
   return is_trials && !side.trial.empty() ? side.trial : side.id;
 }
 
-std::string NameOf(const TextDiff& text, const DiffSide& side,
-                   DiffSection section, bool exists) {
+std::string DiffFileName(const TextDiff& text, const DiffSide& side,
+                         DiffSection section, bool exists) {
   if (!exists) return "/dev/null";
-  return EscapeForTerminal(OwnerOf(side, section) + "/" + text.path);
+  return EscapeForTerminal(OwnerId(side, section) + "/" + text.path);
 }
 
 // Prints the hunks, a line at a time for a terminal.
@@ -74,12 +74,13 @@ void PrintHunks(const std::string& hunks, const TerminalMode& mode) {
 }
 
 void PrintText(const TargetDiff& diff, const GlobalOptions& globals) {
-  const TerminalMode mode = ModeOf(STDOUT_FILENO, globals.color);
+  const TerminalMode mode = GetTerminalMode(STDOUT_FILENO, globals.color);
   for (const SectionDiff& section : diff.sections) {
     for (const TextDiff& text : section.texts) {
       std::array<std::string, 2> names;
       for (std::size_t i = 0; i < names.size(); ++i) {
-        names[i] = NameOf(text, diff.sides[i], section.section, text.exists[i]);
+        names[i] =
+            DiffFileName(text, diff.sides[i], section.section, text.exists[i]);
       }
       if (!text.note.empty()) {
         std::cout << Paint(mode, Tone::kStrong, names[0] + " and " + names[1])
@@ -93,7 +94,7 @@ void PrintText(const TargetDiff& diff, const GlobalOptions& globals) {
   }
 }
 
-nlohmann::json JsonOf(const TextDiff& text) {
+nlohmann::json DiffJson(const TextDiff& text) {
   return {{"path", text.path},   {"exists", text.exists},
           {"note", text.note},   {"removed", text.removed},
           {"added", text.added}, {"diff", text.hunks}};
@@ -110,7 +111,7 @@ void PrintDiffJson(const TargetDiff& diff) {
   nlohmann::json sections = nlohmann::json::array();
   for (const SectionDiff& section : diff.sections) {
     nlohmann::json texts = nlohmann::json::array();
-    for (const TextDiff& text : section.texts) texts.push_back(JsonOf(text));
+    for (const TextDiff& text : section.texts) texts.push_back(DiffJson(text));
     sections.push_back({{"section", SectionName(section.section)},
                         {"different", !section.texts.empty()},
                         {"note", section.note},
@@ -122,7 +123,7 @@ void PrintDiffJson(const TargetDiff& diff) {
 }
 
 // Tells on stderr what was compared, and what could not be.
-void SayWhatWasCompared(const TargetDiff& diff, const GlobalOptions& globals) {
+void PrintScope(const TargetDiff& diff, const GlobalOptions& globals) {
   std::vector<std::string> equal;
   bool of_trials = false;
   for (const SectionDiff& section : diff.sections) {
@@ -132,23 +133,24 @@ void SayWhatWasCompared(const TargetDiff& diff, const GlobalOptions& globals) {
     of_trials = of_trials || section.section == DiffSection::kHparams ||
                 section.section == DiffSection::kLog;
     if (!section.note.empty()) {
-      Say(globals, "note: " + name + ": " + section.note);
+      PrintNotice(globals, "note: " + name + ": " + section.note);
     }
   }
   for (const DiffSide& side : diff.sides) {
     if (!of_trials || side.trial.empty() || side.trial == side.id) continue;
-    Say(globals, "note: hyperparameters and log of " + side.id +
-                     " are those of its trial " + side.trial);
+    PrintNotice(globals, "note: hyperparameters and log of " + side.id +
+                             " are those of its trial " + side.trial);
   }
-  if (!equal.empty()) Say(globals, "no difference in " + Join(equal, ", "));
+  if (!equal.empty())
+    PrintNotice(globals, "no difference in " + Join(equal, ", "));
 }
 
 int Diff(const DiffOptions& options, const GlobalOptions& globals) {
   const Store store = OpenStore(globals);
   const std::array<Target, 2> targets = {ResolveTarget(store, options.from),
                                          ResolveTarget(store, options.to)};
-  const TargetDiff diff = DiffTargets(store, targets, SectionsOf(options));
-  SayWhatWasCompared(diff, globals);
+  const TargetDiff diff = DiffTargets(store, targets, ChooseSections(options));
+  PrintScope(diff, globals);
   if (options.json) {
     PrintDiffJson(diff);
   } else {

@@ -62,7 +62,7 @@ std::string_view KindName(Finding::Kind kind) {
 }
 
 void Print(const DoctorFindings& findings, const GlobalOptions& globals) {
-  const TerminalMode mode = ModeOf(STDOUT_FILENO, globals.color);
+  const TerminalMode mode = GetTerminalMode(STDOUT_FILENO, globals.color);
   for (const Finding& finding : findings) {
     const Tone tone = finding.kind == Finding::Kind::kWell     ? Tone::kGood
                       : finding.kind == Finding::Kind::kRemark ? Tone::kWarning

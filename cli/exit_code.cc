@@ -8,7 +8,7 @@
 
 namespace dtrain {
 
-int ExitCodeOf(ErrorKind kind) {
+int ToExitCode(ErrorKind kind) {
   switch (kind) {
     case ErrorKind::kUsage:
       return kExitUsage;
@@ -26,7 +26,7 @@ int ExitCodeOf(ErrorKind kind) {
   return kExitFailed;
 }
 
-int ExitCodeOf(State state) {
+int ToExitCode(State state) {
   switch (state) {
     case State::kCompleted:
     case State::kStopped:
@@ -50,17 +50,17 @@ int WorstExitCode(int a, int b) {
   return std::ranges::find(kOrder, a) < std::ranges::find(kOrder, b) ? b : a;
 }
 
-int ExitCodeOf(const RunResult& result) {
-  if (IsFinal(result.state)) return ExitCodeOf(result.state);
+int ToExitCode(const RunResult& result) {
+  if (IsFinal(result.state)) return ToExitCode(result.state);
   // A signal that interrupts trials waiting for disk space loses training, so
   // the full disk is the more important reason.
   const bool is_full =
       !result.error.empty() && result.error_kind == ErrorKind::kDiskFull;
-  if (is_full) return ExitCodeOf(result.error_kind);
+  if (is_full) return ToExitCode(result.error_kind);
   if (result.signal != 0) return 128 + result.signal;
   if (result.timed_out) return kExitTimeout;
-  if (!result.error.empty()) return ExitCodeOf(result.error_kind);
-  return ExitCodeOf(result.state);
+  if (!result.error.empty()) return ToExitCode(result.error_kind);
+  return ToExitCode(result.state);
 }
 
 }  // namespace dtrain

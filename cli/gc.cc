@@ -81,15 +81,15 @@ Kept ReadKept(const Store& store, const std::vector<std::int64_t>& ids) {
   return kept;
 }
 
-void SayKept(const Kept& kept, const GlobalOptions& globals) {
+void PrintKeptUse(const Kept& kept, const GlobalOptions& globals) {
   if (kept.experiments == 0) return;
-  Say(globals, std::to_string(kept.experiments) +
-                   (kept.experiments == 1 ? " experiment takes "
-                                          : " experiments take ") +
-                   kept.use.Text() + "; database of all experiments " +
-                   FormatBytes(kept.database));
+  PrintNotice(globals, std::to_string(kept.experiments) +
+                           (kept.experiments == 1 ? " experiment takes "
+                                                  : " experiments take ") +
+                           kept.use.Text() + "; database of all experiments " +
+                           FormatBytes(kept.database));
   if (!kept.how_to_keep_less.empty()) {
-    Say(globals, "to keep less: " + kept.how_to_keep_less);
+    PrintNotice(globals, "to keep less: " + kept.how_to_keep_less);
   }
 }
 
@@ -101,8 +101,9 @@ void Print(const std::vector<Garbage>& removed,
   std::int64_t bytes = 0;
   for (const Garbage& garbage : removed) bytes += garbage.bytes;
   for (const std::int64_t id : skipped) {
-    Say(globals, "experiment " + std::to_string(id) +
-                     " is running and was skipped; run gc again after it ends");
+    PrintNotice(globals,
+                "experiment " + std::to_string(id) +
+                    " is running and was skipped; run gc again after it ends");
   }
   if (options.format() != Format::kText || !removed.empty()) {
     nlohmann::json document = {
@@ -114,10 +115,11 @@ void Print(const std::vector<Garbage>& removed,
     PrintListing(GarbageListing(), removed, options.format(), globals,
                  document);
   }
-  Say(globals, std::string(options.dry_run ? "would free " : "freed ") +
-                   FormatBytes(bytes) + " (" + std::to_string(removed.size()) +
-                   (removed.size() == 1 ? " item)" : " items)"));
-  if (kept) SayKept(*kept, globals);
+  PrintNotice(globals, std::string(options.dry_run ? "would free " : "freed ") +
+                           FormatBytes(bytes) + " (" +
+                           std::to_string(removed.size()) +
+                           (removed.size() == 1 ? " item)" : " items)"));
+  if (kept) PrintKeptUse(*kept, globals);
 }
 
 int Gc(const GcOptions& options, const GlobalOptions& globals) {
@@ -150,7 +152,7 @@ int Gc(const GcOptions& options, const GlobalOptions& globals) {
     collection.CollectAbandoned();
   }
   for (const std::string& why : collection.PassedOver()) {
-    Say(globals, "warning: " + why + "; nothing was removed there");
+    PrintNotice(globals, "warning: " + why + "; nothing was removed there");
   }
   std::optional<Kept> kept;
   if (options.dry_run) kept = ReadKept(store, ids);

@@ -36,7 +36,8 @@ void WarnOfScript(const ExperimentConfig& config, const std::string& program,
       !std::filesystem::exists(directory / program, ignored)) {
     const std::string yaml = options.out.empty() ? "YAML" : options.out;
     const bool is_here = std::filesystem::exists(program, ignored);
-    Say(globals,
+    PrintNotice(
+        globals,
         "warning: no " + program + " in " +
             (directory.empty() ? "." : directory.string()) +
             ", where 'create' looks for it" +
@@ -54,7 +55,8 @@ void WarnOfScript(const ExperimentConfig& config, const std::string& program,
   const ScriptText script =
       ReadScriptText(words, is_there ? directory : std::filesystem::path("."));
   if (script.imports_dtrain || script.reports) return;
-  Say(globals,
+  PrintNotice(
+      globals,
       "warning: " + script.name + " must report '" + config.searcher.metric +
           "' to dtrain, which does not read wandb.log() and wandb.config: "
           "import dtrain in the script (docs/python.md)");
@@ -73,7 +75,7 @@ int ImportSweepFile(const ImportSweepOptions& options,
                                        "; nothing was converted");
   }
   const auto directory =
-      DirectoryOf(options.out.empty() ? options.file : options.out);
+      ParentDirectory(options.out.empty() ? options.file : options.out);
   ConfigResult result =
       ParseConfigText(sweep.yaml, sweep_options.file_name, {}, directory,
                       Checks::kKeys, /*is_generated=*/true);

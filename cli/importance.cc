@@ -89,8 +89,8 @@ Listing<HparamImportance> ImportanceListing() {
 }
 
 // Returns why every importance is 0, or nothing if one is not.
-std::string WhyAllZero(const std::vector<HparamImportance>& importances,
-                       std::size_t best, std::size_t finite) {
+std::string AllZeroReason(const std::vector<HparamImportance>& importances,
+                          std::size_t best, std::size_t finite) {
   const bool zero = std::ranges::all_of(
       importances, [](const auto& one) { return one.divergence == 0; });
   if (!zero) return "";
@@ -101,41 +101,43 @@ std::string WhyAllZero(const std::vector<HparamImportance>& importances,
 }
 
 // Tells on stderr how far the numbers can be trusted.
-void SayHowReliable(const std::vector<TrialOutcome>& outcomes,
-                    const std::vector<HparamImportance>& importances,
-                    std::size_t best, const TrialValues& values,
-                    const MetricGoal& goal, double quantile,
-                    const GlobalOptions& globals) {
+void PrintReliability(const std::vector<TrialOutcome>& outcomes,
+                      const std::vector<HparamImportance>& importances,
+                      std::size_t best, const TrialValues& values,
+                      const MetricGoal& goal, double quantile,
+                      const GlobalOptions& globals) {
   const std::size_t finite = CountFinite(outcomes);
-  const auto asked = static_cast<std::size_t>(
+  const auto requested = static_cast<std::size_t>(
       std::ceil(quantile * static_cast<double>(finite)));
-  Say(globals, "importance for being among the best " + std::to_string(best) +
-                   " of " + std::to_string(finite) + " trials in " +
-                   goal.metric + " (" +
-                   (goal.smaller_is_better ? "smallest" : "largest") + ") " +
-                   values.PlaceText());
-  const std::string why_zero = WhyAllZero(importances, best, finite);
+  PrintNotice(globals, "importance for being among the best " +
+                           std::to_string(best) + " of " +
+                           std::to_string(finite) + " trials in " +
+                           goal.metric + " (" +
+                           (goal.smaller_is_better ? "smallest" : "largest") +
+                           ") " + values.PlaceText());
+  const std::string why_zero = AllZeroReason(importances, best, finite);
   if (!why_zero.empty()) {
-    Say(globals, "note: every importance is 0: " + why_zero);
-  } else if (best > asked) {
-    Say(globals, "note: --quantile " + FormatNumber(quantile) + " is " +
-                     std::to_string(asked) +
-                     (asked == 1 ? " trial" : " trials") + "; " +
-                     std::to_string(best - asked) +
-                     " more have the same value as the last of them");
+    PrintNotice(globals, "note: every importance is 0: " + why_zero);
+  } else if (best > requested) {
+    PrintNotice(globals, "note: --quantile " + FormatNumber(quantile) + " is " +
+                             std::to_string(requested) +
+                             (requested == 1 ? " trial" : " trials") + "; " +
+                             std::to_string(best - requested) +
+                             " more have the same value as the last of them");
   }
   if (best < kFewBest) {
-    Say(globals, "note: " + std::to_string(best) +
-                     (best == 1 ? " trial is" : " trials are") +
-                     " few to compare with; use a larger --quantile or more "
-                     "trials");
+    PrintNotice(globals,
+                "note: " + std::to_string(best) +
+                    (best == 1 ? " trial is" : " trials are") +
+                    " few to compare with; use a larger --quantile or more "
+                    "trials");
   }
 }
 
 // Returns a sentence why there is nothing to compute, or nothing.
-std::string WhyNoImportance(const std::vector<SearchAxis>& axes,
-                            const std::vector<TrialOutcome>& outcomes,
-                            const TrialValues& values) {
+std::string NoImportanceReason(const std::vector<SearchAxis>& axes,
+                               const std::vector<TrialOutcome>& outcomes,
+                               const TrialValues& values) {
   if (axes.empty()) return "its search space has no hyperparameter";
   const std::size_t finite = CountFinite(outcomes);
   if (finite >= kMinImportanceTrials) return "";
@@ -160,18 +162,18 @@ int Importance(const ImportanceOptions& options, const GlobalOptions& globals) {
       detail.row.searcher == "grid");
   const TrialValues values = ReadTrialValues(store, detail, goal.metric, place);
   const auto outcomes = ReadOutcomes(store, detail.row.id, axes, values);
-  const std::string why_none = WhyNoImportance(axes, outcomes, values);
+  const std::string why_none = NoImportanceReason(axes, outcomes, values);
   const std::size_t best =
       CountBest(outcomes, goal.smaller_is_better, quantile);
   std::vector<HparamImportance> importances;
   if (why_none.empty()) {
     importances =
         HparamImportances(axes, outcomes, goal.smaller_is_better, quantile);
-    SayHowReliable(outcomes, importances, best, values, goal, quantile,
-                   globals);
+    PrintReliability(outcomes, importances, best, values, goal, quantile,
+                     globals);
   } else {
-    Say(globals,
-        "no importance of experiment " + options.experiment + ": " + why_none);
+    PrintNotice(globals, "no importance of experiment " + options.experiment +
+                             ": " + why_none);
     if (options.format() == Format::kText) return kExitDone;
   }
   PrintListing(ImportanceListing(), importances, options.format(), globals,

@@ -51,7 +51,8 @@ std::string QuotedProgram(const GlobalOptions& globals) {
 }
 
 // The text of `file`, with this program in the place of `dtrain`.
-std::string TextOf(const SkeletonFile& file, const GlobalOptions& globals) {
+std::string SkeletonText(const SkeletonFile& file,
+                         const GlobalOptions& globals) {
   constexpr std::string_view kDefault = "${DTRAIN:-dtrain}";
   std::string text(file.text);
   const std::size_t at = text.find(kDefault);
@@ -86,7 +87,7 @@ void MakeDirectory(const fs::path& directory) {
 void Write(const fs::path& directory, const SkeletonFile& file,
            const GlobalOptions& globals) {
   NewFile out(directory / file.name, /*replace=*/false);
-  const std::string text = TextOf(file, globals);
+  const std::string text = SkeletonText(file, globals);
   out.Write(std::as_bytes(std::span(text)));
   out.Keep();
   const mode_t mask = ::umask(0);
@@ -112,8 +113,8 @@ int Init(const InitOptions& options, const GlobalOptions& globals) {
   }
   const std::string create =
       "dtrain create " + QuotePathForShell((directory / "const.yaml").string());
-  Say(globals, NamedCommand(create + " --test") +
-                   " runs a smoke test; without --test it trains");
+  PrintNotice(globals, NamedCommand(create + " --test") +
+                           " runs a smoke test; without --test it trains");
   return kExitDone;
 }
 

@@ -52,7 +52,7 @@ void Select(const ListOptions& options, const RowNames& names,
         });
     return (state && row.state != *state) || !labelled ||
            !filter.Matches([&](const FieldName& field) {
-             return fields.ValueOf(row, field);
+             return fields.GetValue(row, field);
            });
   });
 }
@@ -63,7 +63,7 @@ void Sort(const ListOptions& options, const RowNames& names,
   SortRows(
       ParseSortKeys(options.sort, names.context("--sort")), options.reverse,
       [&](const ExperimentRow& row, const FieldName& field) {
-        return fields.ValueOf(row, field);
+        return fields.GetValue(row, field);
       },
       rows);
 }
@@ -89,7 +89,7 @@ std::vector<Cell> Row(const ExperimentRow& row, const SlotWait* wait,
       row.best ? row.metric + " " + FormatMetric(row.best->value) : "-";
   return {std::to_string(row.id),
           row.name,
-          Cell(StateText(row.state, wait), state, ToneOf(row.state)),
+          Cell(StateText(row.state, wait), state, ChooseTone(row.state)),
           Cell(FormatProgress(row), FormatNumber(row.progress)),
           row.searcher,
           std::to_string(row.trials),
@@ -129,13 +129,13 @@ Listing<ExperimentRow> ExperimentListing(const Store& store,
           .json =
               [&store, &queue, now](const ExperimentRow& row) {
                 nlohmann::json json = ExperimentJson(
-                    row, ElapsedSeconds(row, now), queue.WaitOf(row));
+                    row, ElapsedSeconds(row, now), queue.FindWait(row));
                 if (row.best) AddLength(FindCountedUnit(store, row.id), json);
                 return json;
               },
           .cells =
               [&queue, now, local](const ExperimentRow& row) {
-                return Row(row, queue.WaitOf(row), now, local);
+                return Row(row, queue.FindWait(row), now, local);
               }};
 }
 
@@ -144,7 +144,7 @@ int List(const ListOptions& options, const GlobalOptions& globals) {
   const Store store = OpenStore(globals);
   const auto all = ListExperiments(store, options.all);
   ExperimentFields fields(store, all, now, DrawsUtf8(options, globals));
-  const RowNames names = NamesOf(fields);
+  const RowNames names = MakeRowNames(fields);
   const auto columns = ParseColumns(options, names);
   auto rows = all;
   Select(options, names, fields, rows);
@@ -153,13 +153,14 @@ int List(const ListOptions& options, const GlobalOptions& globals) {
   Limit(options, rows);
   if (rows.empty() && options.format() == Format::kText) {
     const std::string where = store.layout().root().string();
-    Say(globals, ListExperiments(store, /*all=*/true).empty()
-                     ? "no experiments in " + where + "; " +
-                           NamedCommand(CommandFor(globals, "create CONFIG")) +
-                           " creates one"
-                     : "no experiment in " + where + " matches; " +
-                           NamedCommand(CommandFor(globals, "list -a")) +
-                           " lists all");
+    PrintNotice(globals,
+                ListExperiments(store, /*all=*/true).empty()
+                    ? "no experiments in " + where + "; " +
+                          NamedCommand(CommandFor(globals, "create CONFIG")) +
+                          " creates one"
+                    : "no experiment in " + where + " matches; " +
+                          NamedCommand(CommandFor(globals, "list -a")) +
+                          " lists all");
     return kExitDone;
   }
   const SlotQueueView queue(store);
@@ -172,14 +173,15 @@ int List(const ListOptions& options, const GlobalOptions& globals) {
   SelectColumns(
       columns,
       [&fields](const ExperimentRow& row, const FieldName& field) {
-        return fields.ValueOf(row, field);
+        return fields.GetValue(row, field);
       },
       now, listing);
   PrintListing(listing, rows, options.format(), globals);
   if (!options.limit && rows.size() < matching) {
-    Say(globals,
-        std::to_string(matching - rows.size()) + " older ones are not shown; " +
-            NamedCommand(CommandFor(globals, "list -n 0")) + " shows all");
+    PrintNotice(globals, std::to_string(matching - rows.size()) +
+                             " older ones are not shown; " +
+                             NamedCommand(CommandFor(globals, "list -n 0")) +
+                             " shows all");
   }
   return kExitDone;
 }

@@ -115,7 +115,7 @@ void LogPrinter::PrintText(const MergedRecord& merged) {
   } else if (style_.raw) {
     out_ << EscapeForTerminal(text);
   } else {
-    out_ << Paint(style_.mode, ToneOf(merged.record.level),
+    out_ << Paint(style_.mode, ChooseTone(merged.record.level),
                   EscapeForTerminal(text));
   }
   open_.reset();
@@ -149,7 +149,7 @@ struct LogsOptions {
   bool jsonl = false;
 };
 
-LogFilter FilterOf(const LogsOptions& options) {
+LogFilter MakeLogFilter(const LogsOptions& options) {
   LogFilter filter;
   if (!options.level.empty()) filter.least = LogLevelFromName(options.level);
   filter.rank = options.rank;
@@ -168,10 +168,11 @@ LogFilter FilterOf(const LogsOptions& options) {
   return filter;
 }
 
-LogStyle StyleOf(const LogsOptions& options, const GlobalOptions& globals) {
+LogStyle MakeLogStyle(const LogsOptions& options,
+                      const GlobalOptions& globals) {
   LogStyle style{.timestamps = options.timestamps,
                  .raw = options.raw,
-                 .mode = ModeOf(STDOUT_FILENO, globals.color)};
+                 .mode = GetTerminalMode(STDOUT_FILENO, globals.color)};
   if (options.json) style.form = LogForm::kJson;
   if (options.jsonl) style.form = LogForm::kJsonLines;
   return style;
@@ -264,14 +265,15 @@ class LogReading {
   bool over_ = false;
 };
 
-void SayNoLines(const LogsOptions& options, const GlobalOptions& globals) {
+void PrintNoLines(const LogsOptions& options, const GlobalOptions& globals) {
   const bool chosen =
-      options.head == 0 || options.tail == 0 || !FilterOf(options).empty();
-  Say(globals, options.target +
-                   (chosen ? " has no matching log lines"
-                           : " has no log lines; see its metrics: " +
-                                 NamedCommand(CommandFor(
-                                     globals, "metrics " + options.target))));
+      options.head == 0 || options.tail == 0 || !MakeLogFilter(options).empty();
+  PrintNotice(globals,
+              options.target +
+                  (chosen ? " has no matching log lines"
+                          : " has no log lines; see its metrics: " +
+                                NamedCommand(CommandFor(
+                                    globals, "metrics " + options.target))));
 }
 
 int Logs(const LogsOptions& options, const GlobalOptions& globals) {
@@ -280,16 +282,16 @@ int Logs(const LogsOptions& options, const GlobalOptions& globals) {
                 "logs: --json prints one document and cannot be combined with "
                 "-f; use --jsonl");
   }
-  LogFilter filter = FilterOf(options);
+  LogFilter filter = MakeLogFilter(options);
   const Store store = OpenStore(globals);
   const Target target = ResolveTarget(store, options.target);
   FindTarget(store, target);
   LogReading reading(store, target, options, std::move(filter));
-  LogPrinter printer(std::cout, StyleOf(options, globals));
+  LogPrinter printer(std::cout, MakeLogStyle(options, globals));
   reading.Run(printer);
   printer.Finish();
   if (!reading.printed() && !options.json && !options.jsonl && !options.raw) {
-    SayNoLines(options, globals);
+    PrintNoLines(options, globals);
   }
   return kExitDone;
 }

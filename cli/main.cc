@@ -65,7 +65,7 @@ void WriteLastWords(std::string_view where, std::string_view what) {
   [[maybe_unused]] const auto written = write(STDERR_FILENO, text.data(), size);
 }
 
-int SayOutOfMemory() {
+int ReportOutOfMemory() {
   WriteLastWords("", kOutOfMemory);
   return kExitResources;
 }
@@ -76,7 +76,7 @@ int SayOutOfMemory() {
     try {
       std::rethrow_exception(thrown);
     } catch (const std::bad_alloc&) {
-      _exit(SayOutOfMemory());
+      _exit(ReportOutOfMemory());
     } catch (...) {
     }
   }
@@ -179,7 +179,7 @@ class StandardError final : public std::streambuf {
 void WriteToStderr(const std::string& text) { std::cerr << text; }
 
 int Complain(const std::string& text, int code, const Invocation& invocation) {
-  SayError(invocation.globals, text);
+  PrintError(invocation.globals, text);
   return code;
 }
 
@@ -203,9 +203,9 @@ int Main(int argc, char** argv) {
     FinishOutput();
     return code;
   } catch (const Error& error) {
-    return Complain(error.what(), ExitCodeOf(error.kind()), invocation);
+    return Complain(error.what(), ToExitCode(error.kind()), invocation);
   } catch (const std::bad_alloc&) {
-    return SayOutOfMemory();
+    return ReportOutOfMemory();
   } catch (const std::exception& error) {
     return Complain(std::string("unexpected: ") + error.what() +
                         "; this is a bug of dtrain, please report it",

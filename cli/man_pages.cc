@@ -148,7 +148,7 @@ std::string ExitsAndExamples(const CommandHelp& help) {
   std::string text;
   if (!help.exits.empty()) text += ".SH EXIT STATUS\n";
   for (const ExitMeaning& exit : help.exits) {
-    text += Entry(Bold(std::to_string(exit.code)), MeaningOf(exit));
+    text += Entry(Bold(std::to_string(exit.code)), GetMeaning(exit));
   }
   std::string_view separator = ".SH EXAMPLES\n";
   for (const auto& [purpose, command] : help.examples) {

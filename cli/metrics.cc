@@ -94,13 +94,14 @@ const MetricColumn* FindColumn(const FieldName& field) {
   return found == kColumns.end() ? nullptr : found;
 }
 
-FieldValue ValueOf(const MetricRow& row, const FieldName& field) {
+FieldValue ColumnValue(const MetricRow& row, const FieldName& field) {
   return FindColumn(field)->value(row);
 }
 
 // The texts that a column can have; none if there are too many or any.
-std::vector<std::string> WordsOf(const Store& store, const MetricQuery& query,
-                                 std::string_view column) {
+std::vector<std::string> ColumnWords(const Store& store,
+                                     const MetricQuery& query,
+                                     std::string_view column) {
   std::vector<std::string> words;
   if (column == "kind") return {"training", "validation"};
   if (column == "superseded") return {"true", "false"};
@@ -123,7 +124,7 @@ ResolvedField ResolveColumn(const Store& store, const MetricQuery& query,
   if (known) {
     const bool is_trial = column->name == "trial";
     return {.kind = column->kind,
-            .words = WordsOf(store, query, column->name),
+            .words = ColumnWords(store, query, column->name),
             .hint = is_trial
                         ? "'trial' is a text; 'number' is the trial's number"
                         : ""};
@@ -140,7 +141,8 @@ ResolvedField ResolveColumn(const Store& store, const MetricQuery& query,
                   "; 'dtrain trials' filters by hyperparameters");
 }
 
-RowNames NamesOf(const Store& store, const MetricQuery& query, Timestamp now) {
+RowNames MakeRowNames(const Store& store, const MetricQuery& query,
+                      Timestamp now) {
   const auto resolve = [&store, &query](const FieldName& field) {
     return ResolveColumn(store, query, field);
   };
@@ -157,8 +159,8 @@ RowNames NamesOf(const Store& store, const MetricQuery& query, Timestamp now) {
 }
 
 // Trials are ordered by their numbers, not by their texts.
-std::vector<SortKey> KeysOf(const MetricsOptions& options,
-                            const RowNames& names) {
+std::vector<SortKey> ParseSort(const MetricsOptions& options,
+                               const RowNames& names) {
   if (options.sort.empty()) return {};
   auto keys = ParseSortKeys(options.sort, names.context("--sort"));
   for (SortKey& key : keys) {
@@ -177,7 +179,7 @@ class MetricRows {
         query_(query),
         options_(options),
         filter_(ParseFilter(options, names)),
-        keys_(KeysOf(options, names)),
+        keys_(ParseSort(options, names)),
         knows_epochs_(KnowsEpochs(store, query.experiment)) {}
 
   // Rows are passed on as they are read, since there may be millions, unless
@@ -193,7 +195,7 @@ class MetricRows {
     std::vector<MetricRow> rows;
     ForEachMatch([&](const MetricRow& one) { rows.push_back(one); });
     if (options_.reverse) std::ranges::reverse(rows);  // equal ones, too
-    if (!keys_.empty()) SortRows(keys_, options_.reverse, ValueOf, rows);
+    if (!keys_.empty()) SortRows(keys_, options_.reverse, ColumnValue, rows);
     std::ranges::for_each(rows, pass_on);
   }
 
@@ -201,7 +203,7 @@ class MetricRows {
   void ForEachMatch(const std::function<void(const MetricRow&)>& row) const {
     const auto pass_match = [&](const MetricRow& one) {
       const bool matches = filter_.Matches(
-          [&](const FieldName& field) { return ValueOf(one, field); });
+          [&](const FieldName& field) { return ColumnValue(one, field); });
       if (matches) row(one);
     };
     if (knows_epochs_) return store_.ForEachMetric(query_, pass_match);
@@ -232,7 +234,7 @@ void PrintMetricsJson(const MetricRows& rows, Unit counted, bool superseded,
     if (superseded) json["superseded"] = row.superseded;
     for (const SelectedColumn& column : columns) {
       json["columns"][column.field.Text()] =
-          FieldJson(ValueOf(row, column.field));
+          FieldJson(ColumnValue(row, column.field));
     }
     std::cout << separator << DumpJson(json, /*indent=*/-1, terminal);
     separator = ",\n";
@@ -251,7 +253,7 @@ void PrintColumnsCsv(const MetricRows& rows, const SelectedColumns& columns,
   rows.ForEach([&](const MetricRow& row) {
     cells.clear();
     for (const SelectedColumn& column : columns) {
-      cells.push_back(FieldCell(ValueOf(row, column.field), column.kind,
+      cells.push_back(FieldCell(ColumnValue(row, column.field), column.kind,
                                 /*local=*/false, now)
                           .raw);
     }
@@ -271,7 +273,7 @@ void PrintColumnsText(const MetricRows& rows, const SelectedColumns& columns,
     std::vector<Cell> cells;
     for (const SelectedColumn& column : columns) {
       cells.push_back(
-          FieldCell(ValueOf(row, column.field), column.kind, local, now));
+          FieldCell(ColumnValue(row, column.field), column.kind, local, now));
     }
     table.AddRow(std::move(cells));
   });
@@ -308,8 +310,8 @@ struct MetricsLayout {
   bool time = true;
 };
 
-MetricsLayout LayoutOf(std::size_t name, bool superseded, bool counts_epochs,
-                       const TerminalMode& mode) {
+MetricsLayout ChooseLayout(std::size_t name, bool superseded,
+                           bool counts_epochs, const TerminalMode& mode) {
   constexpr std::size_t kOthers = 47, kEpoch = 10, kTime = 22, kNote = 12;
   MetricsLayout layout{.name = name, .epoch = !counts_epochs};
   if (mode.width == 0) return layout;
@@ -332,7 +334,7 @@ void PrintMetricsText(const Store& store, const MetricQuery& query,
   const Unit counted = CountedUnit(store, query.experiment);
   const bool counts_epochs = counted == Unit::kEpochs;
   const MetricsLayout layout =
-      LayoutOf(width, query.superseded, counts_epochs, mode);
+      ChooseLayout(width, query.superseded, counts_epochs, mode);
   const auto print = [&](const std::string& trial, std::string_view kind,
                          const std::string& batches, const std::string& epoch,
                          const std::string& full_name, const std::string& value,
@@ -376,8 +378,9 @@ void RequireName(const Store& store, const MetricQuery& query,
                                           " has no metric '" + *query.name +
                                           "'" + KnownMetrics(names));
   }
-  Say(globals, "note: experiment " + experiment + " has not reported '" +
-                   *query.name + "' yet" + KnownMetrics(names));
+  PrintNotice(globals, "note: experiment " + experiment +
+                           " has not reported '" + *query.name + "' yet" +
+                           KnownMetrics(names));
 }
 
 int ShowMetrics(const MetricsOptions& options, const GlobalOptions& globals) {
@@ -391,7 +394,7 @@ int ShowMetrics(const MetricsOptions& options, const GlobalOptions& globals) {
   RequireName(store, query, globals);
   query.superseded = options.superseded;
   const Timestamp now = Clock::System().now();
-  const RowNames names = NamesOf(store, query, now);
+  const RowNames names = MakeRowNames(store, query, now);
   const SelectedColumns columns = ParseColumns(options, names);
   const MetricRows rows(store, query, options, names);
   const Unit counted = CountedUnit(store, query.experiment);
@@ -409,7 +412,7 @@ int ShowMetrics(const MetricsOptions& options, const GlobalOptions& globals) {
     case Format::kText:
       if (columns.empty()) {
         PrintMetricsText(store, query, rows,
-                         ModeOf(STDOUT_FILENO, globals.color));
+                         GetTerminalMode(STDOUT_FILENO, globals.color));
       } else {
         PrintColumnsText(rows, columns, now, globals);
       }

@@ -42,12 +42,13 @@ int Note(const NoteOptions& options, const GlobalOptions& globals) {
   if (options.json) {
     PrintJson({{"experiment", id}, {"note", options.text}});
   } else {
-    Say(globals, "experiment " + name +
-                     (options.clear ? ": note removed"
-                                    : ": note saved; " +
-                                          NamedCommand(CommandFor(
-                                              globals, "describe " + name)) +
-                                          " shows it"));
+    PrintNotice(globals,
+                "experiment " + name +
+                    (options.clear ? ": note removed"
+                                   : ": note saved; " +
+                                         NamedCommand(CommandFor(
+                                             globals, "describe " + name)) +
+                                         " shows it"));
   }
   return kExitDone;
 }

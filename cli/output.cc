@@ -92,13 +92,13 @@ void PrintFact(const std::string& name, const std::string& value) {
 void ExplainState(const ExperimentRow& row, const GlobalOptions& globals) {
   const std::string id = std::to_string(row.id);
   if (row.state == State::kInterrupted || row.state == State::kPaused) {
-    SayError(globals,
-             "experiment " + id + " is " + std::string(StateName(row.state)) +
-                 "; resume with: " + CommandFor(globals, "resume " + id));
+    PrintError(globals,
+               "experiment " + id + " is " + std::string(StateName(row.state)) +
+                   "; resume with: " + CommandFor(globals, "resume " + id));
   } else if (row.state == State::kError || row.state == State::kCanceled) {
-    SayError(globals, "experiment " + id + " is " +
-                          std::string(StateName(row.state)) +
-                          (row.error.empty() ? "" : ": " + row.error));
+    PrintError(globals, "experiment " + id + " is " +
+                            std::string(StateName(row.state)) +
+                            (row.error.empty() ? "" : ": " + row.error));
   }
 }
 
@@ -123,7 +123,7 @@ void PrintTable(const Table& table, Format format,
   if (format == Format::kCsv) {
     table.PrintCsv(std::cout, StdoutIsTerminal());
   } else {
-    table.PrintText(std::cout, ModeOf(STDOUT_FILENO, globals.color));
+    table.PrintText(std::cout, GetTerminalMode(STDOUT_FILENO, globals.color));
   }
 }
 

@@ -73,7 +73,7 @@ struct PlotKind {
 };
 
 // In the order in which they are named.
-std::vector<std::int64_t> ExperimentsOf(const PlotSource& source) {
+std::vector<std::int64_t> ExperimentIds(const PlotSource& source) {
   std::vector<std::int64_t> ids;
   for (const Target& target : source.targets) {
     if (std::ranges::find(ids, target.experiment) == ids.end()) {
@@ -83,8 +83,8 @@ std::vector<std::int64_t> ExperimentsOf(const PlotSource& source) {
   return ids;
 }
 
-PlotQuery QueryOf(const PlotSource& source) {
-  PlotQuery query{.experiments = ExperimentsOf(source),
+PlotQuery MakeQuery(const PlotSource& source) {
+  PlotQuery query{.experiments = ExperimentIds(source),
                   .metrics = source.options.metrics,
                   .place = ValuePlace{.kind = ValuePlace::Kind::kBest},
                   .group = source.options.group,
@@ -98,13 +98,13 @@ PlotQuery QueryOf(const PlotSource& source) {
 // Throws unless each name is a searched hyperparameter of one of the searches.
 void RequireHparams(const PlotData& data,
                     const std::vector<std::string>& names) {
-  std::set<std::string> known;
+  std::set<std::string> all_names;
   for (const PlotSearch& search : data.searches) {
-    for (const SearchAxis& axis : search.axes) known.insert(axis.name);
+    for (const SearchAxis& axis : search.axes) all_names.insert(axis.name);
   }
   for (const std::string& name : names) {
-    if (known.contains(name)) continue;
-    const std::vector<std::string> all(known.begin(), known.end());
+    if (all_names.contains(name)) continue;
+    const std::vector<std::string> all(all_names.begin(), all_names.end());
     throw Error(ErrorKind::kNotFound,
                 "--hparam: '" + name + "' is not searched; searched are " +
                     (all.empty() ? "none" : ListNames(all)));
@@ -120,33 +120,33 @@ PlotData ReadSearches(PlotSource& source, const PlotQuery& query) {
 // Returns the named metrics, or the searcher's metric; throws if no target has
 // recorded one of them.
 std::vector<std::string> CurveMetrics(const PlotSource& source) {
-  std::set<std::string> known;
-  std::vector<std::string> wanted = source.options.metrics;
-  const auto experiments = ExperimentsOf(source);
+  std::set<std::string> all_names;
+  std::vector<std::string> metrics = source.options.metrics;
+  const auto experiments = ExperimentIds(source);
   for (const std::int64_t id : experiments) {
     const ExperimentRow row = FindExperiment(source.store, id);
-    if (wanted.empty()) wanted.push_back(row.metric);
+    if (metrics.empty()) metrics.push_back(row.metric);
     for (const std::string& name : source.store.MetricNames(id)) {
-      known.insert(name);
+      all_names.insert(name);
     }
   }
   const std::string who =
       experiments.size() == 1
           ? "experiment " + std::to_string(experiments[0]) + " has no metric '"
           : "none of these experiments has a metric '";
-  for (const std::string& name : wanted) {
-    if (known.contains(name)) continue;
-    const std::vector<std::string> names(known.begin(), known.end());
+  for (const std::string& name : metrics) {
+    if (all_names.contains(name)) continue;
+    const std::vector<std::string> names(all_names.begin(), all_names.end());
     throw Error(ErrorKind::kNotFound, who + name + "'" + KnownMetrics(names));
   }
-  return wanted;
+  return metrics;
 }
 
 // Removes the experiments without epochs, which have no place on an axis of
 // epochs, and notes them. Throws if no other one remains.
 void KeepThoseWithEpochs(PlotSource& source) {
   std::vector<std::string> without;
-  for (const std::int64_t id : ExperimentsOf(source)) {
+  for (const std::int64_t id : ExperimentIds(source)) {
     if (!KnowsEpochs(source.store, id)) without.push_back(std::to_string(id));
   }
   if (without.empty()) return;
@@ -181,7 +181,7 @@ HorizontalAxis ChooseX(PlotSource& source) {
     return {CurveAxis::kEpochs, x};
   }
   LengthAxis axis =
-      ChooseLengthAxis(source.store, ExperimentsOf(source), x.empty());
+      ChooseLengthAxis(source.store, ExperimentIds(source), x.empty());
   if (!axis.note.empty()) {
     source.notes.push_back(axis.note + (axis.in_epochs
                                             ? "; --x batches shows their own"
@@ -238,7 +238,7 @@ Figure DrawCurves(PlotSource& source) {
         Join(options.targets, ", ") + " has no finite value of " +
         ListNames(request.metrics) + " so far: the plot is empty");
   }
-  PlotData data = ReadRanks(source.store, ExperimentsOf(source), options.group,
+  PlotData data = ReadRanks(source.store, ExperimentIds(source), options.group,
                             source.selection);
   KeepTargets(source, data);
   return CurvesFigure(data, std::move(curves), request, source.look);
@@ -247,7 +247,7 @@ Figure DrawCurves(PlotSource& source) {
 Figure DrawHistory(PlotSource& source) {
   const bool by_trials = source.options.x == "trials";
   HorizontalAxis x = by_trials ? HorizontalAxis() : ChooseX(source);
-  PlotQuery query = QueryOf(source);
+  PlotQuery query = MakeQuery(source);
   query.validations = true;
   const PlotData data = ReadSearches(source, query);
   if (by_trials) {
@@ -263,23 +263,23 @@ Figure DrawHistory(PlotSource& source) {
 }
 
 // By default the trials are compared at one length.
-PlotQuery LengthQueryOf(const PlotSource& source) {
-  PlotQuery query = QueryOf(source);
+PlotQuery MakeLengthQuery(const PlotSource& source) {
+  PlotQuery query = MakeQuery(source);
   if (source.options.at.empty()) query.place.reset();
   return query;
 }
 
 Figure DrawImportance(PlotSource& source) {
-  return ImportanceFigure(ReadSearches(source, LengthQueryOf(source)),
+  return ImportanceFigure(ReadSearches(source, MakeLengthQuery(source)),
                           kBestQuantile);
 }
 
 Figure DrawParallel(PlotSource& source) {
-  return ParallelFigure(ReadSearches(source, QueryOf(source)), source.look);
+  return ParallelFigure(ReadSearches(source, MakeQuery(source)), source.look);
 }
 
 Figure DrawSlice(PlotSource& source) {
-  return SliceFigure(ReadSearches(source, QueryOf(source)), source.look);
+  return SliceFigure(ReadSearches(source, MakeQuery(source)), source.look);
 }
 
 Figure DrawContour(PlotSource& source) {
@@ -289,12 +289,13 @@ Figure DrawContour(PlotSource& source) {
                 "--kind contour needs two --hparam or none, got " +
                     std::to_string(named));
   }
-  return ContourFigure(ReadSearches(source, LengthQueryOf(source)),
+  return ContourFigure(ReadSearches(source, MakeLengthQuery(source)),
                        source.look);
 }
 
 Figure DrawDistribution(PlotSource& source) {
-  return DistributionFigure(ReadSearches(source, QueryOf(source)), source.look);
+  return DistributionFigure(ReadSearches(source, MakeQuery(source)),
+                            source.look);
 }
 
 Figure DrawPareto(PlotSource& source) {
@@ -304,18 +305,18 @@ Figure DrawPareto(PlotSource& source) {
                 "accuracy:max --metric latency:min; got " +
                     std::to_string(source.options.metrics.size()));
   }
-  return ParetoFigure(ReadSearches(source, QueryOf(source)), source.look);
+  return ParetoFigure(ReadSearches(source, MakeQuery(source)), source.look);
 }
 
 // Kinds that need no metric take the trials as they are.
 Figure DrawTimeline(PlotSource& source) {
   return TimelineFigure(
-      ReadRuns(source.store, ExperimentsOf(source), source.selection));
+      ReadRuns(source.store, ExperimentIds(source), source.selection));
 }
 
 Figure DrawRungs(PlotSource& source) {
   return RungsFigure(
-      ReadRungs(source.store, ExperimentsOf(source), source.selection));
+      ReadRungs(source.store, ExperimentIds(source), source.selection));
 }
 
 const std::vector<PlotKind>& PlotKinds() {
@@ -351,8 +352,8 @@ std::vector<std::string> KindNames() {
 }
 
 // Throws if an option is given that the kind would ignore.
-void RequireObeyed(const PlotOptions& options, const PlotKind& kind) {
-  const std::pair<std::string_view, bool> given[] = {
+void RejectUnusedOptions(const PlotOptions& options, const PlotKind& kind) {
+  const std::pair<std::string_view, bool> flags[] = {
       {"--metric", !options.metrics.empty()},
       {"--hparam", !options.hparams.empty()},
       {"--at", !options.at.empty()},
@@ -363,7 +364,7 @@ void RequireObeyed(const PlotOptions& options, const PlotKind& kind) {
       {"--y", !options.y.empty()},
       {"--log-x", options.log_x},
       {"--log-y", options.log_y}};
-  for (const auto& [name, is_given] : given) {
+  for (const auto& [name, is_given] : flags) {
     if (!is_given ||
         std::ranges::find(kind.options, name) != kind.options.end())
       continue;
@@ -383,8 +384,8 @@ void RequireObeyed(const PlotOptions& options, const PlotKind& kind) {
 }
 
 // "lr" of "hp.lr", which --group requires.
-std::string HparamOf(const std::string& option, const std::string& text,
-                     bool prefix_required) {
+std::string ParseHparamName(const std::string& option, const std::string& text,
+                            bool prefix_required) {
   constexpr std::string_view kPrefix = "hp.";
   const bool has_prefix =
       text.starts_with(kPrefix) && text.size() > kPrefix.size();
@@ -405,21 +406,23 @@ void CheckSmooth(const std::string& text) {
                   text + "'");
 }
 
-std::optional<std::pair<double, double>> ParseLimits(const PlotOptions& given) {
-  if (given.y.empty()) return std::nullopt;
+std::optional<std::pair<double, double>> ParseLimits(
+    const PlotOptions& options) {
+  if (options.y.empty()) return std::nullopt;
   const std::string expected =
-      given.log_y ? "two positive numbers LOW:HIGH, LOW < HIGH, such as 0.01:10"
-                  : "two numbers LOW:HIGH, LOW < HIGH, such as 0:1.5";
-  const std::size_t colon = given.y.find(':');
-  const auto low = ParseFinite(given.y.substr(0, colon));
+      options.log_y
+          ? "two positive numbers LOW:HIGH, LOW < HIGH, such as 0.01:10"
+          : "two numbers LOW:HIGH, LOW < HIGH, such as 0:1.5";
+  const std::size_t colon = options.y.find(':');
+  const auto low = ParseFinite(options.y.substr(0, colon));
   const auto high = colon == std::string::npos
                         ? std::nullopt
-                        : ParseFinite(given.y.substr(colon + 1));
-  if (low && high && *low < *high && (!given.log_y || *low > 0)) {
+                        : ParseFinite(options.y.substr(colon + 1));
+  if (low && high && *low < *high && (!options.log_y || *low > 0)) {
     return std::pair(*low, *high);
   }
   throw Error(ErrorKind::kUsage,
-              "--y: expected " + expected + ", got '" + given.y + "'");
+              "--y: expected " + expected + ", got '" + options.y + "'");
 }
 
 std::vector<Target> FindPlotTargets(const Store& store,
@@ -457,9 +460,10 @@ void CheckFileName(const std::string& path) {
 
 void Print(const Figure& figure, const PlotOptions& options,
            const GlobalOptions& globals) {
-  for (const std::string& note : figure.notes) Say(globals, "note: " + note);
+  for (const std::string& note : figure.notes)
+    PrintNotice(globals, "note: " + note);
   if (options.out.empty()) {
-    const TerminalMode mode = ModeOf(STDOUT_FILENO, globals.color);
+    const TerminalMode mode = GetTerminalMode(STDOUT_FILENO, globals.color);
     // The notes stand above, the prompt below.
     std::size_t used = 1;
     for (const std::string& note : figure.notes) {
@@ -476,15 +480,16 @@ void Print(const Figure& figure, const PlotOptions& options,
   const Drawing drawing = DrawSvg(figure);
   WriteNamedFile("--out", options.out, drawing.text,
                  "choose a file in a writable directory");
-  for (const std::string& note : drawing.notes) Say(globals, "note: " + note);
-  Say(globals, "wrote " + options.out);
+  for (const std::string& note : drawing.notes)
+    PrintNotice(globals, "note: " + note);
+  PrintNotice(globals, "wrote " + options.out);
 }
 
-int Plot(const PlotOptions& given, const GlobalOptions& globals) {
-  PlotOptions options = given;
+int Plot(const PlotOptions& request, const GlobalOptions& globals) {
+  PlotOptions options = request;
   const PlotKind& kind =
       *std::ranges::find(PlotKinds(), options.kind, &PlotKind::name);
-  RequireObeyed(options, kind);
+  RejectUnusedOptions(options, kind);
   CheckSmooth(options.smooth);
   CheckFileName(options.out);
   PlotLook look{.log_x = options.log_x,
@@ -492,10 +497,10 @@ int Plot(const PlotOptions& given, const GlobalOptions& globals) {
                 .y_range = ParseLimits(options)};
   if (options.top) look.top = static_cast<std::size_t>(*options.top);
   if (!options.group.empty()) {
-    options.group = HparamOf("--group", options.group, true);
+    options.group = ParseHparamName("--group", options.group, true);
   }
   for (const std::string& name : options.hparams) {
-    look.hparams.push_back(HparamOf("--hparam", name, false));
+    look.hparams.push_back(ParseHparamName("--hparam", name, false));
   }
   const Store store = OpenStore(globals);
   auto targets = FindPlotTargets(store, options, kind);

@@ -110,7 +110,7 @@ class Predictions {
   // Names of all classes; empty if they have none.
   const std::vector<std::string>& names() const { return names_; }
   // Name of a class; empty if it has none.
-  std::string NameOf(std::int64_t label) const {
+  std::string ClassName(std::int64_t label) const {
     const bool known = label >= 0 && label < std::ssize(names_);
     return known ? names_[static_cast<std::size_t>(label)] : "";
   }
@@ -181,7 +181,7 @@ struct Prediction {
   std::optional<std::int64_t> target;
 };
 
-Prediction PredictionOf(const Predictions& all, std::int64_t sample) {
+Prediction MakePrediction(const Predictions& all, std::int64_t sample) {
   const auto row = all.Row(sample);
   const auto best = std::ranges::max_element(row);
   return {.sample = all.Image(sample),
@@ -203,7 +203,7 @@ void PrintJsonDocument(const Predictions& all, const Samples& samples,
   }
   if (!all.names().empty()) document["classes"] = all.names();
   for (const std::int64_t i : samples.rows()) {
-    const Prediction one = PredictionOf(all, i);
+    const Prediction one = MakePrediction(all, i);
     nlohmann::json row = {{"class", one.label},
                           {"probability", JsonNumber(one.probability)},
                           {"probabilities", nlohmann::json::array()}};
@@ -217,8 +217,8 @@ void PrintJsonDocument(const Predictions& all, const Samples& samples,
     }
     if (one.target) row["target"] = *one.target;
     if (!all.names().empty()) {
-      row["class_name"] = all.NameOf(one.label);
-      if (one.target) row["target_name"] = all.NameOf(*one.target);
+      row["class_name"] = all.ClassName(one.label);
+      if (one.target) row["target_name"] = all.ClassName(*one.target);
     }
     document["predictions"].push_back(std::move(row));
   }
@@ -239,7 +239,7 @@ void PrintRows(const Predictions& all, const Samples& samples,
   std::int64_t right = 0;
   std::int64_t judged = 0;
   for (const std::int64_t i : samples.rows()) {
-    const Prediction one = PredictionOf(all, i);
+    const Prediction one = MakePrediction(all, i);
     std::vector<Cell> row = {
         samples.Name(one.sample), std::to_string(one.label),
         Cell(FormatMetric(one.probability), FormatNumber(one.probability))};
@@ -248,19 +248,19 @@ void PrintRows(const Predictions& all, const Samples& samples,
       right += one.target == one.label;
       row.push_back(one.target ? std::to_string(*one.target) : "");
     }
-    if (named) row.push_back(all.NameOf(one.label));
+    if (named) row.push_back(all.ClassName(one.label));
     if (named && !samples.images()) {
-      row.push_back(one.target ? all.NameOf(*one.target) : "");
+      row.push_back(one.target ? all.ClassName(*one.target) : "");
     }
     table.AddRow(std::move(row));
   }
   PrintTable(table, options.format(), globals);
   if (judged == 0) return;
-  Say(globals, "accuracy " +
-                   FormatPercent(static_cast<double>(right) /
-                                 static_cast<double>(judged)) +
-                   " (" + std::to_string(right) + "/" + std::to_string(judged) +
-                   ")");
+  PrintNotice(globals, "accuracy " +
+                           FormatPercent(static_cast<double>(right) /
+                                         static_cast<double>(judged)) +
+                           " (" + std::to_string(right) + "/" +
+                           std::to_string(judged) + ")");
 }
 
 void CopyTo(const fs::path& from, const std::string& to) {
@@ -302,13 +302,14 @@ int WriteOutputs(const Predictions& all, const CheckpointRow& checkpoint,
                {"shape", all.shape()},
                {"classes", all.names()}});
   }
-  Say(globals, "wrote " + options.out + ": output " + ShapeText(all.shape()) +
-                   (all.Target(0) ? ", target" : ""));
+  PrintNotice(globals, "wrote " + options.out + ": output " +
+                           ShapeText(all.shape()) +
+                           (all.Target(0) ? ", target" : ""));
   return kExitDone;
 }
 
-int PredictWith(const PredictOptions& given, const GlobalOptions& globals) {
-  PredictOptions options = given;
+int PredictWith(const PredictOptions& original, const GlobalOptions& globals) {
+  PredictOptions options = original;
   if (options.features && options.out.empty()) {
     throw Error(ErrorKind::kUsage,
                 "predict: --features requires --out FILE.safetensors");

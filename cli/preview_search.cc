@@ -131,7 +131,7 @@ ExperimentConfig PreviewedConfig(const PreviewSearchOptions& options,
                                  const GlobalOptions& globals) {
   ConfigResult result = ParseConfigText(
       ReadConfigFile(options.config), options.config, options.overrides,
-      DirectoryOf(options.config), Checks::kKeys);
+      ParentDirectory(options.config), Checks::kKeys);
   PrintDiagnostics(result.diagnostics, globals);
   const std::string refusal = Refusal(result.diagnostics, /*not_yet=*/false);
   if (result.config && refusal.empty()) return *std::move(result.config);
@@ -152,14 +152,14 @@ void WarnOfIdleExits(const SimulationOptions& options,
   for (const SimulatedExit& exit : options.exits) {
     const std::string trial = std::to_string(exit.trial);
     if (exit.trial >= trials) {
-      Say(globals, "warning: --fail: the search created no trial " + trial +
-                       " (counted from 0); its last trial is " +
-                       std::to_string(trials - 1));
+      PrintNotice(globals, "warning: --fail: the search created no trial " +
+                               trial + " (counted from 0); its last trial is " +
+                               std::to_string(trials - 1));
     } else if (!simulation.trials[static_cast<std::size_t>(exit.trial)].exit) {
-      Say(globals, "warning: --fail: trial " + trial +
-                       " (counted from 0) was closed before " +
-                       std::to_string(exit.after) +
-                       " validations and another operation");
+      PrintNotice(globals, "warning: --fail: trial " + trial +
+                               " (counted from 0) was closed before " +
+                               std::to_string(exit.after) +
+                               " validations and another operation");
     }
   }
 }
@@ -201,7 +201,7 @@ void Play(const PreviewSearchOptions& options, const ExperimentConfig& config,
                    .unit = config.length_unit,
                    .simulation = simulation,
                    .metric = simulation_options.metric},
-                  ModeOf(STDOUT_FILENO, globals.color), std::cout);
+                  GetTerminalMode(STDOUT_FILENO, globals.color), std::cout);
 }
 
 int PreviewSearch(const PreviewSearchOptions& options,
@@ -235,9 +235,9 @@ int PreviewSearch(const PreviewSearchOptions& options,
                        .unit = config.length_unit,
                        .plan = plan,
                        .expected = expected},
-                      ModeOf(STDOUT_FILENO, globals.color), std::cout);
-      PrintRanges(config.hyperparameters, ModeOf(STDOUT_FILENO, globals.color),
-                  std::cout);
+                      GetTerminalMode(STDOUT_FILENO, globals.color), std::cout);
+      PrintRanges(config.hyperparameters,
+                  GetTerminalMode(STDOUT_FILENO, globals.color), std::cout);
     }
   }
   if (!options.metric) return kExitDone;

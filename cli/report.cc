@@ -108,9 +108,10 @@ void NameSubjects(const std::vector<Subject>& subjects, PlotData& data) {
   }
 }
 
-Figure HistoryOf(const Store& store, const std::vector<Subject>& subjects,
-                 const std::vector<std::int64_t>& ids,
-                 const TrialSelection& selection) {
+Figure MakeHistoryFigure(const Store& store,
+                         const std::vector<Subject>& subjects,
+                         const std::vector<std::int64_t>& ids,
+                         const TrialSelection& selection) {
   const ValuePlace best{.kind = ValuePlace::Kind::kBest};
   std::vector<std::string> notes;
   PlotData data = ReadPlotData(store,
@@ -128,9 +129,10 @@ Figure HistoryOf(const Store& store, const std::vector<Subject>& subjects,
   return figure;
 }
 
-Figure CurvesOf(const Store& store, const std::vector<Subject>& subjects,
-                const std::vector<std::int64_t>& ids,
-                const TrialSelection& selection) {
+Figure MakeCurvesFigure(const Store& store,
+                        const std::vector<Subject>& subjects,
+                        const std::vector<std::int64_t>& ids,
+                        const TrialSelection& selection) {
   PlotData data = ReadRanks(store, ids, "", selection);
   NameSubjects(subjects, data);
   LengthAxis axis = ChooseLengthAxis(store, ids, /*convert=*/true);
@@ -159,10 +161,11 @@ std::string NoscriptFigures(const Store& store,
   std::vector<std::int64_t> ids;
   for (const Subject& subject : subjects) ids.push_back(subject.detail.row.id);
   try {
-    return DrawSvg(HistoryOf(store, subjects, ids, selection),
+    return DrawSvg(MakeHistoryFigure(store, subjects, ids, selection),
                    kNoscriptSvgBytes)
                .text +
-           DrawSvg(CurvesOf(store, subjects, ids, selection), kNoscriptSvgBytes)
+           DrawSvg(MakeCurvesFigure(store, subjects, ids, selection),
+                   kNoscriptSvgBytes)
                .text;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kNotFound) throw;
@@ -220,7 +223,7 @@ std::string NoscriptHtml(const Store& store,
   return html;
 }
 
-std::string TitleOf(const std::vector<Subject>& subjects) {
+std::string MakeTitle(const std::vector<Subject>& subjects) {
   if (subjects.size() == 1) {
     const ExperimentRow& row = subjects[0].detail.row;
     return "dtrain: experiment " + std::to_string(row.id) + ", " + row.name;
@@ -265,9 +268,9 @@ struct RowCounts {
   }
 };
 
-std::string PageOf(const Store& store, const std::vector<Subject>& subjects,
-                   const TrialSelection& selection,
-                   const ReportOptions& options, RowCounts& rows) {
+std::string MakePage(const Store& store, const std::vector<Subject>& subjects,
+                     const TrialSelection& selection,
+                     const ReportOptions& options, RowCounts& rows) {
   Bundle bundle;
   nlohmann::json experiments = nlohmann::json::array();
   const std::size_t max_rows =
@@ -285,7 +288,7 @@ std::string PageOf(const Store& store, const std::vector<Subject>& subjects,
   const std::string now = FormatTime(std::chrono::duration_cast<Timestamp>(
       std::chrono::system_clock::now().time_since_epoch()));
   return ReportHtml(
-      {.title = TitleOf(subjects),
+      {.title = MakeTitle(subjects),
        .noscript = NoscriptHtml(store, subjects, selection),
        .footer = "Written by dtrain " + std::string(kVersion) + ", " + now +
                  (options.redact ? ", redacted" : "")},
@@ -307,16 +310,16 @@ void WriteHtml(const Store& store, const std::vector<Subject>& subjects,
                const GlobalOptions& globals) {
   RowCounts rows;
   if (options.html == "-") {
-    std::cout << PageOf(store, subjects, selection, options, rows);
+    std::cout << MakePage(store, subjects, selection, options, rows);
     return;
   }
   NewFile file(options.html, options.force, "--html");  // refuses at once
-  const std::string html = PageOf(store, subjects, selection, options, rows);
+  const std::string html = MakePage(store, subjects, selection, options, rows);
   file.Write(std::as_bytes(std::span(html)));
   file.Keep();
-  Say(globals, "wrote " + options.html + ": " +
-                   FormatBytes(static_cast<std::int64_t>(html.size())) + ", " +
-                   rows.Text() + "; open it in a browser");
+  PrintNotice(globals, "wrote " + options.html + ": " +
+                           FormatBytes(static_cast<std::int64_t>(html.size())) +
+                           ", " + rows.Text() + "; open it in a browser");
 }
 
 void WriteMarkdown(const Store& store, std::vector<Subject> subjects,
@@ -364,7 +367,7 @@ int Report(const ReportOptions& options, const GlobalOptions& globals) {
   for (const std::int64_t id : ids) targets.push_back({.experiment = id});
   const TrialSelection selection(store, targets, options.filter,
                                  Clock::System().now());
-  SayNotes(selection, globals);
+  PrintNotes(selection, globals);
   std::vector<Subject> subjects =
       ReadSubjects(store, ids, selection, options.redact);
   if (!options.html.empty()) {

@@ -44,17 +44,18 @@ namespace {
 
 using nlohmann::json;
 
-std::string TextOf(const json& value) {
+std::string ToText(const json& value) {
   if (value.is_string()) return value.get<std::string>();
   return value.is_null() ? "unknown" : value.dump();
 }
 
 // Warns if the values differ.
-void SayDifference(const std::string& what, const json& before, const json& now,
-                   const GlobalOptions& globals) {
+void WarnIfDifferent(const std::string& what, const json& before,
+                     const json& now, const GlobalOptions& globals) {
   if (before == now) return;
-  Say(globals, "warning: " + what + " was " + TextOf(before) + ", now it is " +
-                   TextOf(now) + "; results may differ");
+  PrintNotice(globals, "warning: " + what + " was " + ToText(before) +
+                           ", now it is " + ToText(now) +
+                           "; results may differ");
 }
 
 json Member(const json& object, const std::string& name) {
@@ -89,31 +90,32 @@ std::optional<std::int64_t> RecordedThreads(
 
 // Warns on stderr about environment changes that alter results: versions, CPU,
 // GPUs, threads. `now` is the provenance of the new run.
-void SayDifferences(const ExperimentDetail& experiment, const json& now,
-                    const GlobalOptions& globals) {
+void WarnAboutDifferences(const ExperimentDetail& experiment, const json& now,
+                          const GlobalOptions& globals) {
   const json& before = experiment.provenance;
-  SayDifference("the version of dtrain", Member(before, "version"),
-                Member(now, "version"), globals);
+  WarnIfDifferent("the version of dtrain", Member(before, "version"),
+                  Member(now, "version"), globals);
   const json libraries = Member(now, "libraries");
   for (const auto& [name, version] : libraries.items()) {
-    SayDifference("the version of " + name,
-                  Member(Member(before, "libraries"), name), version, globals);
+    WarnIfDifferent("the version of " + name,
+                    Member(Member(before, "libraries"), name), version,
+                    globals);
   }
   for (const std::string& text :
        PythonDifferences(Member(before, "python"), Member(now, "python"))) {
-    Say(globals, "warning: " + text + "; results may differ");
+    PrintNotice(globals, "warning: " + text + "; results may differ");
   }
-  SayDifference("the CPU", Member(Member(before, "cpu"), "model"),
-                Member(Member(now, "cpu"), "model"), globals);
+  WarnIfDifferent("the CPU", Member(Member(before, "cpu"), "model"),
+                  Member(Member(now, "cpu"), "model"), globals);
   if (Member(Member(before, "slots"), "gpus") != 0) {
-    SayDifference("the GPU", GpuNames(before), GpuNames(now), globals);
+    WarnIfDifferent("the GPU", GpuNames(before), GpuNames(now), globals);
   }
   const auto threads = RecordedThreads(experiment);
   if (threads && *threads > UsableCpus()) {
-    Say(globals, "warning: the trial had " + std::to_string(*threads) +
-                     " threads, but this machine has " +
-                     std::to_string(UsableCpus()) +
-                     " CPUs; it will run slower");
+    PrintNotice(globals, "warning: the trial had " + std::to_string(*threads) +
+                             " threads, but this machine has " +
+                             std::to_string(UsableCpus()) +
+                             " CPUs; it will run slower");
   }
 }
 
@@ -144,7 +146,7 @@ double ParseTolerance(const std::string& text) {
 
 // Returns the lengths that the trial was trained to, in order. An interrupted
 // trial is run to the length that it was meant to reach.
-std::vector<std::int64_t> LengthsOf(const Store& store, TrialId id) {
+std::vector<std::int64_t> ReadLengths(const Store& store, TrialId id) {
   const TrialIndex index = id.number - 1;
   std::vector<std::int64_t> lengths;
   for (const SearcherEventRow& row : store.SearcherEvents(id.experiment, 0)) {
@@ -176,9 +178,9 @@ void RequireEnded(const TrialRow& row, const GlobalOptions& globals) {
                                      "reproduce; nothing was created");
 }
 
-nlohmann::json ConfigOf(const RecordedTrial& trial,
-                        std::vector<std::int64_t> lengths,
-                        const std::optional<SourceCheckpoint>& start) {
+nlohmann::json MakeReproduction(const RecordedTrial& trial,
+                                std::vector<std::int64_t> lengths,
+                                const std::optional<SourceCheckpoint>& start) {
   nlohmann::json effective = SingleTrialConfig(trial);
   nlohmann::json& searcher = effective["searcher"];
   const bool has_time = searcher.contains("max_time");
@@ -194,17 +196,18 @@ nlohmann::json ConfigOf(const RecordedTrial& trial,
   return effective;
 }
 
-void SayHowItRan(const TrialRow& row, const GlobalOptions& globals) {
+void PrintRunHistory(const TrialRow& row, const GlobalOptions& globals) {
   const std::string name = "trial " + ToString(row.id);
   if (row.restarts > 0) {
-    Say(globals, name + " was restarted after failures (" +
-                     std::to_string(row.restarts) +
-                     "); this run starts from the beginning");
+    PrintNotice(globals, name + " was restarted after failures (" +
+                             std::to_string(row.restarts) +
+                             "); this run starts from the beginning");
   } else if (row.runs > 1) {
-    Say(globals, name + " was paused and resumed " +
-                     std::to_string(row.runs - 1) +
-                     " times; this run pauses only at the lengths that the "
-                     "search gave it");
+    PrintNotice(globals,
+                name + " was paused and resumed " +
+                    std::to_string(row.runs - 1) +
+                    " times; this run pauses only at the lengths that the "
+                    "search gave it");
   }
 }
 
@@ -224,16 +227,18 @@ std::optional<RunConclusion> ConcludeRun(const Store& store,
     const auto comparison = CompareMetrics(store, source, made);
     const auto row = store.Trial(source);
     if (!comparison.AreEqual(tolerance) && row && row->runs > 1) {
-      Say(globals,
+      PrintNotice(
+          globals,
           "note: trial " + ToString(source) +
               " was paused and resumed; a program that does not save its "
               "random state with its checkpoint gives other results then");
     }
     return Conclude(comparison, tolerance);
   }
-  Say(globals, "after it ends, compare with: " +
-                   CommandFor(globals, "reproduce " + ToString(source) +
-                                           " --against " + ToString(made)));
+  PrintNotice(globals,
+              "after it ends, compare with: " +
+                  CommandFor(globals, "reproduce " + ToString(source) +
+                                          " --against " + ToString(made)));
   return std::nullopt;
 }
 
@@ -265,21 +270,22 @@ int RunAgain(TrialId source, double tolerance, RunRequest& request,
     const RecordedTrial trial = FindRecordedTrial(store, source);
     RequireEnded(trial.row, globals);
     RequireWholeContext(layout, trial.experiment);
-    parts = {.context = StoredContextOf(layout, trial.experiment),
-             .source = SourceOf(store, trial.experiment),
+    parts = {.context = ReadStoredContext(layout, trial.experiment),
+             .source = FindRecordedSource(store, trial.experiment),
              .threads = RecordedThreads(trial.experiment),
              .one_process = RecordedOneProcess(trial.experiment)};
     config = ReadSingleTrialConfig(
-        trial, ConfigOf(trial, LengthsOf(store, source), parts.source), {}, {},
-        layout, NoteIn(request, globals), globals);
+        trial,
+        MakeReproduction(trial, ReadLengths(store, source), parts.source), {},
+        {}, layout, FindingsRecorder(request, globals), globals);
     CheckEntrypoint(ToString(source), config,
                     layout.Context(source.experiment));
     CheckOnThisMachine(ToString(source), config,
-                       ContextOf(layout, trial.experiment), globals);
+                       FindContextDirectory(layout, trial.experiment), globals);
     provenance = SingleTrialProvenance(trial, config, globals);
     provenance["reproduces"] = ToString(source);
-    SayDifferences(trial.experiment, provenance, globals);
-    SayHowItRan(trial.row, globals);
+    WarnAboutDifferences(trial.experiment, provenance, globals);
+    PrintRunHistory(trial.row, globals);
   }
   request.conclude = [&](const Store& store, const RunResult& result) {
     return ConcludeRun(store, result, source, tolerance, globals);

@@ -25,32 +25,32 @@ struct RequestOptions : JsonOption {
   bool no_wait = false;
 };
 
-void Refuse(PendingRequest& asked, const std::string& remedy,
+void Refuse(PendingRequest& pending, const std::string& remedy,
             const GlobalOptions& globals) {
-  asked.failed = true;
-  SayError(globals, asked.Name() + " is " +
-                        std::string(StateName(asked.state)) + remedy);
+  pending.failed = true;
+  PrintError(globals, pending.Name() + " is " +
+                          std::string(StateName(pending.state)) + remedy);
 }
 
 // Handles a target without a runner.
 void ActHere(RequestKind kind, const RequestOptions& options,
-             PendingRequest& asked, const GlobalOptions& globals) {
-  const std::string id = std::to_string(asked.target.experiment);
-  const State wanted =
+             PendingRequest& pending, const GlobalOptions& globals) {
+  const std::string id = std::to_string(pending.target.experiment);
+  const State target_state =
       kind == RequestKind::kPause ? State::kPaused : State::kCanceled;
-  if (asked.state == wanted && kind != RequestKind::kKill) {
-    Say(globals,
-        asked.Name() + " is already " + std::string(StateName(wanted)));
-  } else if (IsFinal(asked.state)) {
-    Refuse(asked, "; nothing to " + std::string(RequestName(kind)), globals);
+  if (pending.state == target_state && kind != RequestKind::kKill) {
+    PrintNotice(globals, pending.Name() + " is already " +
+                             std::string(StateName(target_state)));
+  } else if (IsFinal(pending.state)) {
+    Refuse(pending, "; nothing to " + std::string(RequestName(kind)), globals);
   } else if (kind == RequestKind::kCancel) {
-    Store store = OpenStoreToChange(globals, {asked.target.experiment});
-    CancelWithoutRunner(store, asked.target.experiment);
-    UpdateRequest(store, asked);
+    Store store = OpenStoreToChange(globals, {pending.target.experiment});
+    CancelWithoutRunner(store, pending.target.experiment);
+    UpdateRequest(store, pending);
     if (options.json) return;
-    std::cout << asked.Name() << " is " << StateName(asked.state) << '\n';
+    std::cout << pending.Name() << " is " << StateName(pending.state) << '\n';
   } else {
-    Refuse(asked,
+    Refuse(pending,
            " and has no runner; resume it with " +
                NamedCommand(CommandFor(globals, "resume " + id)) +
                ", or end it with " +
@@ -59,34 +59,34 @@ void ActHere(RequestKind kind, const RequestOptions& options,
   }
 }
 
-nlohmann::json Json(const PendingRequest& asked) {
+nlohmann::json Json(const PendingRequest& pending) {
   using nlohmann::json;
-  const Target& target = asked.target;
+  const Target& target = pending.target;
   return {{"experiment", target.experiment},
           {"trial", target.trial ? json(std::to_string(target.experiment) +
                                         "." + std::to_string(*target.trial))
                                  : json(nullptr)},
-          {"state", StateName(asked.state)},
-          {"requested", asked.request != 0}};
+          {"state", StateName(pending.state)},
+          {"requested", pending.request != 0}};
 }
 
 // Prints the outcome of a request and returns the exit code.
-int Tell(RequestKind kind, const PendingRequest& asked,
-         const RequestOptions& options, const GlobalOptions& globals) {
-  if (asked.request == 0) return asked.failed ? kExitFailed : kExitDone;
-  const std::string state(StateName(asked.state));
-  if (!options.json) std::cout << asked.Name() << " is " << state << '\n';
-  if (asked.state == State::kInterrupted) {
-    const std::string id = std::to_string(asked.target.experiment);
-    SayError(globals, asked.Name() + ": its runner died before it could " +
-                          std::string(RequestName(kind)) + "; " +
-                          NamedCommand(CommandFor(globals, "cancel " + id)) +
-                          " ends it, " +
-                          NamedCommand(CommandFor(globals, "resume " + id)) +
-                          " resumes it");
+int PrintOutcome(RequestKind kind, const PendingRequest& pending,
+                 const RequestOptions& options, const GlobalOptions& globals) {
+  if (pending.request == 0) return pending.failed ? kExitFailed : kExitDone;
+  const std::string state(StateName(pending.state));
+  if (!options.json) std::cout << pending.Name() << " is " << state << '\n';
+  if (pending.state == State::kInterrupted) {
+    const std::string id = std::to_string(pending.target.experiment);
+    PrintError(globals, pending.Name() + ": its runner died before it could " +
+                            std::string(RequestName(kind)) + "; " +
+                            NamedCommand(CommandFor(globals, "cancel " + id)) +
+                            " ends it, " +
+                            NamedCommand(CommandFor(globals, "resume " + id)) +
+                            " resumes it");
     return kExitFailed;
   }
-  return asked.state == State::kError ? kExitFailed : kExitDone;
+  return pending.state == State::kError ? kExitFailed : kExitDone;
 }
 
 std::vector<PendingRequest> Parse(RequestKind kind,
@@ -102,9 +102,9 @@ std::vector<PendingRequest> Parse(RequestKind kind,
     }
   }
   for (const Target& target : targets) {
-    PendingRequest asked{.target = target};
-    UpdateRequest(store, asked);
-    all.push_back(asked);
+    PendingRequest pending{.target = target};
+    UpdateRequest(store, pending);
+    all.push_back(pending);
   }
   return all;
 }
@@ -115,22 +115,22 @@ int Request(RequestKind kind, const RequestOptions& options,
   const Store store = OpenStore(globals);
   std::vector<PendingRequest> all = Parse(kind, options, store);
   RecordRequests(kind, all, globals);
-  for (PendingRequest& asked : all) {
-    if (!asked.running) ActHere(kind, options, asked, globals);
+  for (PendingRequest& pending : all) {
+    if (!pending.running) ActHere(kind, options, pending, globals);
   }
   const bool done = options.no_wait || WaitForRequests(store, all, timeout);
   int code = kExitDone;
   nlohmann::json array = nlohmann::json::array();
-  for (const PendingRequest& asked : all) {
-    code = std::max(code, Tell(kind, asked, options, globals));
-    array.push_back(Json(asked));
+  for (const PendingRequest& pending : all) {
+    code = std::max(code, PrintOutcome(kind, pending, options, globals));
+    array.push_back(Json(pending));
   }
   if (options.json) PrintJson({{"experiments", std::move(array)}});
   if (done) return code;
-  SayError(globals, "not finished after " + FormatDuration(timeout) +
-                        "; the request remains; check with " +
-                        NamedCommand(CommandFor(globals, "list")) +
-                        ", or wait longer with --timeout");
+  PrintError(globals, "not finished after " + FormatDuration(timeout) +
+                          "; the request remains; check with " +
+                          NamedCommand(CommandFor(globals, "list")) +
+                          ", or wait longer with --timeout");
   return kExitTimeout;
 }
 

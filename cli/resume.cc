@@ -32,7 +32,7 @@ struct ResumeOptions {
 };
 
 // Returns the result of a run that has nothing left to do.
-RunResult ResultOf(const Store& store, const ExperimentRow& row) {
+RunResult MakeResult(const Store& store, const ExperimentRow& row) {
   RunResult result{.experiment = row.id,
                    .state = row.state,
                    .error = row.error,
@@ -84,18 +84,19 @@ std::optional<ExperimentConfig> ConfigToResume(const ResumeOptions& options,
     config.resources = ResourcesOn(detail.config, options.slots, overrides);
   }
   for (const std::string& name : FillEnvironment(config)) {
-    Say(globals, "warning: the value of environment variable " + name +
-                     " was not recorded; set it before 'dtrain resume' if "
-                     "the trials need it");
+    PrintNotice(globals,
+                "warning: the value of environment variable " + name +
+                    " was not recorded; set it before 'dtrain resume' if "
+                    "the trials need it");
   }
   const auto recorded = detail.provenance.find("python");
   std::optional<PythonQuery> query;  // answers while the checks run
   if (recorded != detail.provenance.end() && config.resources.local) {
-    query.emplace(config, ContextOf(layout, detail));
+    query.emplace(config, FindContextDirectory(layout, detail));
   }
   // Without its data a trial would fail permanently.
   if (const auto problem =
-          ProblemOnThisMachine(config, ContextOf(layout, detail))) {
+          ProblemOnThisMachine(config, FindContextDirectory(layout, detail))) {
     throw Error(ErrorKind::kUsage, "experiment " + options.experiment + ": " +
                                        *problem + "; nothing was started");
   }
@@ -103,8 +104,8 @@ std::optional<ExperimentConfig> ConfigToResume(const ResumeOptions& options,
   nlohmann::json now;
   query->Record(now);
   for (const std::string& text : PythonDifferences(*recorded, now["python"])) {
-    Say(globals, "warning: experiment " + options.experiment + ": " + text +
-                     "; results may differ");
+    PrintNotice(globals, "warning: experiment " + options.experiment + ": " +
+                             text + "; results may differ");
   }
   return config;
 }
@@ -114,18 +115,18 @@ int ReportCompleted(const ResumeOptions& options, std::int64_t id,
                     const GlobalOptions& globals) {
   const Store store = Store::OpenForReading(layout);
   const ExperimentDetail detail = FindExperimentDetail(store, id);
-  Say(globals, "experiment " + options.experiment +
-                   " is already COMPLETED; nothing to resume");
-  return ReportResult(store, ResultOf(store, detail.row),
+  PrintNotice(globals, "experiment " + options.experiment +
+                           " is already COMPLETED; nothing to resume");
+  return ReportResult(store, MakeResult(store, detail.row),
                       ConfigFromJson(detail.config), request, globals);
 }
 
-int ResumeAndRun(const ResumeOptions& given, RunRequest& request,
+int ResumeAndRun(const ResumeOptions& original, RunRequest& request,
                  const GlobalOptions& globals) {
   const StoreLayout layout = FindStore(globals);
   const std::int64_t id =
-      ResolveExperiment(Store::OpenForReading(layout), given.experiment);
-  ResumeOptions options = given;
+      ResolveExperiment(Store::OpenForReading(layout), original.experiment);
+  ResumeOptions options = original;
   options.experiment = std::to_string(id);
   const std::optional<ExperimentConfig> config =
       ConfigToResume(options, id, layout, request, globals);

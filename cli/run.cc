@@ -64,8 +64,8 @@ namespace {
 constexpr Duration kDiskWait = std::chrono::minutes(10);
 
 // Returns the recorded findings, and the error if they have none.
-Diagnostics DiagnosticsOf(const RunRequest& request, const std::string& name,
-                          const Error& error) {
+Diagnostics CollectDiagnostics(const RunRequest& request,
+                               const std::string& name, const Error& error) {
   Diagnostics found = request.diagnostics;
   const bool told = std::ranges::any_of(found, [](const Diagnostic& one) {
     return one.severity == Severity::kError ||
@@ -83,8 +83,9 @@ void ReportError(const RunRequest& request, const std::string& name,
         {"experiment",
          refused ? nlohmann::json() : nlohmann::json(*request.experiment)},
         {"error", error.what()},
-        {"exit_code", ExitCodeOf(error.kind())},
-        {"diagnostics", DiagnosticsJson(DiagnosticsOf(request, name, error))}};
+        {"exit_code", ToExitCode(error.kind())},
+        {"diagnostics",
+         DiagnosticsJson(CollectDiagnostics(request, name, error))}};
     if (request.json) {
       PrintJson(document);
     } else {
@@ -168,17 +169,17 @@ RunRequest CheckRunFlags(const RunFlags& flags, const GlobalOptions& globals) {
   return request;
 }
 
-void NoteFindings(RunRequest& request, const Diagnostics& diagnostics) {
+void RecordFindings(RunRequest& request, const Diagnostics& diagnostics) {
   request.diagnostics.insert(request.diagnostics.end(), diagnostics.begin(),
                              diagnostics.end());
   AnnotateFindings(request.ci, diagnostics);
 }
 
-std::function<void(const Diagnostics&)> NoteIn(RunRequest& request,
-                                               const GlobalOptions& globals) {
+std::function<void(const Diagnostics&)> FindingsRecorder(
+    RunRequest& request, const GlobalOptions& globals) {
   return [&request, &globals](const Diagnostics& diagnostics) {
     PrintDiagnostics(diagnostics, globals);
-    NoteFindings(request, diagnostics);
+    RecordFindings(request, diagnostics);
   };
 }
 
@@ -311,14 +312,14 @@ class LogFollower : public ReporterGroup {
   std::map<TrialId, Timestamp> shown_;  // time of the last line
 };
 
-Verbosity VerbosityOf(const GlobalOptions& globals) {
+Verbosity ChooseVerbosity(const GlobalOptions& globals) {
   if (globals.quiet) return Verbosity::kQuiet;
   return globals.verbose ? Verbosity::kVerbose : Verbosity::kNormal;
 }
 
-SummaryContext ContextOf(const Store& store, const ExperimentRow& row,
-                         const ExperimentConfig& config,
-                         const GlobalOptions& globals) {
+SummaryContext MakeSummaryContext(const Store& store, const ExperimentRow& row,
+                                  const ExperimentConfig& config,
+                                  const GlobalOptions& globals) {
   SummaryContext context{
       .metric = row.metric,
       .hyperparameters = config.hyperparameters,
@@ -363,7 +364,7 @@ void ExplainMissingFiles(const Store& store, const ExperimentRow& row,
     if (trial.state != State::kError) continue;
     for (const std::string& one : FindLeftOutNames(trial.reason, context)) {
       if (said.insert(one).second) {
-        Say(globals, "trial " + ToString(trial.id) + " failed: " + one);
+        PrintNotice(globals, "trial " + ToString(trial.id) + " failed: " + one);
       }
     }
   }
@@ -386,14 +387,14 @@ std::string LossText(const std::vector<std::string>& lost) {
 void ExplainResult(const RunResult& result, const GlobalOptions& globals) {
   const std::string id = std::to_string(result.experiment);
   if (result.state == State::kError || result.state == State::kCanceled) {
-    SayError(globals, "experiment " + id + " is " +
-                          std::string(StateName(result.state)) +
-                          (result.error.empty() ? "" : ": " + result.error) +
-                          "; see " + CommandFor(globals, "logs " + id));
+    PrintError(globals, "experiment " + id + " is " +
+                            std::string(StateName(result.state)) +
+                            (result.error.empty() ? "" : ": " + result.error) +
+                            "; see " + CommandFor(globals, "logs " + id));
   } else if (!result.error.empty()) {
-    SayError(globals,
-             "experiment " + id + " is paused: " + result.error +
-                 "; resume with: " + CommandFor(globals, "resume " + id));
+    PrintError(globals,
+               "experiment " + id + " is paused: " + result.error +
+                   "; resume with: " + CommandFor(globals, "resume " + id));
   } else if (!IsFinal(result.state)) {
     std::cerr << "dtrain: experiment " << id << " is paused"
               << (result.timed_out ? " at its time limit (per run)" : "")
@@ -418,9 +419,9 @@ std::unique_ptr<Reporter> MakeReporter(const StoreLayout& layout,
                                                    StdoutIsTerminal()));
   }
   const auto mode = [color = globals.color] {
-    return ModeOf(STDERR_FILENO, color);
+    return GetTerminalMode(STDERR_FILENO, color);
   };
-  const Verbosity verbosity = VerbosityOf(globals);
+  const Verbosity verbosity = ChooseVerbosity(globals);
   std::unique_ptr<Reporter> display;
   if (mode().redraw && !request.detach && !globals.quiet) {
     display = std::make_unique<LiveDisplay>(std::cerr, mode, verbosity,
@@ -447,7 +448,8 @@ int ReportResult(const Store& store, const RunResult& result,
                           : std::vector<Check>{};
   const auto conclusion =
       request.conclude ? request.conclude(store, result) : std::nullopt;
-  const SummaryContext context = ContextOf(store, row, config, globals);
+  const SummaryContext context =
+      MakeSummaryContext(store, row, config, globals);
   request.is_reported = true;
   if (request.json || request.jsonl) {
     nlohmann::json document =
@@ -472,9 +474,9 @@ int ReportResult(const Store& store, const RunResult& result,
   const bool few_failed =
       !IsFinal(result.state) ||
       ReportFailedTrials(request.demands, store, row, globals);
-  const JudgedExperiment judged{.row = row, .checks = checks};
+  const CheckedExperiment judged{.row = row, .checks = checks};
   WriteCiReport(request.ci, store, std::span(&judged, 1));
-  const int code = ExitCodeOf(result);
+  const int code = ToExitCode(result);
   if (code != kExitDone) return code;
   if (!few_failed) return kExitFailed;
   return met ? kExitDone : kExitRequirement;
@@ -611,9 +613,9 @@ int RunRecorded(const StoreLayout& layout, const Recording& record,
     std::cout << id << '\n';
   }
   const std::string text = std::to_string(id);
-  Say(globals, "experiment " + text + " runs in the background; see " +
-                   CommandFor(globals, "watch " + text) + " or " +
-                   CommandFor(globals, "logs " + text + " -f"));
+  PrintNotice(globals, "experiment " + text + " runs in the background; see " +
+                           CommandFor(globals, "watch " + text) + " or " +
+                           CommandFor(globals, "logs " + text + " -f"));
   return kExitDone;
 }
 

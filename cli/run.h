@@ -92,10 +92,10 @@ void AddRunFlags(CLI::App& app, RunFlags& flags);
 RunRequest CheckRunFlags(const RunFlags& flags, const GlobalOptions& globals);
 
 /// Stores the findings about a configuration for a report, and annotates them.
-void NoteFindings(RunRequest& request, const Diagnostics& diagnostics);
-/// Returns a function that prints findings and passes them to NoteFindings.
-std::function<void(const Diagnostics&)> NoteIn(RunRequest& request,
-                                               const GlobalOptions& globals);
+void RecordFindings(RunRequest& request, const Diagnostics& diagnostics);
+/// Returns a function that prints findings and passes them to RecordFindings.
+std::function<void(const Diagnostics&)> FindingsRecorder(
+    RunRequest& request, const GlobalOptions& globals);
 
 /// Calls `body`, a whole command about `name`, and returns its exit code. If it
 /// throws Error before a result was reported, writes the error to the JSON

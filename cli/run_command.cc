@@ -107,7 +107,8 @@ void CheckReports(const std::string& metric, const InlineYaml& yaml,
 void ExplainHalving(const InlineExperiment& experiment, const InlineYaml& yaml,
                     const ScriptText& script, const GlobalOptions& globals) {
   if (yaml.restarts_on_promotion) {
-    Say(globals,
+    PrintNotice(
+        globals,
         "a trial that is promoted is run again from its beginning, to the "
         "larger {length}, unless " +
             script.name +
@@ -118,7 +119,8 @@ void ExplainHalving(const InlineExperiment& experiment, const InlineYaml& yaml,
       experiment.script_continues) {
     return;
   }
-  Say(globals,
+  PrintNotice(
+      globals,
       "trials are stopped at rungs and not promoted (searcher.stop_once), "
       "because " +
           script.name +
@@ -134,7 +136,7 @@ int RunInline(const InlineOptions& options, const GlobalOptions& globals) {
   if (experiment.command.empty() || experiment.command.front().empty()) {
     throw Error(ErrorKind::kUsage, "run: the program after '--' is empty");
   }
-  experiment.overrides = OverridesOf(options.create);
+  experiment.overrides = CollectOverrides(options.create);
   experiment.labels = options.create.labels;
   const ScriptText script = ReadScriptText(experiment.command, ".");
   experiment.script_continues = script.Continues();
@@ -161,7 +163,7 @@ int RunInline(const InlineOptions& options, const GlobalOptions& globals) {
 // Returns the names of the search methods, with their other names.
 std::vector<std::string> Searchers() {
   std::vector<std::string> names;
-  for (const std::string& word : WordsOf(*FindKey("searcher.name"))) {
+  for (const std::string& word : AllowedWords(*FindKey("searcher.name"))) {
     names.push_back(word.substr(0, word.find('=')));
   }
   return names;

@@ -54,15 +54,15 @@ void AddTrialFilter(CLI::App& app, std::string& filter) {
       .TypeName("EXPR");
 }
 
-void SayNotes(const TrialSelection& selection, const GlobalOptions& globals) {
+void PrintNotes(const TrialSelection& selection, const GlobalOptions& globals) {
   for (const std::string& note : selection.notes()) {
-    Say(globals, "note: " + note);
+    PrintNotice(globals, "note: " + note);
   }
 }
 
 bool DrawsUtf8(const TableOptions& options, const GlobalOptions& globals) {
   return options.format() != Format::kText ||
-         ModeOf(STDOUT_FILENO, globals.color).utf8;
+         GetTerminalMode(STDOUT_FILENO, globals.color).utf8;
 }
 
 namespace {
@@ -81,9 +81,9 @@ RowNames NamesIn(Fields& fields) {
 
 }  // namespace
 
-RowNames NamesOf(TrialFields& fields) { return NamesIn(fields); }
+RowNames MakeRowNames(TrialFields& fields) { return NamesIn(fields); }
 
-RowNames NamesOf(ExperimentFields& fields) { return NamesIn(fields); }
+RowNames MakeRowNames(ExperimentFields& fields) { return NamesIn(fields); }
 
 Filter ParseFilter(const SelectionOptions& options, const RowNames& names) {
   if (options.filter.empty()) return {};
@@ -114,14 +114,15 @@ void AddKey(const SortKey& key, const ExperimentRow& experiment,
   }
 }
 
-void NoteOrder(const SortKey& key, const ExperimentRow& experiment,
-               TrialFields& fields, const GlobalOptions& globals) {
+void PrintOrderNote(const SortKey& key, const ExperimentRow& experiment,
+                    TrialFields& fields, const GlobalOptions& globals) {
   const bool known = !fields.IsMetric(key.field) || key.descending ||
                      key.field.Text() == experiment.metric;
   if (known) return;
-  Say(globals, "note: sorted by " + key.field.Text() +
-                   ", the smallest value first; --reverse shows the largest "
-                   "first");
+  PrintNotice(globals,
+              "note: sorted by " + key.field.Text() +
+                  ", the smallest value first; --reverse shows the largest "
+                  "first");
 }
 
 }  // namespace
@@ -136,7 +137,7 @@ std::vector<SortKey> ParseTrialKeys(const std::string& sort, bool reverse,
   for (const SortKey& key : ParseSortKeys(sort, names.context("--sort"))) {
     AddKey(key, experiment, keys);
     if (!reverse && keys.size() == 1) {
-      NoteOrder(key, experiment, fields, globals);
+      PrintOrderNote(key, experiment, fields, globals);
     }
   }
   for (const SortKey& key : keys) (void)fields.Resolve(key.field);

@@ -37,7 +37,7 @@ void AddSelectionOptions(
 void AddTrialFilter(CLI::App& app, std::string& filter);
 
 /// Prints the notes of `selection` about --filter.
-void SayNotes(const TrialSelection& selection, const GlobalOptions& globals);
+void PrintNotes(const TrialSelection& selection, const GlobalOptions& globals);
 
 /// True if spark() draws with block characters: in JSON and CSV, and on a
 /// terminal with UTF-8.
@@ -52,8 +52,8 @@ struct RowNames {
 
 /// The names of an experiment's trials, or of experiments. `fields` must
 /// outlive the result.
-RowNames NamesOf(TrialFields& fields);
-RowNames NamesOf(ExperimentFields& fields);
+RowNames MakeRowNames(TrialFields& fields);
+RowNames MakeRowNames(ExperimentFields& fields);
 
 /// Returns the condition of --filter; without one it is true for every row.
 Filter ParseFilter(const SelectionOptions& options, const RowNames& names);

@@ -90,7 +90,8 @@ void OpenBrowser(const std::string& address, const GlobalOptions& globals) {
                         .CloseFrom(STDERR_FILENO + 1)
                         .RunFromPath({"xdg-open", address});
   if (pid < 0) {
-    Say(globals,
+    PrintNotice(
+        globals,
         "warning: --open: there is no xdg-open here; open the address in a "
         "browser");
   }
@@ -100,15 +101,15 @@ void Announce(const ServeOptions& options, const std::string& address,
               const StoreLayout& layout, const GlobalOptions& globals) {
   std::cout << address << std::endl;
   const std::string with = options.control ? ", with --control" : ", read-only";
-  Say(globals,
-      "serving store " + layout.root().string() + with + "; Ctrl-C ends it");
+  PrintNotice(globals, "serving store " + layout.root().string() + with +
+                           "; Ctrl-C ends it");
   if (options.socket.empty()) return;
-  Say(globals,
-      "forward the socket, then open the address: ssh -L "
-      "7878:" +
-          QuotePathForShell(
-              std::filesystem::absolute(options.socket).string()) +
-          " THIS-MACHINE");
+  PrintNotice(globals,
+              "forward the socket, then open the address: ssh -L "
+              "7878:" +
+                  QuotePathForShell(
+                      std::filesystem::absolute(options.socket).string()) +
+                  " THIS-MACHINE");
 }
 
 int Serve(const ServeOptions& options, const GlobalOptions& globals) {
@@ -117,16 +118,17 @@ int Serve(const ServeOptions& options, const GlobalOptions& globals) {
                 "this dtrain was built without the page; install node-d3 and "
                 "build again");
   }
-  const int wanted = PortOfOption(options.port);
+  const int requested_port = PortOfOption(options.port);
   const StoreLayout layout = FindStore(globals);
   const WebRules rules{.token = NewToken(), .control = options.control};
   SignalWatch signals;
   LivePage page(layout, rules, globals);
-  UniqueFd listener = options.socket.empty()
-                          ? ListenAt({"127.0.0.1", wanted}, {.only_here = true})
-                          : ListenOnSocket(options.socket);
+  UniqueFd listener =
+      options.socket.empty()
+          ? ListenAt({"127.0.0.1", requested_port}, {.only_here = true})
+          : ListenOnSocket(options.socket);
   const SocketFile file(options.socket);
-  const int port = options.socket.empty() ? PortOf(listener.get()) : 7878;
+  const int port = options.socket.empty() ? GetPort(listener.get()) : 7878;
   const std::string address =
       "http://127.0.0.1:" + std::to_string(port) + "/#token=" + rules.token;
   std::optional<WebServer> server;

@@ -102,9 +102,9 @@ int Set(const SettableKey& key, const SetOptions& options,
   const std::string shown =
       value.is_string() ? "'" + value.get<std::string>() + "'" : value.dump();
   const bool is_slots = key.command == kMaxSlots.command;
-  Say(globals, "experiment " + std::to_string(id) + ": " +
-                   std::string(key.name) + " is now " + shown +
-                   (is_slots ? WhenApplied(detail.row) : ""));
+  PrintNotice(globals, "experiment " + std::to_string(id) + ": " +
+                           std::string(key.name) + " is now " + shown +
+                           (is_slots ? WhenApplied(detail.row) : ""));
   return kExitDone;
 }
 

@@ -100,9 +100,9 @@ int Slots(const SlotsOptions& options, const GlobalOptions& globals) {
   const std::vector<Gpu>& gpus = search.gpus;
   const std::int64_t cpus = UsableCpus();
   const std::vector<SlotUse> uses = SlotsInUse(gpus, cpus);
-  if (!search.problem.empty()) Say(globals, search.problem);
+  if (!search.problem.empty()) PrintNotice(globals, search.problem);
   for (const std::string& warning : search.warnings) {
-    if (warning != search.problem) Say(globals, "warning: " + warning);
+    if (warning != search.problem) PrintNotice(globals, "warning: " + warning);
   }
   if (options.json) {
     PrintSlotsJson(gpus, cpus, uses);

@@ -34,7 +34,7 @@ ExportedCounts Export(const Store& store, const std::vector<std::int64_t>& ids,
   for (const std::int64_t id : ids) targets.push_back({.experiment = id});
   const TrialSelection selection(store, targets, options.filter,
                                  Clock::System().now());
-  if (notes) SayNotes(selection, globals);
+  if (notes) PrintNotes(selection, globals);
   ExportedCounts counts;
   for (const std::int64_t id : ids) {
     const ExportedCounts one = directory.Update(store, id, selection);
@@ -57,7 +57,8 @@ void Follow(const Store& store, const std::vector<std::int64_t>& ids,
     const ExportedCounts counts =
         Export(store, ids, options, directory, /*notes=*/false, globals);
     if (counts.values > 0 && globals.verbose) {
-      Say(globals, "added " + std::to_string(counts.values) + " values");
+      PrintNotice(globals,
+                  "added " + std::to_string(counts.values) + " values");
     }
     if (are_over) return;
     std::this_thread::sleep_for(kPoll);
@@ -92,7 +93,8 @@ int Tensorboard(const TensorboardOptions& options,
   TensorboardExport directory(options.out);
   const ExportedCounts counts =
       Export(store, ids, options, directory, /*notes=*/true, globals);
-  Say(globals,
+  PrintNotice(
+      globals,
       "wrote " + CountText(static_cast<std::size_t>(counts.values), "value") +
           " of " + CountText(static_cast<std::size_t>(counts.trials), "trial") +
           " to " + options.out + "; look at them with: tensorboard --logdir " +

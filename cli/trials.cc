@@ -40,13 +40,13 @@ std::vector<TrialRow> SelectTrials(const TrialsOptions& options,
   auto rows = ListTrials(store, detail.row, fields.parts());
   std::erase_if(rows, [&](const TrialRow& row) {
     return !filter.Matches(
-        [&](const FieldName& field) { return fields.ValueOf(row, field); });
+        [&](const FieldName& field) { return fields.GetValue(row, field); });
   });
   if (!keys.empty()) {
     SortRows(
         keys, options.reverse,
         [&](const TrialRow& row, const FieldName& field) {
-          return fields.ValueOf(row, field);
+          return fields.GetValue(row, field);
         },
         rows);
   } else if (options.reverse) {
@@ -66,7 +66,7 @@ std::vector<Cell> Row(const TrialRow& row, const SlotWait* wait,
   const double seconds = ElapsedSeconds(row, now);
   const std::string state(StateName(row.state));
   return {ToString(row.id),
-          Cell(StateText(row.state, wait), state, ToneOf(row.state)),
+          Cell(StateText(row.state, wait), state, ChooseTone(row.state)),
           HparamsCell(space, row.hparams),
           BestCell(row.best),
           std::to_string(row.rung),
@@ -107,13 +107,13 @@ Listing<TrialRow> TrialListing(const ExperimentDetail& detail,
               [&queue, now, counted,
                metric = detail.row.metric](const TrialRow& row) {
                 nlohmann::json json = TrialJson(
-                    row, metric, ElapsedSeconds(row, now), queue.WaitOf(row));
+                    row, metric, ElapsedSeconds(row, now), queue.FindWait(row));
                 AddLength(counted, json);
                 return json;
               },
           .cells =
               [&queue, now, space](const TrialRow& row) {
-                return Row(row, queue.WaitOf(row), space, now);
+                return Row(row, queue.FindWait(row), space, now);
               }};
 }
 
@@ -124,11 +124,12 @@ int Trials(const TrialsOptions& options, const GlobalOptions& globals) {
       FindExperimentDetail(store, ResolveExperiment(store, options.experiment));
   const Format format = options.format();
   TrialFields fields(store, detail, now, DrawsUtf8(options, globals));
-  const RowNames names = NamesOf(fields);
+  const RowNames names = MakeRowNames(fields);
   const auto columns = ParseColumns(options, names);
   const auto rows =
       SelectTrials(options, store, detail, names, fields, globals);
-  for (const std::string& note : fields.notes()) Say(globals, "note: " + note);
+  for (const std::string& note : fields.notes())
+    PrintNotice(globals, "note: " + note);
   const SlotQueueView queue(store);
   const Unit counted = CountedUnit(store, detail.row.id);
   auto listing = TrialListing(detail, queue, counted, format, now);
@@ -146,7 +147,7 @@ int Trials(const TrialsOptions& options, const GlobalOptions& globals) {
   SelectColumns(
       columns,
       [&fields](const TrialRow& row, const FieldName& field) {
-        return fields.ValueOf(row, field);
+        return fields.GetValue(row, field);
       },
       now, listing);
   PrintListing(listing, rows, format, globals);

@@ -111,7 +111,7 @@ class Waiting {
   std::vector<SettledCheck> checks_;
 };
 
-int Judge(const JudgedExperiment& experiment, const Demands& demands,
+int Judge(const CheckedExperiment& experiment, const Demands& demands,
           const Store& store, const GlobalOptions& globals,
           nlohmann::json& array) {
   const auto& [row, checks] = experiment;
@@ -123,7 +123,7 @@ int Judge(const JudgedExperiment& experiment, const Demands& demands,
   ExplainState(row, globals);
   const bool few_failed =
       !IsFinal(row.state) || ReportFailedTrials(demands, store, row, globals);
-  return WorstExitCode(few_failed ? ExitCodeOf(row.state) : kExitFailed,
+  return WorstExitCode(few_failed ? ToExitCode(row.state) : kExitFailed,
                        met ? kExitDone : kExitRequirement);
 }
 
@@ -137,7 +137,7 @@ int WaitAndJudge(const WaitOptions& options, const GlobalOptions& globals) {
   const auto ids = ResolveExperiments(store, options.experiments);
   Waiting waiting(store, ids);
   const auto mode = [color = globals.color] {
-    return ModeOf(STDERR_FILENO, color);
+    return GetTerminalMode(STDERR_FILENO, color);
   };
   std::unique_ptr<WaitDisplay> display;
   if (mode().redraw && !globals.quiet) {
@@ -151,13 +151,13 @@ int WaitAndJudge(const WaitOptions& options, const GlobalOptions& globals) {
         ErrorKind::kFailed,
         "not finished after " + FormatDuration(*timeout) +
             "; wait longer, or check with: " + CommandFor(globals, "list"));
-    SayError(globals, error.what());
+    PrintError(globals, error.what());
     WriteCiRefusal(options.ci, "wait", {}, error);
     return kExitTimeout;
   }
   int code = kExitDone;
   nlohmann::json array = nlohmann::json::array();
-  std::vector<JudgedExperiment> judged;
+  std::vector<CheckedExperiment> judged;
   for (const ExperimentRow& row : waiting.rows()) {
     judged.push_back(
         {.row = row, .checks = CheckRequirements(demands, store, row)});

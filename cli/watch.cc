@@ -180,21 +180,21 @@ class Histories {
  public:
   explicit Histories(const Store& store) : store_(store) {}
 
-  std::vector<double> Of(const FollowedRun& run, TrialId id) {
+  std::vector<double> Read(const FollowedRun& run, TrialId id) {
     const auto row = std::ranges::find(run.trials(), id, &TrialRow::id);
     if (row == run.trials().end() || !row->latest) return {};
-    Known& known = known_[id];
-    if (known.runs == row->runs && known.until == row->latest->batches) {
-      return known.values;
+    Known& history = known_[id];
+    if (history.runs == row->runs && history.until == row->latest->batches) {
+      return history.values;
     }
-    known = {.runs = row->runs, .until = row->latest->batches};
+    history = {.runs = row->runs, .until = row->latest->batches};
     store_.ForEachMetric(
         {.experiment = id.experiment,
          .trial = id.number,
          .kind = MetricKind::kValidation,
          .name = run.row().metric},
-        [&](const MetricRow& value) { known.values.push_back(value.value); });
-    return known.values;
+        [&](const MetricRow& value) { history.values.push_back(value.value); });
+    return history.values;
   }
 
  private:
@@ -208,12 +208,13 @@ class Histories {
   std::map<TrialId, Known> known_;
 };
 
-std::vector<WatchedRun> RunsOf(const FollowedRuns& runs, Histories& histories) {
+std::vector<WatchedRun> MakeWatchedRuns(const FollowedRuns& runs,
+                                        Histories& histories) {
   std::vector<LiveFrame> frames = runs.Frames();
   std::vector<WatchedRun> watched;
   for (std::size_t i = 0; i < frames.size(); ++i) {
     const FollowedRun& run = runs.runs()[i];
-    frames[i].history = [&](TrialId id) { return histories.Of(run, id); };
+    frames[i].history = [&](TrialId id) { return histories.Read(run, id); };
     watched.push_back({.frame = std::move(frames[i]), .trials = run.trials()});
   }
   return watched;
@@ -253,7 +254,7 @@ class WatchSession {
   // Draws if there may be something new: with thousands of trials that takes
   // longer than to find out.
   void Draw() {
-    const TerminalMode mode = ModeOf(STDOUT_FILENO, color_);
+    const TerminalMode mode = GetTerminalMode(STDOUT_FILENO, color_);
     const std::pair size(mode.width, mode.height);
     if (!changed_ && size == size_) return;
     changed_ = false;
@@ -269,7 +270,7 @@ class WatchSession {
     }
     if (opened_) opened_->Poll();
     screen_.Draw(
-        view_.Lines(RunsOf(runs_, histories_),
+        view_.Lines(MakeWatchedRuns(runs_, histories_),
                     opened_ ? opened_->details() : WatchedTrial(), mode),
         mode);
   }
@@ -298,7 +299,7 @@ class WatchSession {
     }
     if (size > 0) keys_.Feed({bytes.data(), static_cast<std::size_t>(size)});
     while (const auto key = keys_.Next(/*idle=*/size <= 0)) {
-      if (!view_.Press(*key, RunsOf(runs_, histories_))) return false;
+      if (!view_.Press(*key, MakeWatchedRuns(runs_, histories_))) return false;
       changed_ = true;
     }
     return true;
@@ -335,13 +336,13 @@ int Conclude(const FollowedRuns& runs, const GlobalOptions& globals) {
   int code = kExitDone;
   for (const FollowedRun& run : runs.runs()) {
     if (run.deleted()) {
-      SayError(globals, "experiment " + std::to_string(run.row().id) +
-                            " was deleted while it was watched");
+      PrintError(globals, "experiment " + std::to_string(run.row().id) +
+                              " was deleted while it was watched");
       code = WorstExitCode(code, kExitNotFound);
       continue;
     }
     ExplainState(run.row(), globals);
-    code = WorstExitCode(code, ExitCodeOf(run.row().state));
+    code = WorstExitCode(code, ToExitCode(run.row().state));
   }
   return code;
 }
@@ -355,7 +356,7 @@ int WatchOnTerminal(const Store& store, FollowedRuns& runs,
   }
   for (const LiveFrame& frame : runs.Frames()) {
     for (const std::string& line :
-         RunLines(frame, ModeOf(STDOUT_FILENO, globals.color))) {
+         RunLines(frame, GetTerminalMode(STDOUT_FILENO, globals.color))) {
       std::cout << line << '\n';
     }
   }
@@ -397,7 +398,8 @@ int Watch(const WatchOptions& options, const GlobalOptions& globals) {
   const auto ids = ResolveExperiments(store, options.experiments);
   FollowedRuns runs(store, ids);
   if (CanShowScreen(globals)) return WatchOnTerminal(store, runs, globals);
-  return WatchAsLines(runs, ModeOf(STDOUT_FILENO, globals.color), globals);
+  return WatchAsLines(runs, GetTerminalMode(STDOUT_FILENO, globals.color),
+                      globals);
 }
 
 }  // namespace

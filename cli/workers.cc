@@ -92,10 +92,11 @@ int Workers(const WorkersOptions& options, const GlobalOptions& globals) {
   if (!workers) {
     const bool accepts =
         ConfigFromJson(detail.config).resources.listen.has_value();
-    Say(globals, "experiment " + std::to_string(id) +
-                     (!running  ? " does not run, so it has no workers"
-                      : accepts ? " is starting, so it has no workers yet"
-                                : " accepts no workers; see resources.listen"));
+    PrintNotice(globals,
+                "experiment " + std::to_string(id) +
+                    (!running  ? " does not run, so it has no workers"
+                     : accepts ? " is starting, so it has no workers yet"
+                               : " accepts no workers; see resources.listen"));
   }
   const WorkerTable table = workers.value_or(WorkerTable{});
   const Timestamp now = Clock::System().now();

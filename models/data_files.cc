@@ -110,7 +110,7 @@ bool IsDirectory(const fs::path& path) {
 }
 
 // True for file names in torchvision's scheme: "resnet18-f37072fd".
-bool IsNameOf(const std::string& arch, const std::string& stem) {
+bool IsWeightsName(const std::string& arch, const std::string& stem) {
   if (stem == arch) return true;
   return stem.starts_with(arch + "-") &&
          std::ranges::all_of(stem.substr(arch.size() + 1), [](char c) {
@@ -124,7 +124,7 @@ std::optional<fs::path> WeightsIn(const fs::path& directory,
   std::error_code error;
   for (fs::directory_iterator entry(directory, error), end;
        !error && entry != end; entry.increment(error)) {
-    if (IsNameOf(arch, entry->path().stem().string())) {
+    if (IsWeightsName(arch, entry->path().stem().string())) {
       found.push_back(entry->path());
     }
   }

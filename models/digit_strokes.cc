@@ -240,7 +240,7 @@ constexpr std::array<std::span<const Glyph>, 10> kGlyphs = {k0, k1, k2, k3, k4,
                                                             k5, k6, k7, k8, k9};
 
 // Ways of writing `digit`, 0 to 9.
-std::span<const Glyph> GlyphsOf(int digit) {
+std::span<const Glyph> FindGlyphs(int digit) {
   return kGlyphs.at(static_cast<std::size_t>(digit));
 }
 
@@ -365,7 +365,7 @@ void DrawStroke(Stroke stroke, const Hand& hand, Pen pen, Canvas& canvas) {
 std::uint8_t DrawDigit(std::uint32_t seed, std::span<std::uint8_t> image) {
   Rng rng(seed);
   const auto digit = static_cast<std::uint8_t>(rng.Below(10));
-  const std::span<const Glyph> glyphs = GlyphsOf(digit);
+  const std::span<const Glyph> glyphs = FindGlyphs(digit);
   const Glyph glyph = glyphs[rng.Below(glyphs.size())];
   const Hand hand(rng);
   const Pen pen = {.radius = rng.Uniform(0.65, 1.8),

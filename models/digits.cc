@@ -40,7 +40,7 @@ class LeNetTrial final : public Trial {
   std::shared_ptr<torch::optim::Optimizer> optimizer_;
 };
 
-DigitOptions OptionsOf(const TrialContext& context) {
+DigitOptions ReadDigitOptions(const TrialContext& context) {
   return {.dataset = context.Get<std::string>("dataset", "auto"),
           .data = context.Get<std::string>("data", ""),
           .seed = context.Get<std::uint32_t>("dataset_seed", 0),
@@ -64,7 +64,7 @@ ImageSet First(const ImageSet& set, std::int64_t count) {
 
 LeNetTrial::LeNetTrial(TrialContext& context)
     : context_(context),
-      digits_(LoadDigits(OptionsOf(context))),
+      digits_(LoadDigits(ReadDigitOptions(context))),
       net_(std::make_shared<LeNet>(/*classes=*/10,
                                    context.Get<bool>("own_kernels", true))) {
   digits_.training =

@@ -120,7 +120,7 @@ class SameBatch final : public DataSource {
 };
 
 // Step of a fault, or −1 if it is not requested.
-std::int64_t StepOf(const TrialContext& context, const std::string& name) {
+std::int64_t ReadStep(const TrialContext& context, const std::string& name) {
   const auto at = context.Get<std::int64_t>(name, -1);
   if (at >= -1) return at;
   throw InvalidHyperparameters("hyperparameter '" + name +
@@ -211,7 +211,7 @@ void FaultTrial::Load(const std::map<std::string, torch::Tensor>& state) {
 
 void FaultTrial::ReadFaults() {
   const auto add = [&](const char* name, std::function<void()> act) {
-    const std::int64_t at = StepOf(context_, name);
+    const std::int64_t at = ReadStep(context_, name);
     if (at >= 0) faults_.push_back({.at = at, .act = std::move(act)});
   };
   const auto code = context_.Get<int>("exit_code", 1);
@@ -222,11 +222,11 @@ void FaultTrial::ReadFaults() {
     throw InvalidHyperparameters(
         "the step of the hyperparameter 'invalid_hp_at' has come");
   });
-  nan_at_ = StepOf(context_, "nan_at");
-  inf_at_ = StepOf(context_, "inf_at");
-  skip_metric_at_ = StepOf(context_, "skip_metric_at");
-  dup_metric_at_ = StepOf(context_, "dup_metric_at");
-  invalid_label_at_ = StepOf(context_, "label_out_of_range_at");
+  nan_at_ = ReadStep(context_, "nan_at");
+  inf_at_ = ReadStep(context_, "inf_at");
+  skip_metric_at_ = ReadStep(context_, "skip_metric_at");
+  dup_metric_at_ = ReadStep(context_, "dup_metric_at");
+  invalid_label_at_ = ReadStep(context_, "label_out_of_range_at");
 }
 
 void FaultTrial::BeginStep(std::int64_t step) const {

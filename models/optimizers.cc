@@ -176,7 +176,7 @@ std::tuple<double, double> Betas(const TrialContext& context) {
 
 // Options of Adam or AdamW.
 template <typename Options>
-Options AdamOptionsOf(const TrialContext& context, double lr, double decay) {
+Options MakeAdamOptions(const TrialContext& context, double lr, double decay) {
   return Options(lr)
       .weight_decay(decay)
       .betas(Betas(context))
@@ -202,12 +202,12 @@ std::shared_ptr<torch::optim::Optimizer> MakeOptimizer(
     if (optimizer == "adam") {
       return std::make_shared<FusedAdam>(
           std::move(parameters),
-          AdamOptionsOf<torch::optim::AdamOptions>(context, lr, decay));
+          MakeAdamOptions<torch::optim::AdamOptions>(context, lr, decay));
     }
     if (optimizer == "adamw") {
       return std::make_shared<FusedAdamW>(
           std::move(parameters),
-          AdamOptionsOf<torch::optim::AdamWOptions>(context, lr, decay));
+          MakeAdamOptions<torch::optim::AdamWOptions>(context, lr, decay));
     }
     if (optimizer == "rmsprop") {
       return std::make_shared<torch::optim::RMSprop>(

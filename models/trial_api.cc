@@ -76,7 +76,7 @@ MakeTrial MakerInLibrary(const std::string& library,
                       Join(Names(trials), ", "));
 }
 
-MakeTrial MakerOf(const TrialSpec& spec) {
+MakeTrial FindMaker(const TrialSpec& spec) {
   const std::string& entrypoint = spec.entrypoint;
   if (!spec.library.empty()) {
     return MakerInLibrary(spec.library, entrypoint);
@@ -97,7 +97,7 @@ Finished Failed(const std::string& message) {
 Finished RunTask(TrialChannel& channel, const TrialSpec& spec,
                  torch::Device device, RankGroup* ranks) {
   const auto run = spec.task == Task::kTrain ? TrainTrial : UseCheckpoint;
-  return run(spec, MakerOf(spec), channel.Link(), device, Clock::System(),
+  return run(spec, FindMaker(spec), channel.Link(), device, Clock::System(),
              ranks);
 }
 

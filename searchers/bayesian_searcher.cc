@@ -123,8 +123,8 @@ BayesianSearcher::BayesianSearcher(const SearcherConfig& config,
     : smaller_is_better_(config.smaller_is_better),
       rules_(config.rules),
       divisor_(config.divisor),
-      places_(PlacesOf(config)),
-      budget_(BudgetOf(config)),
+      places_(CountPlaces(config)),
+      budget_(SearchBudget(config)),
       budget_seconds_(config.budget_seconds),
       lengths_(PlanBrackets(config).front().rungs),
       space_(hyperparameters),
@@ -211,13 +211,13 @@ void BayesianSearcher::RemoveInvalid(TrialIndex index) {
   }
   model_.Remove(index);
   Trial& trial = At(index);
-  const std::int64_t given = lengths_[static_cast<std::size_t>(trial.rung)];
+  const std::int64_t assigned = lengths_[static_cast<std::size_t>(trial.rung)];
   if (roster_.MayReplace()) {
-    assigned_ -= given;
+    assigned_ -= assigned;
     trained_ -= trial.length;
   } else {
     --max_trials_;
-    trained_ += given - trial.length;
+    trained_ += assigned - trial.length;
   }
 }
 

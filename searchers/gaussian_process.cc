@@ -141,14 +141,14 @@ GaussianProcess::GaussianProcess(const std::vector<bool>& categorical,
 void GaussianProcess::SetHyperparameters(std::vector<double> theta) {
   assert(theta.size() == prior_mean_.size());
   theta_ = std::move(theta);
-  kernel_ = KernelOf(theta_);
+  kernel_ = MakeKernel(theta_);
 }
 
 std::size_t GaussianProcess::ScaleAt(int term) const {
   return dimensions() + (kind_ == Kind::kPlain ? 0 : term);
 }
 
-GaussianProcess::Kernel GaussianProcess::KernelOf(
+GaussianProcess::Kernel GaussianProcess::MakeKernel(
     const std::vector<double>& theta) const {
   Kernel kernel;
   for (std::size_t i = 0; i < dimensions(); ++i) {
@@ -248,7 +248,7 @@ std::optional<double> GaussianProcess::Loss(
 std::optional<double> GaussianProcess::LossAndGradient(
     const Observations& data, const std::vector<double>& theta,
     std::vector<double>* gradient) const {
-  const Kernel kernel = KernelOf(theta);
+  const Kernel kernel = MakeKernel(theta);
   const double jitter = kind_ == Kind::kPlain ? kPlainTrainingJitter : kJitter;
   const std::vector<double> distances = Distances(data, kernel);
   LowerMatrix covariance(data.size());

@@ -112,7 +112,7 @@ class GaussianProcess {
   std::size_t ScaleAt(int term) const;
   std::size_t DecayAt(int term) const { return dimensions() + 3 + term; }
 
-  Kernel KernelOf(const std::vector<double>& theta) const;
+  Kernel MakeKernel(const std::vector<double>& theta) const;
   double Distance(const Kernel& kernel, const double* a, const double* b) const;
   void AddDistances(const Kernel& kernel, const double* point,
                     std::span<const std::vector<double>> columns,

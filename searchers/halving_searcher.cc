@@ -48,16 +48,16 @@ void HalvingSearcher::Dispatch(const Event& event,
       AssignNewTrials(i);
     }
   } else if (const auto* done = std::get_if<ValidationCompleted>(&event)) {
-    BracketOf(done->trial)
+    GetBracket(done->trial)
         .Complete(done->trial, RankKey(done->metric, smaller_is_better_),
                   roster_, operations);
     AssignNewTrials(bracket_of_[static_cast<std::size_t>(done->trial)]);
   } else if (const auto* closed = std::get_if<Closed>(&event)) {
     roster_.End(std::nullopt);
-    BracketOf(closed->trial).End(closed->trial);
+    GetBracket(closed->trial).End(closed->trial);
   } else if (const auto* early = std::get_if<ExitedEarly>(&event)) {
     roster_.End(early->reason);
-    BracketOf(early->trial)
+    GetBracket(early->trial)
         .Exit(early->trial, early->reason, roster_, operations);
     AssignNewTrials(bracket_of_[static_cast<std::size_t>(early->trial)]);
   } else if (const auto* added = std::get_if<PlacesAdded>(&event)) {
@@ -69,11 +69,11 @@ void HalvingSearcher::CreateDue(std::vector<Operation>& operations) {
   std::int64_t open = -roster_.deferred();
   for (const AshaBracket& bracket : brackets_) open += bracket.open();
   for (; roster_.IsDue(open); ++open) {
-    BracketOf(roster_.next()).Create(roster_, operations);
+    GetBracket(roster_.next()).Create(roster_, operations);
   }
 }
 
-AshaBracket& HalvingSearcher::BracketOf(TrialIndex trial) {
+AshaBracket& HalvingSearcher::GetBracket(TrialIndex trial) {
   return brackets_[bracket_of_.at(static_cast<std::size_t>(trial))];
 }
 
@@ -229,7 +229,7 @@ void AshaBracket::CloseFinishedRungs(std::vector<Operation>& operations) {
     return;
   }
   for (std::size_t i = 0; i < rungs_.size() && outstanding_[i] == 0; ++i) {
-    for (const TrialIndex trial : rungs_[i].TakeWaiting()) {
+    for (const TrialIndex trial : rungs_[i].DrainWaiting()) {
       CloseTrial(trial, operations);
     }
   }
@@ -309,7 +309,7 @@ void AshaBracket::Load(const nlohmann::json& state) {
   ended_ = state.at("ended");
 }
 
-std::size_t Rung::BestOf(std::size_t results) const {
+std::size_t Rung::BestCount(std::size_t results) const {
   if (results == 0) return 0;
   const auto best =
       static_cast<std::size_t>(static_cast<double>(results) / divisor_);
@@ -326,11 +326,11 @@ void Rung::Place(const Key& key) {
 
 // Moves results between the sets until `best_` has the required size.
 void Rung::FitBest() {
-  const std::size_t wanted = BestOf(results_.size());
-  while (best_.size() > wanted) {
+  const std::size_t best_count = BestCount(results_.size());
+  while (best_.size() > best_count) {
     rest_.insert(best_.extract(std::prev(best_.end())));
   }
-  while (best_.size() < wanted) best_.insert(rest_.extract(rest_.begin()));
+  while (best_.size() < best_count) best_.insert(rest_.extract(rest_.begin()));
 }
 
 Rung::Insertion Rung::Insert(TrialIndex trial, double metric, bool waits) {
@@ -341,7 +341,7 @@ Rung::Insertion Rung::Insert(TrialIndex trial, double metric, bool waits) {
   if (waits) waiting_.insert(key);
   const std::size_t before = best_.size();
   Place(key);
-  const bool grows = BestOf(results_.size()) > before;
+  const bool grows = BestCount(results_.size()) > before;
   FitBest();
   Insertion insertion;
   insertion.among_best = best_.contains(key);
@@ -371,7 +371,7 @@ void Rung::StopWaiting(TrialIndex trial) {
   waiting_.erase(results_.at(trial).key);
 }
 
-std::vector<TrialIndex> Rung::TakeWaiting() {
+std::vector<TrialIndex> Rung::DrainWaiting() {
   std::vector<TrialIndex> trials;
   for (const Key& key : waiting_) trials.push_back(key.trial);
   waiting_.clear();

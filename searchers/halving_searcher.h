@@ -40,7 +40,7 @@ class Rung {
   Rung(double divisor, Rule rule) : divisor_(divisor), rule_(rule) {}
 
   /// Adds a trial's result. `waits`: the trial may be promoted from here later;
-  /// TakeWaiting returns it until then. REQUIRES: the trial has no result yet.
+  /// DrainWaiting returns it until then. REQUIRES: the trial has no result yet.
   Insertion Insert(TrialIndex trial, double metric, bool waits);
   /// Removes the trial's result, if it has one.
   void Remove(TrialIndex trial);
@@ -49,7 +49,7 @@ class Rung {
   /// Removes the trial from those that wait; its result stays.
   void StopWaiting(TrialIndex trial);
   /// Returns the waiting trials, best first, and clears their list.
-  std::vector<TrialIndex> TakeWaiting();
+  std::vector<TrialIndex> DrainWaiting();
 
   bool promoted(TrialIndex trial) const { return results_.at(trial).promoted; }
   std::int64_t size() const {
@@ -73,14 +73,14 @@ class Rung {
     bool promoted = false;
   };
 
-  std::size_t BestOf(std::size_t results) const;
+  std::size_t BestCount(std::size_t results) const;
   void Place(const Key& key);
   void FitBest();
 
   double divisor_;
   Rule rule_;
   std::int64_t inserted_ = 0;
-  std::set<Key> best_;  // the first BestOf(size()) of all
+  std::set<Key> best_;  // the first BestCount(size()) of all
   std::set<Key> rest_;
   std::set<Key> waiting_;
   std::unordered_map<TrialIndex, Result> results_;
@@ -170,7 +170,7 @@ class HalvingSearcher final : public Searcher {
   void Load(const nlohmann::json& state) override;
 
  private:
-  AshaBracket& BracketOf(TrialIndex trial);
+  AshaBracket& GetBracket(TrialIndex trial);
   void AssignNewTrials(std::size_t bracket);
   void CreateDue(std::vector<Operation>& operations);
   void Dispatch(const Event& event, std::vector<Operation>& operations);

@@ -67,27 +67,27 @@ std::vector<HparamPart> HparamParts(const std::string& name,
                                     const nlohmann::json& range) {
   std::vector<const nlohmann::json*> values;
   const bool is_constant = range.at("type") == "const";
-  const auto given = range.find(is_constant ? "val" : "vals");
-  if (given != range.end() && is_constant) {
-    values = {&*given};
-  } else if (given != range.end() && given->is_array()) {
-    for (const nlohmann::json& value : *given) values.push_back(&value);
+  const auto entry = range.find(is_constant ? "val" : "vals");
+  if (entry != range.end() && is_constant) {
+    values = {&*entry};
+  } else if (entry != range.end() && entry->is_array()) {
+    for (const nlohmann::json& value : *entry) values.push_back(&value);
   }
   std::map<std::string, std::vector<nlohmann::json>> parts;
   for (const nlohmann::json* value : values) {
     for (const auto& [part, one] : FlattenNames(*value)) {
-      std::vector<nlohmann::json>& known = parts[part];
-      if (std::ranges::count(known, one) == 0) known.push_back(one);
+      std::vector<nlohmann::json>& part_values = parts[part];
+      if (std::ranges::count(part_values, one) == 0) part_values.push_back(one);
     }
   }
   std::vector<HparamPart> found;
-  for (auto& [part, known] : parts) {
+  for (auto& [part, part_values] : parts) {
     const auto lacking =
         std::ranges::find_if(values, [&](const nlohmann::json* value) {
           return FindMember(*value, part) == nullptr;
         });
     found.push_back({.name = name + '.' + part,
-                     .values = std::move(known),
+                     .values = std::move(part_values),
                      .lacking = lacking == values.end() ? nullptr : *lacking});
   }
   return found;
@@ -197,8 +197,8 @@ nlohmann::json HparamsOfPoint(const nlohmann::json& space,
 namespace {
 
 // Returns why a value is not in the range, or "".
-std::string WhyNotInRange(const nlohmann::json& range,
-                          const nlohmann::json& value) {
+std::string RangeProblem(const nlohmann::json& range,
+                         const nlohmann::json& value) {
   const std::string type = range.at("type");
   if (type == "categorical") {
     const nlohmann::json& values = range.at("vals");
@@ -240,7 +240,7 @@ std::optional<nlohmann::json> PartOfPoint(const nlohmann::json& space,
       point[name] = *inner;
       continue;
     }
-    const std::string why = WhyNotInRange(range, value);
+    const std::string why = RangeProblem(range, value);
     if (!why.empty()) {
       problem = path + ' ' + why;
       return std::nullopt;
@@ -278,10 +278,10 @@ std::vector<nlohmann::json> IntValues(const nlohmann::json& hparam) {
   const std::int64_t low = hparam.at("minval");
   const std::int64_t high = hparam.at("maxval");
   const std::int64_t all = high - low + 1;
-  const auto given = hparam.find("count");
-  const bool counted = given != hparam.end() && !given->is_null();
+  const auto entry = hparam.find("count");
+  const bool counted = entry != hparam.end() && !entry->is_null();
   const std::int64_t count =
-      counted ? std::min(given->get<std::int64_t>(), all) : all;
+      counted ? std::min(entry->get<std::int64_t>(), all) : all;
   std::vector<nlohmann::json> values;
   for (std::int64_t i = 0; i < count; ++i) {
     const double value =

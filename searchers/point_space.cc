@@ -107,14 +107,14 @@ std::vector<bool> PointSpace::Categorical() const {
   return categorical;
 }
 
-std::uint64_t PointSpace::CellOf(const Axis& axis, double coordinate) {
+std::uint64_t PointSpace::FindCell(const Axis& axis, double coordinate) {
   const double cell = coordinate * (static_cast<double>(axis.last) + 1);
   return cell >= static_cast<double>(axis.last)
              ? axis.last
              : static_cast<std::uint64_t>(cell);
 }
 
-double PointSpace::CentreOf(const Axis& axis, std::uint64_t cell) {
+double PointSpace::CellCentre(const Axis& axis, std::uint64_t cell) {
   return (static_cast<double>(cell) + 0.5) /
          (static_cast<double>(axis.last) + 1);
 }
@@ -127,7 +127,7 @@ double PointSpace::EncodeValue(const Axis& axis, const nlohmann::json& value) {
   if (axis.kind == Kind::kInt) {
     const auto cell = static_cast<std::uint64_t>(value.get<std::int64_t>()) -
                       static_cast<std::uint64_t>(axis.first);
-    return CentreOf(axis, cell);
+    return CellCentre(axis, cell);
   }
   const double number = value;
   const double share = axis.log ? (PortableLog(number) - axis.log_low) /
@@ -142,7 +142,7 @@ nlohmann::json PointSpace::DecodeValue(const Axis& axis, double coordinate) {
   }
   if (axis.kind == Kind::kInt) {
     return static_cast<std::int64_t>(static_cast<std::uint64_t>(axis.first) +
-                                     CellOf(axis, coordinate));
+                                     FindCell(axis, coordinate));
   }
   const double number =
       axis.log ? PortableExp(axis.log_low +
@@ -193,7 +193,7 @@ Point PointSpace::Draw(Rng& rng) const {
         point.push_back(rng.Uniform());
         break;
       case Kind::kInt:
-        point.push_back(CentreOf(axis, rng.Below(axis.last + 1)));
+        point.push_back(CellCentre(axis, rng.Below(axis.last + 1)));
         break;
       case Kind::kCategorical:
         point.push_back(static_cast<double>(rng.Below(axis.values.size())));
@@ -226,7 +226,7 @@ double PointSpace::Step(const Axis& axis, double from, double deviation,
   if (to < 0) to = -to;
   if (to > 1) to = 2 - to;
   to = std::clamp(to, 0.0, 1.0);
-  return axis.kind == Kind::kInt ? CentreOf(axis, CellOf(axis, to)) : to;
+  return axis.kind == Kind::kInt ? CellCentre(axis, FindCell(axis, to)) : to;
 }
 
 }  // namespace dtrain

@@ -62,8 +62,8 @@ class PointSpace {
   static Axis MakeAxis(const nlohmann::json& range);
   static double EncodeValue(const Axis& axis, const nlohmann::json& value);
   static nlohmann::json DecodeValue(const Axis& axis, double coordinate);
-  static std::uint64_t CellOf(const Axis& axis, double coordinate);
-  static double CentreOf(const Axis& axis, std::uint64_t cell);
+  static std::uint64_t FindCell(const Axis& axis, double coordinate);
+  static double CellCentre(const Axis& axis, std::uint64_t cell);
   static double Step(const Axis& axis, double from, double deviation, Rng& rng);
   nlohmann::json Fill(const nlohmann::json& space, const Point& point,
                       std::size_t& next) const;

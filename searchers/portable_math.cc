@@ -6,7 +6,7 @@ namespace {
 // The polynomials of Cody, by Horner's rule.
 
 // Distance from 1/2 for |x| up to 0.67449.
-double MiddleOf(double x) {
+double CentralArea(double x) {
   constexpr double a[] = {2.2352520354606839287, 161.02823106855587881,
                           1067.6894854603709582};
   constexpr double b[] = {47.20258190468824187, 976.09855173777669322,
@@ -96,7 +96,7 @@ double PortablePower(double base, std::int64_t exponent) {
 
 double NormalProbability(double x) {
   const double y = x < 0 ? -x : x;
-  if (y <= 0.67448975) return 0.5 + MiddleOf(x);
+  if (y <= 0.67448975) return 0.5 + CentralArea(x);
   if (y > 1000) return x < 0 ? 0 : 1;
   // The square of a number with few digits is exact.
   const double near = static_cast<double>(static_cast<int>(y * 16)) / 16;

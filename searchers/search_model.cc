@@ -73,7 +73,7 @@ std::vector<std::size_t> Smallest(std::span<const double> values,
   return order;
 }
 
-double MedianOf(std::vector<double> values) {
+double Median(std::vector<double> values) {
   const auto middle =
       values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::ranges::nth_element(values, middle);
@@ -109,7 +109,7 @@ std::vector<double> StandardizeValues(std::span<const double> values) {
   std::vector<double> cut(values.begin(), values.end());
   if (finite.empty()) return std::vector<double>(values.size(), 0.0);
   const double least = *std::ranges::min_element(finite);
-  const double median = MedianOf(finite);
+  const double median = Median(finite);
   const double most = median + 2 * (median - least);
   const double range = most - least;
   if (!(range > 0) || !std::isfinite(range)) {
@@ -418,13 +418,13 @@ void CorrelationTable::Update(const GaussianProcess& process,
     for (std::size_t i = 0; i < point.size(); ++i) {
       point[i] = columns[i][static_cast<std::size_t>(trial)];
     }
-    std::size_t& known = known_[slot];
-    while (known < trials) {
-      const std::size_t lane = known % kBlock;
-      const std::size_t count = std::min(kBlock - lane, trials - known);
-      process.Correlate(point, columns, known, count,
-                        &blocks_[known / kBlock][slot * kBlock + lane]);
-      known += count;
+    std::size_t& filled = known_[slot];
+    while (filled < trials) {
+      const std::size_t lane = filled % kBlock;
+      const std::size_t count = std::min(kBlock - lane, trials - filled);
+      process.Correlate(point, columns, filled, count,
+                        &blocks_[filled / kBlock][slot * kBlock + lane]);
+      filled += count;
     }
   }
   order_.clear();
@@ -459,7 +459,7 @@ std::span<const double* const> CorrelationTable::Gather(
 
 // Returns the part of a waiting trial's score that does not depend on the
 // model: less cost and a shorter rest are better.
-double SearchModel::BonusOf(const TrialAtRung& waiting) const {
+double SearchModel::ComputeBonus(const TrialAtRung& waiting) const {
   const double rest =
       1 -
       static_cast<double>(lengths_[static_cast<std::size_t>(waiting.rung)]) /
@@ -506,7 +506,7 @@ std::optional<TrialIndex> SearchModel::BestWaiting(
   correlations_.Update(process_, process_.observations(), columns_,
                        points_.size());
   std::vector<double> bonus;
-  for (const TrialAtRung& trial : waiting) bonus.push_back(BonusOf(trial));
+  for (const TrialAtRung& trial : waiting) bonus.push_back(ComputeBonus(trial));
   const std::vector<double> bounds = BoundScores(waiting, aim, bonus);
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < waiting.size(); ++i) {

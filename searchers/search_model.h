@@ -150,7 +150,7 @@ class SearchModel {
                                 Rng& rng) const;
   std::optional<TrialIndex> BestWaiting(const std::vector<TrialAtRung>& waiting,
                                         const Aim& aim, double threshold);
-  double BonusOf(const TrialAtRung& waiting) const;
+  double ComputeBonus(const TrialAtRung& waiting) const;
   std::vector<double> BoundScores(const std::vector<TrialAtRung>& waiting,
                                   const Aim& aim,
                                   std::span<const double> bonus);

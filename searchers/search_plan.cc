@@ -90,19 +90,20 @@ void ShareTrials(std::int64_t max_trials, double divisor,
   brackets.front().max_trials += std::max<std::int64_t>(left, 0);
 }
 
-void ShareConcurrency(std::int64_t wanted, double divisor,
+void ShareConcurrency(std::int64_t concurrency, double divisor,
                       std::vector<Bracket>& brackets) {
   const auto count = static_cast<std::int64_t>(brackets.size());
-  if (wanted == 0) {
+  if (concurrency == 0) {
     const std::int64_t each = std::max(brackets.back().max_trials,
                                        static_cast<std::int64_t>(divisor));
     for (Bracket& bracket : brackets) bracket.max_concurrent_trials = each;
     return;
   }
-  wanted = std::max(wanted, count);
-  std::int64_t one_more = wanted % count;
+  concurrency = std::max(concurrency, count);
+  std::int64_t one_more = concurrency % count;
   for (Bracket& bracket : brackets) {
-    bracket.max_concurrent_trials = wanted / count + (one_more-- > 0 ? 1 : 0);
+    bracket.max_concurrent_trials =
+        concurrency / count + (one_more-- > 0 ? 1 : 0);
   }
 }
 
@@ -158,12 +159,12 @@ std::vector<Bracket> AsyncHalvingBrackets(const SearcherConfig& config) {
 
 std::vector<Bracket> BayesianBrackets(const SearcherConfig& config) {
   SearcherConfig halving = config;
-  halving.max_concurrent_trials = PlacesOf(config);
+  halving.max_concurrent_trials = CountPlaces(config);
   if (config.num_rungs > 0) return AsyncHalvingBrackets(halving);
   halving.num_rungs = config.rules < 2 ? 5 : RungsWithRoom(config);
   std::vector<Bracket> brackets = AsyncHalvingBrackets(halving);
-  const bool large =
-      BudgetOf(config) >= MultiplyAdd(kTrainingsForRung, config.max_length, 0);
+  const bool large = SearchBudget(config) >=
+                     MultiplyAdd(kTrainingsForRung, config.max_length, 0);
   if (config.rules < 2 || !large || brackets.front().rungs.front() < 2) {
     return brackets;
   }
@@ -176,7 +177,7 @@ bool IsModelBased(const SearcherConfig& config) {
   return entry != nullptr && entry->model_based;
 }
 
-std::int64_t BudgetOf(const SearcherConfig& config) {
+std::int64_t SearchBudget(const SearcherConfig& config) {
   if (config.budget > 0 || config.budget_seconds > 0) return config.budget;
   std::map<std::int64_t, std::int64_t> trials_at;
   AddBracket(AsyncHalvingBrackets(config).front(), config.divisor, trials_at);
@@ -192,7 +193,7 @@ std::size_t TrialsBeforeModel(std::size_t dimensions) {
   return std::max<std::size_t>(8, dimensions + 1);
 }
 
-std::int64_t PlacesOf(const SearcherConfig& config) {
+std::int64_t CountPlaces(const SearcherConfig& config) {
   const std::int64_t places = config.max_concurrent_trials;
   return std::min(places == 0 ? kPreviewedPlaces : places, config.max_trials);
 }
@@ -219,11 +220,11 @@ std::int64_t TrialsAtStart(const Bracket& bracket, double divisor) {
   if (bracket.max_concurrent_trials > 0) {
     return std::min(bracket.max_concurrent_trials, bracket.max_trials);
   }
-  const double wanted =
+  const double concurrency =
       std::pow(divisor, static_cast<double>(bracket.rungs.size()) - 1);
   const auto most = static_cast<double>(bracket.max_trials);
   return std::max<std::int64_t>(
-      static_cast<std::int64_t>(std::min(wanted, most)), 1);
+      static_cast<std::int64_t>(std::min(concurrency, most)), 1);
 }
 
 SearchPlan PlanSearch(const SearcherConfig& config,
@@ -231,7 +232,7 @@ SearchPlan PlanSearch(const SearcherConfig& config,
   SearchPlan plan;
   plan.brackets = PlanBrackets(config);
   if (IsModelBased(config)) {
-    plan.total_length = BudgetOf(config);
+    plan.total_length = SearchBudget(config);
     plan.max_trials = config.max_trials;
     plan.max_seconds = config.budget_seconds;
     return plan;

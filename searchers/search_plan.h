@@ -69,8 +69,8 @@ bool IsModelBased(const SearcherConfig& config);
 /// Return the budget of a model-based search: the length that all trials
 /// together may train (0: only time limits it), and the number that train at
 /// the same time.
-std::int64_t BudgetOf(const SearcherConfig& config);
-std::int64_t PlacesOf(const SearcherConfig& config);
+std::int64_t SearchBudget(const SearcherConfig& config);
+std::int64_t CountPlaces(const SearcherConfig& config);
 
 /// True if a model-based search weighs results by the time that they take, not
 /// by their length. The default is time if the budget is a duration.

@@ -94,7 +94,7 @@ class Player {
       busy_.erase(trial);
       return Send(Closed{trial});
     }
-    if (const auto exit = ExitOf(trial)) {
+    if (const auto exit = FindExit(trial)) {
       pending = {};
       busy_.erase(trial);
       record.exit = exit;
@@ -109,7 +109,7 @@ class Player {
                              more * options_.seconds_per_unit});
   }
 
-  std::optional<ExitReason> ExitOf(TrialIndex trial) {
+  std::optional<ExitReason> FindExit(TrialIndex trial) {
     const auto validations =
         static_cast<std::int64_t>(Record(trial).lengths.size());
     for (const SimulatedExit& exit : options_.exits) {

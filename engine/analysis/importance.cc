@@ -56,7 +56,7 @@ class Cells {
   }
 
   std::size_t count() const { return count_; }
-  std::size_t IndexOf(double place) const {
+  std::size_t CellIndex(double place) const {
     if (!axis_.choices.empty()) return static_cast<std::size_t>(place);
     const double value = axis_.log ? std::log(place) : place;
     // A value in the middle of two cells belongs to the lower one.
@@ -79,7 +79,7 @@ struct Occupied {
   std::int64_t total = 0;
 };
 
-Occupied OccupiedOf(const std::vector<std::int64_t>& counts) {
+Occupied FindOccupied(const std::vector<std::int64_t>& counts) {
   Occupied occupied;
   for (std::size_t cell = 0; cell < counts.size(); ++cell) {
     if (counts[cell] == 0) continue;
@@ -135,7 +135,7 @@ void AddNormal(double weight, double mean, double width,
 }
 
 std::vector<double> NumberDensity(const std::vector<std::int64_t>& counts) {
-  const Occupied trials = OccupiedOf(counts);
+  const Occupied trials = FindOccupied(counts);
   const double all = static_cast<double>(trials.total) + kPriorWeight;
   const double width = Bandwidth(trials);
   std::vector<double> density(counts.size(), 0.0);
@@ -149,7 +149,7 @@ std::vector<double> NumberDensity(const std::vector<std::int64_t>& counts) {
 }
 
 std::vector<double> ChoiceDensity(const std::vector<std::int64_t>& counts) {
-  const Occupied trials = OccupiedOf(counts);
+  const Occupied trials = FindOccupied(counts);
   const double all = static_cast<double>(trials.total) + kPriorWeight;
   const auto kernels = static_cast<double>(trials.cells.size()) + 1;
   const auto choices = static_cast<double>(counts.size());
@@ -186,7 +186,7 @@ struct Columns {
   std::int64_t best = 0;  // number of those
 };
 
-Columns ColumnsOf(std::size_t axes, const std::vector<TrialOutcome>& trials) {
+Columns MakeColumns(std::size_t axes, const std::vector<TrialOutcome>& trials) {
   Columns columns;
   columns.places.resize(axes);
   for (const TrialOutcome& trial : trials) {
@@ -218,8 +218,8 @@ void MarkBest(bool smaller_is_better, double quantile, Columns& columns) {
   }
 }
 
-double DivergenceOf(const SearchAxis& axis, std::size_t index,
-                    const Columns& columns) {
+double ComputeDivergence(const SearchAxis& axis, std::size_t index,
+                         const Columns& columns) {
   if (axis.constant()) return 0;
   const Cells cells(axis);
   std::vector<std::int64_t> best(cells.count()), all(cells.count());
@@ -227,7 +227,7 @@ double DivergenceOf(const SearchAxis& axis, std::size_t index,
   for (std::size_t i = 0; i < columns.values.size(); ++i) {
     const double place = columns.places[index][i];
     if (!std::isfinite(place)) continue;
-    const std::size_t cell = cells.IndexOf(place);
+    const std::size_t cell = cells.CellIndex(place);
     ++all[cell];
     ++all_count;
     if (!columns.is_best[i]) continue;
@@ -257,9 +257,9 @@ std::optional<double> CorrelationWith(const std::vector<double>& numbers,
 }
 
 // Values whose order means something: numbers, and categories that are numbers.
-std::optional<double> CorrelationOf(const SearchAxis& axis,
-                                    const std::vector<double>& places,
-                                    const Columns& columns) {
+std::optional<double> ComputeCorrelation(const SearchAxis& axis,
+                                         const std::vector<double>& places,
+                                         const Columns& columns) {
   if (axis.choices.empty()) return CorrelationWith(places, columns);
   std::vector<double> numbers;
   for (const nlohmann::json& choice : axis.choices) {
@@ -292,18 +292,18 @@ std::vector<HparamImportance> HparamImportances(
     const std::vector<TrialOutcome>& trials, bool smaller_is_better,
     double quantile) {
   assert(quantile > 0 && quantile < 1);
-  Columns columns = ColumnsOf(axes.size(), trials);
+  Columns columns = MakeColumns(axes.size(), trials);
   std::vector<HparamImportance> importances;
   if (!columns.values.empty()) MarkBest(smaller_is_better, quantile, columns);
   double sum = 0;
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const double divergence =
-        columns.values.size() < 2 ? 0 : DivergenceOf(axes[i], i, columns);
+        columns.values.size() < 2 ? 0 : ComputeDivergence(axes[i], i, columns);
     if (!axes[i].is_part) sum += divergence;
-    importances.push_back(
-        {.name = axes[i].name,
-         .divergence = divergence,
-         .correlation = CorrelationOf(axes[i], columns.places[i], columns)});
+    importances.push_back({.name = axes[i].name,
+                           .divergence = divergence,
+                           .correlation = ComputeCorrelation(
+                               axes[i], columns.places[i], columns)});
   }
   for (HparamImportance& one : importances) {
     one.share = sum > 0 ? std::min(one.divergence / sum, 1.0) : 0;

@@ -80,10 +80,10 @@ std::vector<SearchAxis> SearchAxes(const nlohmann::json& space, bool grid) {
 
 double PlaceOn(const SearchAxis& axis, const nlohmann::json& hparams) {
   const nlohmann::json* value = FindMember(hparams, axis.name);
-  return value == nullptr ? kNone : PlaceOf(*value, axis);
+  return value == nullptr ? kNone : FindPlace(*value, axis);
 }
 
-double PlaceOf(const nlohmann::json& value, const SearchAxis& axis) {
+double FindPlace(const nlohmann::json& value, const SearchAxis& axis) {
   if (axis.choices.empty()) {
     return value.is_number() ? value.get<double>() : kNone;
   }

@@ -37,6 +37,6 @@ std::vector<SearchAxis> SearchAxes(const nlohmann::json& space, bool grid);
 double PlaceOn(const SearchAxis& axis, const nlohmann::json& hparams);
 
 /// The place of a value of the axis' hyperparameter, as PlaceOn returns it.
-double PlaceOf(const nlohmann::json& value, const SearchAxis& axis);
+double FindPlace(const nlohmann::json& value, const SearchAxis& axis);
 
 }  // namespace dtrain

@@ -108,8 +108,8 @@ std::optional<double> RankCorrelation(std::span<const double> x,
   return LinearCorrelation(Ranks(kept_x), Ranks(kept_y));
 }
 
-std::vector<double> EffortsOf(std::span<const Observation> observations,
-                              Effort effort, Timestamp start) {
+std::vector<double> ComputeEfforts(std::span<const Observation> observations,
+                                   Effort effort, Timestamp start) {
   std::map<std::int64_t, Observation> latest;  // by trial
   std::int64_t batches = 0;                    // of all trials
   double epochs = 0;
@@ -143,7 +143,7 @@ std::vector<double> EffortsOf(std::span<const Observation> observations,
 std::vector<CurvePoint> BestSoFar(std::span<const Observation> observations,
                                   Effort effort, Timestamp start,
                                   bool smaller_is_better) {
-  const auto efforts = EffortsOf(observations, effort, start);
+  const auto efforts = ComputeEfforts(observations, effort, start);
   std::vector<CurvePoint> curve;
   for (std::size_t i = 0; i < observations.size(); ++i) {
     const double value = observations[i].value;
@@ -228,7 +228,8 @@ double ValueAt(const std::vector<CurvePoint>& curve, double x) {
 }
 
 // The places of all points, or 200 even ones.
-std::vector<double> PlacesOf(std::span<const std::vector<CurvePoint>> curves) {
+std::vector<double> CollectPlaces(
+    std::span<const std::vector<CurvePoint>> curves) {
   constexpr std::size_t kMaxPlaces = 200;
   std::set<double> all;
   for (const auto& curve : curves) {
@@ -252,7 +253,7 @@ std::vector<double> PlacesOf(std::span<const std::vector<CurvePoint>> curves) {
 std::vector<CurvePoint> MedianCurve(
     std::span<const std::vector<CurvePoint>> curves) {
   std::vector<CurvePoint> median;
-  for (const double x : PlacesOf(curves)) {
+  for (const double x : CollectPlaces(curves)) {
     std::vector<double> values;
     for (const auto& curve : curves) {
       const double value = ValueAt(curve, x);
@@ -339,20 +340,20 @@ std::vector<RungCount> CountRungs(std::span<const RungProgress> trials) {
 
 namespace {
 
-std::size_t CellOf(double place, const FieldAxis& axis) {
+std::size_t FindCell(double place, const FieldAxis& axis) {
   const double cell = std::floor(place * static_cast<double>(axis.cells));
   return static_cast<std::size_t>(
       std::clamp(cell, 0.0, static_cast<double>(axis.cells - 1)));
 }
 
-double MiddleOf(std::size_t cell, const FieldAxis& axis) {
+double CellMiddle(std::size_t cell, const FieldAxis& axis) {
   return (static_cast<double>(cell) + 0.5) / static_cast<double>(axis.cells);
 }
 
 // The distance along one axis; infinite to another category.
 double DistanceTo(double place, std::size_t cell, const FieldAxis& axis) {
-  if (axis.categories) return CellOf(place, axis) == cell ? 0 : HUGE_VAL;
-  return std::abs(place - MiddleOf(cell, axis));
+  if (axis.categories) return FindCell(place, axis) == cell ? 0 : HUGE_VAL;
+  return std::abs(place - CellMiddle(cell, axis));
 }
 
 }  // namespace

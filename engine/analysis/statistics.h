@@ -53,8 +53,8 @@ enum class Effort {
 
 /// The effort of the search at each observation. REQUIRES: `observations` are
 /// in the order of their times.
-std::vector<double> EffortsOf(std::span<const Observation> observations,
-                              Effort effort, Timestamp start);
+std::vector<double> ComputeEfforts(std::span<const Observation> observations,
+                                   Effort effort, Timestamp start);
 
 /// The best value found so far against the effort: one point per improvement
 /// and a last one at the full effort. Values that are not finite are never

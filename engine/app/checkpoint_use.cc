@@ -47,8 +47,8 @@ std::string SlotsPerTrial(const ResourcesConfig& trained,
 }
 
 // Returns the configuration of the experiment for one model on these slots.
-ExperimentConfig ConfigOf(const ExperimentDetail& detail,
-                          const std::string& slots) {
+ExperimentConfig ConfigForModel(const ExperimentDetail& detail,
+                                const std::string& slots) {
   ExperimentConfig config = ConfigFromJson(detail.config);
   std::vector<std::string> overrides = {"resources.slots_per_trial=" +
                                         SlotsPerTrial(config.resources, slots)};
@@ -56,18 +56,19 @@ ExperimentConfig ConfigOf(const ExperimentDetail& detail,
   return config;
 }
 
-TrialSpec SpecOf(const Store& store, const CheckpointRow& checkpoint,
-                 const ExperimentConfig& config,
-                 const CheckpointUseOptions& options,
-                 const GlobalOptions& globals) {
+TrialSpec MakeSpec(const Store& store, const CheckpointRow& checkpoint,
+                   const ExperimentConfig& config,
+                   const CheckpointUseOptions& options,
+                   const GlobalOptions& globals) {
   const auto trial = store.Trial(checkpoint.trial);
   const auto* entrypoint = std::get_if<std::string>(&config.entrypoint);
   if (!trial || entrypoint == nullptr) {
-    throw Error(ErrorKind::kUsage,
-                "checkpoint " + checkpoint.uuid +
-                    " was written by the program '" + EntrypointText(config) +
-                    "', and only that program can read it; its files are in " +
-                    (store.PathOf(checkpoint) / kProgramFiles).string());
+    throw Error(
+        ErrorKind::kUsage,
+        "checkpoint " + checkpoint.uuid + " was written by the program '" +
+            EntrypointText(config) +
+            "', and only that program can read it; its files are in " +
+            (store.CheckpointPath(checkpoint) / kProgramFiles).string());
   }
   TrialSpec spec{.id = checkpoint.trial,
                  .split = options.split,
@@ -77,7 +78,7 @@ TrialSpec SpecOf(const Store& store, const CheckpointRow& checkpoint,
                  .seed = trial->seed};
   if (!options.data.empty()) spec.hparams["data"] = options.data;
   RequireStorageThere(store, checkpoint);
-  spec.warm_start = store.PathOf(checkpoint).string();
+  spec.warm_start = store.CheckpointPath(checkpoint).string();
   spec.settings = config.training;
   RequireWholeContext(store.layout(),
                       FindExperimentDetail(store, checkpoint.trial.experiment));
@@ -126,13 +127,13 @@ CheckpointUse RunCheckpointUse(const CheckpointUseOptions& options, Task task,
   CheckpointUse use{.checkpoint = FindSourceCheckpoint(store, options.source,
                                                        options.latest)};
   use.counted = CountedUnit(store, use.checkpoint.trial.experiment);
-  ExperimentConfig config =
-      ConfigOf(FindExperimentDetail(store, use.checkpoint.trial.experiment),
-               options.slots);
+  ExperimentConfig config = ConfigForModel(
+      FindExperimentDetail(store, use.checkpoint.trial.experiment),
+      options.slots);
   // A single trial uses all cores, unlike the trials of a search.
   config.searcher = SearcherConfig{.name = "single", .max_trials = 1};
   config.resources.local = true;
-  TrialSpec spec = SpecOf(store, use.checkpoint, config, options, globals);
+  TrialSpec spec = MakeSpec(store, use.checkpoint, config, options, globals);
   spec.task = task;
   spec.images = options.images;
   spec.limit = limit;
@@ -154,7 +155,8 @@ CheckpointUse RunCheckpointUse(const CheckpointUseOptions& options, Task task,
         RunEvaluation(*launcher, spec,
                       [&](const Progress& progress) { line.Show(progress); });
   }
-  for (const std::string& line : use.evaluation.last_lines) Say(globals, line);
+  for (const std::string& line : use.evaluation.last_lines)
+    PrintNotice(globals, line);
   return use;
 }
 

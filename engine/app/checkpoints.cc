@@ -71,7 +71,7 @@ bool IsRecorded(const std::string& manifest, const CheckpointRow& checkpoint) {
   if (!checkpoint.files.is_object()) return true;
   const auto known = checkpoint.files.find(kManifestName);
   if (known == checkpoint.files.end()) return true;
-  return *known == Sha256Of(std::as_bytes(std::span(manifest)));
+  return *known == ComputeSha256(std::as_bytes(std::span(manifest)));
 }
 
 CheckpointFiles ReadRecorded(const fs::path& path,
@@ -99,7 +99,7 @@ void RequireStorageThere(const Store& store, const CheckpointRow& checkpoint) {
 CheckpointFiles ReadCheckpoint(const Store& store,
                                const CheckpointRow& checkpoint) {
   RequireStorageThere(store, checkpoint);
-  const fs::path path = store.PathOf(checkpoint);
+  const fs::path path = store.CheckpointPath(checkpoint);
   const fs::path forbidden = Forbidden(path);
   if (!forbidden.empty()) {
     throw Error(
@@ -129,7 +129,7 @@ FileReport VerifyCheckpoint(const Store& store,
 
 FileReport GlanceAtCheckpoint(const Store& store,
                               const CheckpointRow& checkpoint) {
-  const fs::path path = store.PathOf(checkpoint);
+  const fs::path path = store.CheckpointPath(checkpoint);
   std::error_code error;
   if (!fs::is_directory(fs::symlink_status(path, error))) {
     return Bad(path, "the directory does not exist");
@@ -163,7 +163,7 @@ SourceCheckpoint At(const Store& store, const CheckpointRow& row) {
   AddLength(CountedUnit(store, row.trial.experiment), origin);
   return {.uuid = row.uuid,
           .trial = row.trial,
-          .directory = store.PathOf(row),
+          .directory = store.CheckpointPath(row),
           .origin = std::move(origin)};
 }
 
@@ -191,11 +191,13 @@ SourceCheckpoint SourceFrom(const Store& store, TrialId trial,
                             const GlobalOptions& globals) {
   FindTarget(store, {.experiment = trial.experiment, .trial = trial.number});
   for (const CheckpointRow& row : Candidates(store, trial)) {
-    const FileReport report = row.state == "CORRUPT"
-                                  ? Bad(store.PathOf(row), "is marked CORRUPT")
-                                  : VerifyCheckpoint(store, row);
+    const FileReport report =
+        row.state == "CORRUPT"
+            ? Bad(store.CheckpointPath(row), "is marked CORRUPT")
+            : VerifyCheckpoint(store, row);
     if (report.state == FileState::kGood) return At(store, row);
-    Say(globals, "warning: " + report.problem + "; trying an older one");
+    PrintNotice(globals,
+                "warning: " + report.problem + "; trying an older one");
   }
   throw Error(ErrorKind::kNotFound,
               "trial " + ToString(trial) +
@@ -220,8 +222,8 @@ std::optional<SourceCheckpoint> FindSource(ExperimentConfig& config,
   return source;
 }
 
-std::optional<SourceCheckpoint> SourceOf(const Store& store,
-                                         const ExperimentDetail& experiment) {
+std::optional<SourceCheckpoint> FindRecordedSource(
+    const Store& store, const ExperimentDetail& experiment) {
   const std::string uuid =
       ConfigFromJson(experiment.config).source_checkpoint_uuid;
   if (uuid.empty()) return std::nullopt;

@@ -74,8 +74,8 @@ std::optional<SourceCheckpoint> FindSource(ExperimentConfig& config,
 
 /// Returns the source checkpoint of a recorded experiment, which keeps a copy
 /// of it; nothing if it has none.
-std::optional<SourceCheckpoint> SourceOf(const Store& store,
-                                         const ExperimentDetail& experiment);
+std::optional<SourceCheckpoint> FindRecordedSource(
+    const Store& store, const ExperimentDetail& experiment);
 
 /// Sets the source checkpoint in the configuration by its whole UUID.
 void SetSource(const SourceCheckpoint& start, ExperimentConfig& config);

@@ -288,8 +288,8 @@ struct NumbersFirst {
   }
 };
 
-std::vector<ComparedRow> RowsOf(const std::vector<TargetColumn>& columns,
-                                std::size_t baseline) {
+std::vector<ComparedRow> CompareRows(const std::vector<TargetColumn>& columns,
+                                     std::size_t baseline) {
   std::vector<ComparedRow> rows;
   for (const char* section : kSections) {
     std::set<std::string, NumbersFirst> names;
@@ -321,17 +321,17 @@ std::vector<ComparedRow> RowsOf(const std::vector<TargetColumn>& columns,
 void KeepMetrics(const std::vector<std::string>& metrics,
                  std::vector<TargetColumn>& columns) {
   if (metrics.empty()) return;
-  std::set<std::string> known;
+  std::set<std::string> names;
   for (TargetColumn& column : columns) {
     auto& rows = column.sections["metrics"];
-    for (const auto& [name, value] : rows) known.insert(name);
+    for (const auto& [name, value] : rows) names.insert(name);
     std::erase_if(rows, [&](const auto& row) {
       return std::ranges::find(metrics, row.first) == metrics.end();
     });
   }
   for (const std::string& name : metrics) {
-    if (known.contains(name)) continue;
-    const std::vector<std::string> all(known.begin(), known.end());
+    if (names.contains(name)) continue;
+    const std::vector<std::string> all(names.begin(), names.end());
     throw Error(ErrorKind::kNotFound,
                 "--metric: none of them has '" + name +
                     "' at its best validation; reported there: " +
@@ -339,8 +339,8 @@ void KeepMetrics(const std::vector<std::string>& metrics,
   }
 }
 
-std::vector<std::string> WarningsOf(const std::vector<TargetColumn>& columns,
-                                    std::size_t baseline) {
+std::vector<std::string> CollectWarnings(
+    const std::vector<TargetColumn>& columns, std::size_t baseline) {
   const ExperimentRow& base = columns[baseline].experiment;
   std::vector<std::string> warnings;
   for (const TargetColumn& column : columns) {
@@ -380,8 +380,8 @@ TargetComparison CompareTargets(const Store& store,
   KeepMetrics(metrics, columns);
   const std::string lengths = AddLengths(store, columns);
   TargetComparison comparison{.baseline = baseline,
-                              .rows = RowsOf(columns, baseline),
-                              .warnings = WarningsOf(columns, baseline)};
+                              .rows = CompareRows(columns, baseline),
+                              .warnings = CollectWarnings(columns, baseline)};
   if (!lengths.empty()) comparison.warnings.push_back(lengths);
   for (const TargetColumn& column : columns) {
     comparison.targets.push_back(column.target);
@@ -414,8 +414,8 @@ void CollectTrials(const Store& store, const Target& target,
   }
 }
 
-TrialGroup GroupOf(const json& value, std::vector<double> values,
-                   bool smaller_is_better) {
+TrialGroup SummarizeGroup(const json& value, std::vector<double> values,
+                          bool smaller_is_better) {
   std::ranges::sort(values);
   TrialGroup group{.value = value, .trials = values.size()};
   const auto count = static_cast<double>(values.size());
@@ -452,7 +452,7 @@ std::vector<TrialGroup> GroupTrials(const Store& store,
   }
   std::vector<TrialGroup> groups;
   for (auto& [value, of] : values) {
-    groups.push_back(GroupOf(value, std::move(of), smaller_is_better));
+    groups.push_back(SummarizeGroup(value, std::move(of), smaller_is_better));
   }
   return groups;
 }

@@ -128,7 +128,7 @@ ConfigResult ParseConfigText(const std::string& text, const std::string& path,
   const std::string own = "model_def:*";
   if (HasOwnModel(own, context)) known.push_back(own);
   ReadOptions options{.file_name = path == "-" ? "stdin" : path,
-                      .directory = AbsoluteDirectory(DirectoryOf(path)),
+                      .directory = AbsoluteDirectory(ParentDirectory(path)),
                       .overrides = overrides,
                       .known_entrypoints = std::move(known),
                       .is_generated = is_generated,
@@ -159,7 +159,7 @@ ReadOptions RecordedOptions(const std::string& where,
           .is_generated = true};
 }
 
-std::filesystem::path DirectoryOf(const std::string& path) {
+std::filesystem::path ParentDirectory(const std::string& path) {
   const auto directory = std::filesystem::path(path).parent_path();
   return directory.empty() ? "." : directory;
 }

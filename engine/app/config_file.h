@@ -44,7 +44,7 @@ ReadOptions RecordedOptions(const std::string& where,
                             const std::filesystem::path& context);
 
 /// Returns the directory of `path`: the default context.
-std::filesystem::path DirectoryOf(const std::string& path);
+std::filesystem::path ParentDirectory(const std::string& path);
 
 /// Returns `text` as a quoted YAML string.
 std::string QuotedForYaml(const std::string& text);

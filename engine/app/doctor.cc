@@ -100,7 +100,7 @@ void CheckContext(const Store& store, const ExperimentRow& row,
   const auto detail = store.Experiment(row.id);
   if (!detail || !detail->provenance.contains(kContextHash)) return;
   const auto problem = ContextProblem(store.layout(), row.id,
-                                      detail->provenance, StraysOf(*detail));
+                                      detail->provenance, StrayPolicy(*detail));
   if (!problem) {
     ++good;
     return;
@@ -155,19 +155,19 @@ void CheckStorage(const Store& store, const std::vector<ExperimentRow>& rows,
                         "restore the original directory"));
     return;
   }
-  if (auto why = WhyNotOurs(store, root); !why.empty()) {
+  if (auto why = StorageOwnerProblem(store, root); !why.empty()) {
     findings.push_back(Remark("checkpoints", std::move(why)));
     return;
   }
-  std::set<std::string> known = {kStorageOwnerFile};
+  std::set<std::string> expected_names = {kStorageOwnerFile};
   for (const ExperimentRow& row : rows) {
-    known.insert(std::to_string(row.id));
+    expected_names.insert(std::to_string(row.id));
     CheckStored(store, row, storage, findings);
   }
   for (const std::string& name : NamesIn(root)) {
     // An empty directory is left from a killed `create`; the next one reuses
     // it.
-    if (known.contains(name) || NamesIn(root / name).empty()) continue;
+    if (expected_names.contains(name) || NamesIn(root / name).empty()) continue;
     findings.push_back(Remark(
         "checkpoints", (root / name).string() +
                            ": belongs to no recorded experiment; 'dtrain gc' "
@@ -196,14 +196,15 @@ void CheckDirectories(const Store& store,
                       const std::vector<ExperimentRow>& rows,
                       const GlobalOptions& globals, DoctorFindings& findings) {
   const std::string gc = NamedCommand(CommandFor(globals, "gc"));
-  std::set<std::string> known;
-  for (const ExperimentRow& row : rows) known.insert(std::to_string(row.id));
+  std::set<std::string> expected_names;
+  for (const ExperimentRow& row : rows)
+    expected_names.insert(std::to_string(row.id));
   const std::int64_t last = store.LastExperimentId();
   // Directories of a killed `create` are removed together with its files.
   const auto abandoned = FindAbandonedFiles(store.layout());
   for (const AbandonedFiles& files : abandoned) {
     if (files.experiment > last) {
-      known.insert(std::to_string(files.experiment));
+      expected_names.insert(std::to_string(files.experiment));
     }
   }
   std::error_code error;
@@ -211,7 +212,7 @@ void CheckDirectories(const Store& store,
   for (const fs::directory_iterator end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    if (known.contains(name) || IsStaged(name)) continue;
+    if (expected_names.contains(name) || IsStaged(name)) continue;
     std::int64_t id = 0;
     std::from_chars(name.data(), name.data() + name.size(), id);
     const bool ours = id > 0 && id <= last;

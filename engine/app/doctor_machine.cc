@@ -70,7 +70,7 @@ Finding CheckDisk(const fs::path& root) {
 }
 
 Finding CheckFileSystem(const fs::path& root) {
-  const FileSystem system = FileSystemOf(root);
+  const FileSystem system = FindFileSystem(root);
   switch (system.kind) {
     case FileSystem::Kind::kLocal:
       return Well("file system", "local file system");

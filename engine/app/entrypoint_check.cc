@@ -48,11 +48,11 @@ namespace fs = std::filesystem;
 
 // Returns a reader of the environment that trials get.
 ReadVariable VariablesOfTrials(const ExperimentConfig& config) {
-  return [&config](const char* wanted) -> std::optional<std::string> {
+  return [&config](const char* variable) -> std::optional<std::string> {
     for (const auto& [name, value] : config.environment.All()) {
-      if (name == wanted) return value;
+      if (name == variable) return value;
     }
-    return ProcessVariable(wanted);
+    return ProcessVariable(variable);
   };
 }
 
@@ -169,7 +169,7 @@ Diagnostics CheckAsCreateDoes(const std::string& file, ExperimentConfig config,
 }
 
 fs::path ContextDirectory(const std::string& file, const std::string& context) {
-  if (context.empty()) return DirectoryOf(file);
+  if (context.empty()) return ParentDirectory(file);
   std::error_code ignored;
   if (fs::is_directory(context, ignored)) {
     return context;
@@ -238,8 +238,9 @@ std::optional<ModelLibrary> CompileOwnModel(
       .trial_host = FindTrialHost(),
       .cache = ModelCache(),
       .jobs = static_cast<std::size_t>(UsableCpus()),
-      .color = ModeOf(STDERR_FILENO, globals.color).color,
-      .say_progress = [&](const std::string& text) { Say(globals, text); },
+      .color = GetTerminalMode(STDERR_FILENO, globals.color).color,
+      .say_progress =
+          [&](const std::string& text) { PrintNotice(globals, text); },
       .say_output =
           [&](const std::string& text) { WriteNotice(globals, text); }};
   ModelLibrary library = CompileModel(context, tools);

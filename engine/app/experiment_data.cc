@@ -445,7 +445,7 @@ json RungsJson(const std::vector<TrialRow>& trials) {
   return rungs;
 }
 
-std::vector<SearchAxis> AxesOf(const ExperimentDetail& detail) {
+std::vector<SearchAxis> ReadSearchAxes(const ExperimentDetail& detail) {
   return SearchAxes(detail.config.value("hyperparameters", json::object()),
                     detail.row.searcher == "grid");
 }
@@ -483,7 +483,7 @@ json ExperimentSummary(const Store& store, const ExperimentDetail& detail,
                        const PageOptions& options) {
   json data = RecordJson(detail, FindUnits(store, detail.row.id));
   data["importance"] =
-      ImportanceJson(store, detail, AxesOf(detail), options.selection);
+      ImportanceJson(store, detail, ReadSearchAxes(detail), options.selection);
   data["filter"] = options.selection.ToJson(detail.row.id);
   if (options.redact) Redact(data);
   return data;
@@ -494,7 +494,7 @@ json ExperimentData(const Store& store, const ExperimentDetail& detail,
   const ExperimentRow& row = detail.row;
   std::vector<TrialRow> trials = ListTrials(store, row);
   options.selection.Keep(trials);
-  const std::vector<SearchAxis> axes = AxesOf(detail);
+  const std::vector<SearchAxis> axes = ReadSearchAxes(detail);
   SeriesCollector metrics(row, trials, options.max_rows);
   const Timestamp start = row.started.value_or(row.created);
   std::map<std::int64_t, RunTimes> reports;
@@ -583,7 +583,7 @@ json ExperimentChanges(const Store& store, const ExperimentDetail& detail,
   for (const char* large : {"config", "yaml", "provenance"}) data.erase(large);
   data["trials"] = TrialColumns(trials, row.created, bundle);
   data["searched"] = json::array();
-  for (const SearchAxis& axis : AxesOf(detail)) {
+  for (const SearchAxis& axis : ReadSearchAxes(detail)) {
     data["searched"].push_back(AxisJson(axis, trials, bundle));
   }
   data["reasons"] = Reasons(trials);

@@ -9,7 +9,7 @@
 // needed, and kept.
 //
 // A name is valid if one of the listed experiments knows it. For the others it
-// has no value, which is why ValueOf asks again and takes kNotFound for an
+// has no value, which is why GetValue asks again and takes kNotFound for an
 // answer.
 
 #include "engine/app/experiment_fields.h"
@@ -138,7 +138,7 @@ std::optional<FieldKind> KindOfColumn(const std::string& name) {
 }
 
 // The only texts that a column can have; empty: any.
-std::vector<std::string> WordsOf(const std::string& column) {
+std::vector<std::string> ColumnWords(const std::string& column) {
   if (column == "state") return StateNames();
   if (column == "archived") return {"true", "false"};
   return {};
@@ -185,7 +185,7 @@ QueryContext ExperimentFields::Context(const std::string& option) {
           .now = now_};
 }
 
-const ExperimentDetail& ExperimentFields::DetailOf(const ExperimentRow& row) {
+const ExperimentDetail& ExperimentFields::GetDetail(const ExperimentRow& row) {
   auto& detail = details_[row.id];
   if (!detail) {
     auto found = store_.Experiment(row.id);
@@ -195,7 +195,7 @@ const ExperimentDetail& ExperimentFields::DetailOf(const ExperimentRow& row) {
   return *detail;
 }
 
-ExperimentFields::BestTrial& ExperimentFields::BestOf(
+ExperimentFields::BestTrial& ExperimentFields::GetBestTrial(
     const ExperimentRow& row) {
   auto& best = best_[row.id];
   if (best) return *best;
@@ -203,7 +203,7 @@ ExperimentFields::BestTrial& ExperimentFields::BestOf(
   if (row.best_trial == 0) return *best;
   best->row = store_.Trial({row.id, row.best_trial});
   if (!best->row) return *best;
-  best->fields = std::make_unique<TrialFields>(store_, DetailOf(row), now_,
+  best->fields = std::make_unique<TrialFields>(store_, GetDetail(row), now_,
                                                utf8_, row.best_trial);
   return *best;
 }
@@ -211,11 +211,11 @@ ExperimentFields::BestTrial& ExperimentFields::BestOf(
 ResolvedField ExperimentFields::Resolve(const FieldName& field) {
   if (field.function == FieldFunction::kNone) {
     if (const auto kind = KindOfColumn(field.name)) {
-      return {.kind = *kind, .words = WordsOf(field.name)};
+      return {.kind = *kind, .words = ColumnWords(field.name)};
     }
   }
   for (const ExperimentRow& row : rows_) {
-    BestTrial& best = BestOf(row);
+    BestTrial& best = GetBestTrial(row);
     if (!best.fields) continue;
     try {
       return best.fields->Resolve(field);
@@ -230,7 +230,7 @@ std::vector<FieldName> ExperimentFields::Expand(const std::string& pattern) {
   if (pattern != "hp.*") FailField(pattern);
   std::vector<FieldName> fields;
   for (const ExperimentRow& row : rows_) {
-    BestTrial& best = BestOf(row);
+    BestTrial& best = GetBestTrial(row);
     if (!best.fields) continue;
     for (FieldName& field : best.fields->Expand(pattern)) {
       if (std::ranges::count(fields, field) == 0) {
@@ -241,21 +241,21 @@ std::vector<FieldName> ExperimentFields::Expand(const std::string& pattern) {
   return fields;
 }
 
-FieldValue ExperimentFields::ValueOf(const ExperimentRow& row,
-                                     const FieldName& field) {
+FieldValue ExperimentFields::GetValue(const ExperimentRow& row,
+                                      const FieldName& field) {
   if (field.function == FieldFunction::kNone) {
-    if (field.name == kNote) return MaybeText(DetailOf(row).note);
+    if (field.name == kNote) return MaybeText(GetDetail(row).note);
     if (field.name == kSize) return Whole(BytesOnDisk(store_, row.id));
     const auto column = std::ranges::find(kExperimentColumns, field.name,
                                           &ExperimentColumn::name);
     if (column != kExperimentColumns.end()) return column->value(row, now_);
   }
-  BestTrial& best = BestOf(row);
+  BestTrial& best = GetBestTrial(row);
   if (!best.fields) return std::monostate();
   try {
     // A name may be known to other experiments only.
     (void)best.fields->Resolve(field);
-    return best.fields->ValueOf(*best.row, field);
+    return best.fields->GetValue(*best.row, field);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kNotFound) throw;
     return std::monostate();

@@ -37,14 +37,14 @@ class ExperimentFields {
   /// all experiments.
   std::vector<FieldName> Expand(const std::string& pattern);
   /// The value of a field that was resolved.
-  FieldValue ValueOf(const ExperimentRow& row, const FieldName& field);
+  FieldValue GetValue(const ExperimentRow& row, const FieldName& field);
 
  private:
   // The best trial of an experiment; `fields` is null if there is none.
   struct BestTrial;
 
-  BestTrial& BestOf(const ExperimentRow& row);
-  const ExperimentDetail& DetailOf(const ExperimentRow& row);
+  BestTrial& GetBestTrial(const ExperimentRow& row);
+  const ExperimentDetail& GetDetail(const ExperimentRow& row);
 
   const Store& store_;
   const std::vector<ExperimentRow>& rows_;

@@ -83,7 +83,7 @@ void FollowedRun::Read(Duration now, Reporter& reporter) {
   if (records_.experiment.state == State::kRunning) {
     if (config_.resources.listen) ReadWorkerSummary();
     const SlotQueueView queue(store_);
-    const SlotWait* wait = queue.WaitOf(records_.experiment);
+    const SlotWait* wait = queue.FindWait(records_.experiment);
     if (wait != nullptr) records_.slot_wait = *wait;
   }
   run_.Apply(records_,

@@ -45,8 +45,8 @@ std::optional<std::int64_t> Number(std::string_view name) {
 
 // Returns why an entry in a trial's checkpoint directory is not needed; empty
 // if it is.
-std::string WhyUseless(const std::string& name,
-                       const std::vector<CheckpointRow>& checkpoints) {
+std::string GarbageReason(const std::string& name,
+                          const std::vector<CheckpointRow>& checkpoints) {
   if (name.ends_with(kUnfinishedSuffix)) return "is unfinished";
   if (name.ends_with(kTrashSuffix)) return kWasBeingDeleted;
   if (!IsUuid(name)) return "";
@@ -101,7 +101,7 @@ void GarbageCollection::ApplyPolicy(const ExperimentRow& experiment) {
   for (const CheckpointRow& row : checkpoints) {
     Remove({.experiment = experiment.id,
             .kind = "checkpoint",
-            .path = store_.PathOf(row),
+            .path = store_.CheckpointPath(row),
             .why = "the checkpoint policy does not keep it"});
   }
 }
@@ -119,7 +119,7 @@ void GarbageCollection::RemoveLeftovers(std::int64_t experiment, bool ended) {
     const TrialId trial{experiment, *number};
     RemoveTrash(experiment, layout.Trial(trial));
     RemoveLeftoversIn(layout.Checkpoints(trial), experiment, checkpoints);
-    RemoveTreesOf(trial, ended);
+    RemoveTrees(trial, ended);
   }
   for (const std::string& storage : OwnStorages()) {
     const fs::path root =
@@ -127,8 +127,9 @@ void GarbageCollection::RemoveLeftovers(std::int64_t experiment, bool ended) {
     for (const std::string& name : NamesIn(root)) {
       const auto number = Number(name);
       if (!number) continue;
-      RemoveLeftoversIn(store_.CheckpointsOf({experiment, *number}, storage),
-                        experiment, checkpoints);
+      RemoveLeftoversIn(
+          store_.CheckpointDirectory({experiment, *number}, storage),
+          experiment, checkpoints);
     }
   }
 }
@@ -150,7 +151,7 @@ void GarbageCollection::RemoveLeftoversIn(
     const fs::path path = directory / name;
     const bool known = std::ranges::find(removed_, path, &Garbage::path) !=
                        removed_.end();  // by its policy, in a dry run
-    const std::string why = WhyUseless(name, checkpoints);
+    const std::string why = GarbageReason(name, checkpoints);
     if (known || why.empty()) continue;
     Remove({.experiment = experiment,
             .kind = "leftover",
@@ -159,7 +160,7 @@ void GarbageCollection::RemoveLeftoversIn(
   }
 }
 
-void GarbageCollection::RemoveTreesOf(TrialId trial, bool ended) {
+void GarbageCollection::RemoveTrees(TrialId trial, bool ended) {
   const fs::path tree = store_.layout().WorkingTree(trial);
   const std::string own = tree.filename().string();
   for (const std::string& name : NamesIn(tree.parent_path())) {
@@ -180,7 +181,8 @@ void GarbageCollection::RemoveTreesOf(TrialId trial, bool ended) {
 bool GarbageCollection::IsForeign(const std::string& storage) {
   if (storage.empty()) return false;
   const auto [at, first] = foreign_.try_emplace(storage);
-  if (first) at->second = WhyNotOurs(store_, store_.StorageRoot(storage));
+  if (first)
+    at->second = StorageOwnerProblem(store_, store_.StorageRoot(storage));
   return !at->second.empty();
 }
 

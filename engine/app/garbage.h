@@ -49,7 +49,7 @@ class GarbageCollection {
   void RemoveTrash(std::int64_t experiment,
                    const std::filesystem::path& directory);
   /// Removes the working trees of a trial that ran a command.
-  void RemoveTreesOf(TrialId trial, bool ended);
+  void RemoveTrees(TrialId trial, bool ended);
   void RemoveLeftoversIn(const std::filesystem::path& directory,
                          std::int64_t experiment,
                          const std::vector<CheckpointRow>& checkpoints);
@@ -62,7 +62,8 @@ class GarbageCollection {
   Store& store_;
   bool dry_;
   std::vector<Garbage> removed_;
-  std::map<std::string, std::string> foreign_;  // storage to WhyNotOurs
+  std::map<std::string, std::string>
+      foreign_;  // storage to StorageOwnerProblem
 };
 
 }  // namespace dtrain

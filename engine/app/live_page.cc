@@ -62,7 +62,8 @@ constexpr std::size_t kMaxKnown = 256;  // trials in one request
 constexpr int kMaxCommands = 8;
 constexpr std::string_view kExperimentPath = "/api/experiment/";
 
-std::pair<std::uint64_t, std::uint64_t> PlaceOf(const StoreLayout& layout) {
+std::pair<std::uint64_t, std::uint64_t> DatabaseIdentity(
+    const StoreLayout& layout) {
   struct stat status {};
   if (::stat(layout.Database().c_str(), &status) != 0) return {0, 0};
   return {status.st_dev, status.st_ino};
@@ -130,7 +131,7 @@ const PageFile* FindPageFile(std::string_view path) {
   return nullptr;
 }
 
-PathClass ClassOf(std::string_view path) {
+PathClass ClassifyPath(std::string_view path) {
   if (FindPageFile(path) != nullptr) return PathClass::kPage;
   if (path == "/api/control") return PathClass::kControl;
   if (path == "/api/experiments" || path == "/api/events" ||
@@ -160,7 +161,7 @@ WebReply BadRequest(const std::string& what) {
 // ---- Commands of --control.
 
 // Returns a text field of a request; empty if it is missing.
-std::string TextOf(const json& body, const char* name) {
+std::string ReadText(const json& body, const char* name) {
   const auto found = body.find(name);
   if (found == body.end()) return "";
   if (!found->is_string()) {
@@ -169,7 +170,7 @@ std::string TextOf(const json& body, const char* name) {
   return found->get<std::string>();
 }
 
-std::string TargetOf(const json& body, bool may_be_trial) {
+std::string ReadTarget(const json& body, bool may_be_trial) {
   const auto number = [&](const char* name) {
     const auto found = body.find(name);
     if (found == body.end() || !found->is_number_unsigned() || *found == 0) {
@@ -190,26 +191,26 @@ std::string TargetOf(const json& body, bool may_be_trial) {
 
 // Returns the words of the command that a request asks for. Throws
 // Error(kUsage).
-std::vector<std::string> CommandOf(const json& body) {
+std::vector<std::string> ParseControl(const json& body) {
   if (!body.is_object()) {
     throw Error(ErrorKind::kUsage, "expected an object with 'action'");
   }
-  const std::string action = TextOf(body, "action");
-  const std::string target = TargetOf(body, action == "kill");
+  const std::string action = ReadText(body, "action");
+  const std::string target = ReadTarget(body, action == "kill");
   if (action == "pause" || action == "cancel" || action == "kill") {
     return {action, target, "--no-wait"};
   }
   if (action == "resume") return {action, target, "--detach"};
   if (action == "label") {
     std::vector<std::string> words = {action, target};
-    const std::string add = TextOf(body, "add");
-    const std::string remove = TextOf(body, "remove");
+    const std::string add = ReadText(body, "add");
+    const std::string remove = ReadText(body, "remove");
     if (!add.empty()) words.push_back("--add=" + add);
     if (!remove.empty()) words.push_back("--remove=" + remove);
     return words;
   }
   if (action == "note") {
-    const std::string text = TextOf(body, "text");
+    const std::string text = ReadText(body, "text");
     if (text.find('\0') != text.npos) {
       throw Error(ErrorKind::kUsage, "text: has a NUL character");
     }
@@ -221,7 +222,7 @@ std::vector<std::string> CommandOf(const json& body) {
 }
 
 // The message of a command that failed.
-std::string ErrorOf(const std::string& output) {
+std::string ExtractError(const std::string& output) {
   std::string_view text = Trim(output);
   constexpr std::string_view kMark = "dtrain: error: ";
   if (const auto at = text.find(kMark); at != text.npos) {
@@ -250,12 +251,12 @@ LivePage::LivePage(StoreLayout layout, WebRules rules, GlobalOptions globals)
       rules_(std::move(rules)),
       globals_(std::move(globals)),
       store_(Store::OpenForReading(layout_)),
-      place_(PlaceOf(layout_)) {}
+      place_(DatabaseIdentity(layout_)) {}
 
 std::optional<WebReply> LivePage::Answer(WebServer& server,
                                          std::uint64_t exchange,
                                          const WebRequest& request) {
-  if (auto refusal = Refusal(request, ClassOf(request.path), rules_)) {
+  if (auto refusal = Refusal(request, ClassifyPath(request.path), rules_)) {
     return refusal;
   }
   if (const PageFile* file = FindPageFile(request.path)) {
@@ -290,7 +291,7 @@ std::optional<WebReply> LivePage::Answer(WebServer& server,
 }
 
 // Notices a change of the store, after which cached replies are old.
-void LivePage::NoteVersion() {
+void LivePage::UpdateVersion() {
   const Timestamp now = Clock::System().now();
   const std::int64_t version = store_.DataVersion();
   if (version == version_) return;
@@ -306,7 +307,7 @@ void LivePage::NoteVersion() {
 }
 
 WebReply LivePage::AnswerData(const WebRequest& request) {
-  NoteVersion();
+  UpdateVersion();
   const std::string key = request.path + "?" + request.query;
   const auto found = cache_.find(key);
   if (found != cache_.end()) return found->second.reply;
@@ -438,7 +439,7 @@ std::string LivePage::NextEvent(bool data_changed) {
 }
 
 void LivePage::ReopenIfReplaced() {
-  const auto place = PlaceOf(layout_);
+  const auto place = DatabaseIdentity(layout_);
   if (place != place_) {
     place_ = place;
     version_ = -1;
@@ -473,7 +474,7 @@ void LivePage::Poll(WebServer& server) {
     const bool data_changed = store_.ChangedByOthers();
     if (event.empty() && (data_changed || now >= next_list_)) {
       next_list_ = now + kListTime;
-      NoteVersion();
+      UpdateVersion();
       event = NextEvent(data_changed);
     }
   } catch (const std::exception& error) {
@@ -501,7 +502,8 @@ std::optional<WebReply> LivePage::StartCommand(WebServer& server,
   std::vector<std::string> words = {"dtrain", "--store",
                                     layout_.root().string()};
   if (globals_.allow_network_fs) words.emplace_back("--allow-network-fs");
-  for (std::string& word : CommandOf(parsed)) words.push_back(std::move(word));
+  for (std::string& word : ParseControl(parsed))
+    words.push_back(std::move(word));
   if (commands_ >= kMaxCommands) {
     return ErrorReply(503, "too many requests are being executed; try again");
   }
@@ -530,14 +532,15 @@ std::optional<WebReply> LivePage::StartCommand(WebServer& server,
     return ErrorReply(
         503, "cannot watch the command: " + why + "; run it in a terminal");
   }
-  server.WhenReadable(command->end.get(), [this, &server, exchange, command,
-                                           pid] {
-    --commands_;
-    const ExitStatus status = AwaitExit(pid);
-    const std::string text = ReadAvailable(command->output.get());
-    server.Reply(exchange, status.code == 0 ? JsonReply(200, {{"output", text}})
-                                            : ErrorReply(409, ErrorOf(text)));
-  });
+  server.WhenReadable(
+      command->end.get(), [this, &server, exchange, command, pid] {
+        --commands_;
+        const ExitStatus status = AwaitExit(pid);
+        const std::string text = ReadAvailable(command->output.get());
+        server.Reply(exchange, status.code == 0
+                                   ? JsonReply(200, {{"output", text}})
+                                   : ErrorReply(409, ExtractError(text)));
+      });
   ++commands_;
   return std::nullopt;
 }

@@ -51,7 +51,7 @@ class LivePage {
   std::string FirstEvent();
   std::string NextEvent(bool data_changed);
   void ReopenIfReplaced();
-  void NoteVersion();
+  void UpdateVersion();
 
   const StoreLayout layout_;
   const WebRules rules_;

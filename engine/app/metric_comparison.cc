@@ -41,13 +41,13 @@ double RelativeDifference(double a, double b) {
                                 : difference;
 }
 
-Key KeyOf(const MetricRow& row) { return {row.kind, row.batches, row.name}; }
+Key MakeKey(const MetricRow& row) { return {row.kind, row.batches, row.name}; }
 
-std::map<Key, MetricRow> MetricsOf(const Store& store, TrialId trial) {
+std::map<Key, MetricRow> ReadMetrics(const Store& store, TrialId trial) {
   std::map<Key, MetricRow> metrics;
   store.ForEachMetric(
       {.experiment = trial.experiment, .trial = trial.number},
-      [&](const MetricRow& row) { metrics.emplace(KeyOf(row), row); });
+      [&](const MetricRow& row) { metrics.emplace(MakeKey(row), row); });
   return metrics;
 }
 
@@ -134,8 +134,8 @@ MetricComparison CompareMetrics(const Store& store, TrialId source,
   MetricComparison result{.source = source,
                           .trial = trial,
                           .units = FindUnits(store, source.experiment)};
-  const auto expected = MetricsOf(store, source);
-  auto found = MetricsOf(store, trial);
+  const auto expected = ReadMetrics(store, source);
+  auto found = ReadMetrics(store, trial);
   std::int64_t last = -1;
   std::vector<MetricRow> unmatched;
   for (const auto& [key, row] : expected) {

@@ -8,7 +8,7 @@
 
 namespace dtrain {
 
-// `Say({}, text)` would print nothing.
+// `PrintNotice({}, text)` would print nothing.
 static_assert(!std::is_default_constructible_v<GlobalOptions>);
 
 void IgnoreNotice(const std::string& /*text*/) {}
@@ -17,13 +17,13 @@ void WriteNotice(const GlobalOptions& globals, const std::string& text) {
   globals.write_notice(text);
 }
 
-void Say(const GlobalOptions& globals, const std::string& text) {
+void PrintNotice(const GlobalOptions& globals, const std::string& text) {
   if (globals.quiet) return;
   WriteNotice(globals, "dtrain: " + EscapeForTerminal(text) + "\n");
 }
 
-void SayError(const GlobalOptions& globals, const std::string& text) {
-  const TerminalMode mode = ModeOf(STDERR_FILENO, globals.color);
+void PrintError(const GlobalOptions& globals, const std::string& text) {
+  const TerminalMode mode = GetTerminalMode(STDERR_FILENO, globals.color);
   WriteNotice(globals, "dtrain: " + Paint(mode, Tone::kBad, "error:") + " " +
                            EscapeForTerminal(text) + "\n");
 }

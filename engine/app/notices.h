@@ -28,9 +28,9 @@ void IgnoreNotice(const std::string& text);
 void WriteNotice(const GlobalOptions& globals, const std::string& text);
 
 /// Prints the notice `dtrain: TEXT` on stderr, escaped; nothing with --quiet.
-void Say(const GlobalOptions& globals, const std::string& text);
+void PrintNotice(const GlobalOptions& globals, const std::string& text);
 
 /// Prints `dtrain: error: TEXT` on stderr, escaped.
-void SayError(const GlobalOptions& globals, const std::string& text);
+void PrintError(const GlobalOptions& globals, const std::string& text);
 
 }  // namespace dtrain

@@ -33,8 +33,8 @@ namespace {
 
 constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
 
-PlotTrial PlotTrialOf(const TrialRow& row, const PlotSearch& search,
-                      const std::string& group) {
+PlotTrial MakePlotTrial(const TrialRow& row, const PlotSearch& search,
+                        const std::string& group) {
   PlotTrial trial{.id = row.id,
                   .state = row.state,
                   .rung = row.rung,
@@ -50,7 +50,7 @@ PlotTrial PlotTrialOf(const TrialRow& row, const PlotSearch& search,
   return trial;
 }
 
-PlotSearch PlotSearchOf(const ExperimentDetail& detail) {
+PlotSearch MakePlotSearch(const ExperimentDetail& detail) {
   const ExperimentRow& row = detail.row;
   PlotSearch search{.id = row.id, .name = row.name};
   search.start = row.started.value_or(row.created);
@@ -106,8 +106,8 @@ void ReadValidations(const Store& store, const std::string& metric,
 }
 
 // Notes the experiments that searched for something else than the first one.
-void NoteOtherGoals(const std::vector<ExperimentDetail>& details,
-                    std::vector<std::string>& notes) {
+void AddGoalNotes(const std::vector<ExperimentDetail>& details,
+                  std::vector<std::string>& notes) {
   const ExperimentRow& first = details.front().row;
   for (const ExperimentDetail& detail : details) {
     if (detail.row.metric == first.metric &&
@@ -154,8 +154,8 @@ void RequireValues(const PlotData& data) {
                   data.metrics.front().name + "'");
 }
 
-std::vector<PlotMetric> MetricsOf(const PlotQuery& query,
-                                  const ExperimentRow& first) {
+std::vector<PlotMetric> ParseMetricGoals(const PlotQuery& query,
+                                         const ExperimentRow& first) {
   if (query.metrics.empty()) return {{first.metric, first.smaller_is_better}};
   std::vector<PlotMetric> metrics;
   for (const std::string& text : query.metrics) {
@@ -195,13 +195,13 @@ PlotData ReadPlotData(const Store& store, const PlotQuery& query,
     query.selection.Keep(trials.back());
   }
   RequireGroup(trials, query.group);
-  PlotData data{.metrics = MetricsOf(query, details.front().row),
+  PlotData data{.metrics = ParseMetricGoals(query, details.front().row),
                 .group = query.group};
-  NoteOtherGoals(details, notes);
+  AddGoalNotes(details, notes);
   for (std::size_t i = 0; i < details.size(); ++i) {
-    PlotSearch search = PlotSearchOf(details[i]);
+    PlotSearch search = MakePlotSearch(details[i]);
     for (const TrialRow& row : trials[i]) {
-      search.trials.push_back(PlotTrialOf(row, search, query.group));
+      search.trials.push_back(MakePlotTrial(row, search, query.group));
     }
     for (const PlotMetric& metric : data.metrics) {
       // One without it is no error as long as another one has it.
@@ -239,7 +239,7 @@ PlotData ReadRanks(const Store& store,
     selection.Keep(trials.back());
     search.start = row.started.value_or(row.created);
     for (const TrialRow& trial : trials.back()) {
-      search.trials.push_back(PlotTrialOf(trial, search, group));
+      search.trials.push_back(MakePlotTrial(trial, search, group));
       search.trials.back().values = {trial.best ? trial.best->value : kNoValue};
     }
     data.searches.push_back(std::move(search));
@@ -287,8 +287,8 @@ PlotData ReadRungs(const Store& store,
   return data;
 }
 
-std::vector<Span> RunsOf(const TrialRow& trial, RunTimes reports,
-                         Timestamp start) {
+std::vector<Span> ComputeRuns(const TrialRow& trial, RunTimes reports,
+                              Timestamp start) {
   if (!trial.started) return {};
   const auto seconds = [&](Timestamp time) {
     return static_cast<double>((time - start).count()) / 1e6;
@@ -310,7 +310,7 @@ std::vector<TrialRun> PackRuns(const std::vector<TrialRow>& trials,
   std::vector<Span> spans;
   for (const TrialRow& trial : trials) {
     for (const Span& span :
-         RunsOf(trial, std::move(reports[trial.id.number]), start)) {
+         ComputeRuns(trial, std::move(reports[trial.id.number]), start)) {
       runs.push_back({.trial = trial.id.number, .span = span});
       spans.push_back(span);
     }
@@ -340,8 +340,8 @@ PlotData ReadRuns(const Store& store,
         store.Trials(search.id, {.hparams = false, .checkpoints = false});
     selection.Keep(rows);
     for (std::size_t i = 0; i < search.trials.size(); ++i) {
-      search.trials[i].runs =
-          RunsOf(rows[i], std::move(times[rows[i].id.number]), search.start);
+      search.trials[i].runs = ComputeRuns(
+          rows[i], std::move(times[rows[i].id.number]), search.start);
     }
   }
   return data;

@@ -75,8 +75,8 @@ PlotData ReadRungs(const Store& store,
 /// the first start or its first report to its last report. The store does not
 /// record when runs ended, and older stores not to which run a report belongs
 /// (RunTimes). `reports`: also in seconds. Empty if the trial has not started.
-std::vector<Span> RunsOf(const TrialRow& trial, RunTimes reports,
-                         Timestamp start);
+std::vector<Span> ComputeRuns(const TrialRow& trial, RunTimes reports,
+                              Timestamp start);
 
 /// A run of a trial's process.
 struct TrialRun {
@@ -90,7 +90,7 @@ std::vector<TrialRun> PackRuns(const std::vector<TrialRow>& trials,
                                std::map<std::int64_t, RunTimes> reports,
                                Timestamp start);
 
-/// Like ReadRanks, with the runs of the trials' processes (RunsOf).
+/// Like ReadRanks, with the runs of the trials' processes (ComputeRuns).
 PlotData ReadRuns(const Store& store,
                   const std::vector<std::int64_t>& experiments,
                   const TrialSelection& selection);

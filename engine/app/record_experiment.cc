@@ -42,28 +42,31 @@ constexpr std::size_t kMaxReported = 10;
 constexpr std::size_t kMaxIgnored = 5;
 constexpr std::int64_t kSaidBytes = 10'000'000;
 
-void SayLeftOut(const ContextList& list, const GlobalOptions& globals) {
+void WarnAboutOmissions(const ContextList& list, const GlobalOptions& globals) {
   const std::size_t said = std::min(list.left_out.size(), kMaxReported);
   for (std::size_t i = 0; i < said; ++i) {
-    Say(globals,
+    PrintNotice(
+        globals,
         "warning: context " + list.directory.string() + ": " +
             list.left_out[i] +
             ", so it is not stored; add it to .detignore if it is not needed");
   }
   if (said < list.left_out.size()) {
-    Say(globals, "warning: and " + std::to_string(list.left_out.size() - said) +
-                     " more");
+    PrintNotice(globals, "warning: and " +
+                             std::to_string(list.left_out.size() - said) +
+                             " more");
   }
   if (list.ignored.empty()) return;
   std::vector<std::string> names = list.ignored;
   names.resize(std::min(names.size(), kMaxIgnored));
   const std::size_t more = list.ignored.size() - names.size();
-  Say(globals, "note: not in the copy of " + list.directory.string() +
-                   " that trials work in: " + Join(names, ", ") +
-                   (more > 0 ? " and " + std::to_string(more) + " more" : ""));
+  PrintNotice(globals,
+              "note: not in the copy of " + list.directory.string() +
+                  " that trials work in: " + Join(names, ", ") +
+                  (more > 0 ? " and " + std::to_string(more) + " more" : ""));
 }
 
-void SaySecrets(const ContextList& list, const GlobalOptions& globals) {
+void WarnAboutSecrets(const ContextList& list, const GlobalOptions& globals) {
   std::vector<std::string> secrets = LikelySecrets(list);
   if (secrets.empty()) return;
   const std::size_t all = secrets.size();
@@ -73,14 +76,15 @@ void SaySecrets(const ContextList& list, const GlobalOptions& globals) {
       all > secrets.size()
           ? " and " + std::to_string(all - secrets.size()) + " more"
           : "";
-  Say(globals, "warning: context " + list.directory.string() + ": " +
-                   Join(secrets, ", ") + more +
-                   (all == 1 ? " looks like a secret, and a copy is"
-                             : " look like secrets, and copies are") +
-                   " stored with the experiment; list files that its trials do "
-                   "not need in " +
-                   (list.directory / ".detignore").string() +
-                   " or a .gitignore");
+  PrintNotice(globals,
+              "warning: context " + list.directory.string() + ": " +
+                  Join(secrets, ", ") + more +
+                  (all == 1 ? " looks like a secret, and a copy is"
+                            : " look like secrets, and copies are") +
+                  " stored with the experiment; list files that its trials do "
+                  "not need in " +
+                  (list.directory / ".detignore").string() +
+                  " or a .gitignore");
 }
 // The directory of an experiment's checkpoints outside of the store; removed
 // unless the experiment is recorded.
@@ -116,7 +120,8 @@ std::optional<std::pair<Diagnostic, ErrorKind>> FindStorageProblem(
   std::error_code error;
   if (!problem && std::filesystem::exists(layout.Database(), error)) {
     const Store store = Store::OpenForReading(layout);
-    const auto why = WhyNotOurs(store, store.StorageRoot(checkpoints.path));
+    const auto why =
+        StorageOwnerProblem(store, store.StorageRoot(checkpoints.path));
     if (!why.empty()) problem = StorageProblem{ErrorKind::kStore, why};
   }
   if (!problem) return std::nullopt;
@@ -147,11 +152,11 @@ std::optional<ContextList> FindContext(const ExperimentConfig& config,
     excluded.emplace_back(config_file);
   }
   ContextList list = ListContext(directory, excluded);
-  SayLeftOut(list, globals);
+  WarnAboutOmissions(list, globals);
   for (const std::string& path : FindLeftOutPaths(config, directory)) {
-    Say(globals, "warning: " + path);
+    PrintNotice(globals, "warning: " + path);
   }
-  SaySecrets(list, globals);
+  WarnAboutSecrets(list, globals);
   return list;
 }
 
@@ -212,8 +217,8 @@ std::int64_t RecordExperiment(Store& store, const ExperimentConfig& config,
   }
 }
 
-std::optional<ContextList> StoredContextOf(const StoreLayout& layout,
-                                           const ExperimentDetail& detail) {
+std::optional<ContextList> ReadStoredContext(const StoreLayout& layout,
+                                             const ExperimentDetail& detail) {
   if (!detail.provenance.contains(kContextHash)) return std::nullopt;
   return ListStoredContext(
       layout, detail.row.id,
@@ -223,17 +228,17 @@ std::optional<ContextList> StoredContextOf(const StoreLayout& layout,
 void RequireWholeContext(const StoreLayout& layout,
                          const ExperimentDetail& detail) {
   RequireStoredContext(layout, detail.row.id, detail.provenance,
-                       StraysOf(detail));
+                       StrayPolicy(detail));
 }
 
-StrayFiles StraysOf(const ExperimentDetail& detail) {
+StrayFiles StrayPolicy(const ExperimentDetail& detail) {
   return IsCommand(ConfigFromJson(detail.config)) ? StrayFiles::kAllowed
                                                   : StrayFiles::kRefused;
 }
 
-void SayCopies(const StoreLayout& layout, const ExperimentConfig& config,
-               const SlotPlan& slots, const ContextList& context,
-               const GlobalOptions& globals) {
+void WarnAboutCopies(const StoreLayout& layout, const ExperimentConfig& config,
+                     const SlotPlan& slots, const ContextList& context,
+                     const GlobalOptions& globals) {
   if (!IsCommand(config) || context.bytes <= kSaidBytes ||
       SharesBlocks(layout.Experiments())) {
     return;
@@ -250,8 +255,8 @@ void SayCopies(const StoreLayout& layout, const ExperimentConfig& config,
     text += ", up to " + FormatBytes(all * context.bytes) + " if all " +
             std::to_string(all) + " are paused";
   }
-  Say(globals, text + " (" + layout.root().string() +
-                   ": its file system cannot share blocks)");
+  PrintNotice(globals, text + " (" + layout.root().string() +
+                           ": its file system cannot share blocks)");
 }
 
 nlohmann::json ContextJson(const nlohmann::json& provenance) {

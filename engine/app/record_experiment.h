@@ -60,12 +60,12 @@ std::optional<ContextList> FindContext(const ExperimentConfig& config,
 
 /// The stored context of the experiment, or none if it has none. Throws
 /// Error(kDamaged) if it is not as it was recorded.
-std::optional<ContextList> StoredContextOf(const StoreLayout& layout,
-                                           const ExperimentDetail& detail);
+std::optional<ContextList> ReadStoredContext(const StoreLayout& layout,
+                                             const ExperimentDetail& detail);
 
 /// Which files beside those of its list the experiment's stored context may
 /// have: what is compiled from it must have no others.
-StrayFiles StraysOf(const ExperimentDetail& detail);
+StrayFiles StrayPolicy(const ExperimentDetail& detail);
 
 /// Throws Error(kStore) that names the file and what to do, unless the stored
 /// context of the experiment is as it was recorded and nobody else could change
@@ -75,9 +75,9 @@ void RequireWholeContext(const StoreLayout& layout,
 
 /// Says what the copies of the context that commands work in take, where that
 /// is much and the file system of the store shares no blocks.
-void SayCopies(const StoreLayout& layout, const ExperimentConfig& config,
-               const SlotPlan& slots, const ContextList& context,
-               const GlobalOptions& globals);
+void WarnAboutCopies(const StoreLayout& layout, const ExperimentConfig& config,
+                     const SlotPlan& slots, const ContextList& context,
+                     const GlobalOptions& globals);
 
 /// {"files", "bytes", "hash"} of a recorded context; null without one.
 nlohmann::json ContextJson(const nlohmann::json& provenance);

@@ -125,8 +125,8 @@ ExperimentConfig ReadSingleTrialConfig(const RecordedTrial& trial,
              where);
   if (!config.environment.All().empty()) return config;
   for (const std::string& name : FillEnvironment(config)) {
-    Say(globals, "warning: the value of environment variable " + name +
-                     " was not recorded; set it if the trial needs it");
+    PrintNotice(globals, "warning: the value of environment variable " + name +
+                             " was not recorded; set it if the trial needs it");
   }
   return config;
 }
@@ -134,7 +134,8 @@ ExperimentConfig ReadSingleTrialConfig(const RecordedTrial& trial,
 json SingleTrialProvenance(const RecordedTrial& trial,
                            const ExperimentConfig& config,
                            const GlobalOptions& globals) {
-  PythonQuery python(config, ContextOf(FindStore(globals), trial.experiment));
+  PythonQuery python(
+      config, FindContextDirectory(FindStore(globals), trial.experiment));
   json provenance = Provenance(RecordedArgv(globals.argv), ".",
                                PlanExperimentSlots(config).gpus);
   python.Record(provenance);

@@ -16,23 +16,24 @@
 namespace dtrain {
 namespace {
 
-bool IsSettled(const PendingRequest& asked) {
-  return !asked.running || (asked.target.trial && IsFinal(asked.state));
+bool IsSettled(const PendingRequest& pending) {
+  return !pending.running || (pending.target.trial && IsFinal(pending.state));
 }
 
 }  // namespace
 
-void UpdateRequest(const Store& store, PendingRequest& asked) {
-  const std::int64_t id = asked.target.experiment;
+void UpdateRequest(const Store& store, PendingRequest& pending) {
+  const std::int64_t id = pending.target.experiment;
   // A runner records its final state before it releases its lock, so the lock
   // is read first.
-  asked.running = RunnerLock::Holder(store.layout().RunnerLock(id)).has_value();
-  const ExperimentRow row = FindTarget(store, asked.target);
-  asked.state = row.state;
-  if (!asked.target.trial) return;
-  const auto trial = store.Trial({id, *asked.target.trial});
-  if (trial) asked.state = trial->state;
-  if (!asked.running && !IsFinal(asked.state)) asked.state = row.state;
+  pending.running =
+      RunnerLock::Holder(store.layout().RunnerLock(id)).has_value();
+  const ExperimentRow row = FindTarget(store, pending.target);
+  pending.state = row.state;
+  if (!pending.target.trial) return;
+  const auto trial = store.Trial({id, *pending.target.trial});
+  if (trial) pending.state = trial->state;
+  if (!pending.running && !IsFinal(pending.state)) pending.state = row.state;
 }
 
 void CancelWithoutRunner(Store& store, std::int64_t id) {
@@ -64,10 +65,10 @@ void RecordRequests(RequestKind kind, std::vector<PendingRequest>& all,
   Store store = OpenStoreToChange(globals, {});
   const Timestamp now = Clock::System().now();
   store.Write([&](StoreWriter& writer) {
-    for (PendingRequest& asked : all) {
-      if (!asked.running) continue;
-      asked.request = writer.AddRequest(asked.target.experiment,
-                                        asked.target.trial, kind, now);
+    for (PendingRequest& pending : all) {
+      if (!pending.running) continue;
+      pending.request = writer.AddRequest(pending.target.experiment,
+                                          pending.target.trial, kind, now);
     }
   });
 }
@@ -76,12 +77,12 @@ bool WaitForRequests(const Store& store, std::vector<PendingRequest>& all,
                      Duration timeout) {
   const Clock clock = Clock::System();
   const Duration start = clock.monotonic();
-  const auto unsettled = [](const PendingRequest& asked) {
-    return asked.request != 0 && !IsSettled(asked);
+  const auto unsettled = [](const PendingRequest& pending) {
+    return pending.request != 0 && !IsSettled(pending);
   };
   while (true) {
-    for (PendingRequest& asked : all) {
-      if (unsettled(asked)) UpdateRequest(store, asked);
+    for (PendingRequest& pending : all) {
+      if (unsettled(pending)) UpdateRequest(store, pending);
     }
     if (std::ranges::none_of(all, unsettled)) return true;
     if (clock.monotonic() - start >= timeout) return false;

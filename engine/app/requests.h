@@ -26,7 +26,7 @@ struct PendingRequest {
 };
 
 /// Reads the state of the target and whether its experiment has a runner.
-void UpdateRequest(const Store& store, PendingRequest& asked);
+void UpdateRequest(const Store& store, PendingRequest& pending);
 
 /// Cancels an experiment that has no runner: records the states of every
 /// unfinished trial and of the experiment under the runner's lock.

@@ -144,7 +144,7 @@ class BestTrialValues {
   }
 
   // Why a field has no value.
-  std::string WhyMissing(const FieldName& field) const {
+  std::string MissingReason(const FieldName& field) const {
     if (!trial_) {
       return experiment_.best ? "every trial with a result has failed"
                               : "no trial is the best one";
@@ -287,7 +287,7 @@ Check CheckOne(const Filter& requirement, const BestTrialValues& values) {
     missing = missing || !value;
     const std::string name = fields.size() == 1 ? "" : field.Text() + " ";
     actual.push_back(name +
-                     (value ? FieldText(*value) : values.WhyMissing(field)));
+                     (value ? FieldText(*value) : values.MissingReason(field)));
     if (requirement.comparison() != nullptr) check.value = value;
   }
   check.actual = Join(actual, ", ") + (missing ? "; " + values.Names() : "");
@@ -326,9 +326,9 @@ bool ReportUnmet(const std::vector<Check>& checks, std::int64_t experiment,
   for (const Check& check : checks) {
     if (check.met) continue;
     all = false;
-    SayError(globals, "experiment " + std::to_string(experiment) +
-                          ": requirement not met: " + check.text +
-                          " (actual: " + check.actual + ")");
+    PrintError(globals, "experiment " + std::to_string(experiment) +
+                            ": requirement not met: " + check.text +
+                            " (actual: " + check.actual + ")");
   }
   return all;
 }
@@ -360,12 +360,12 @@ bool ReportFailedTrials(const Demands& demands, const Store& store,
                            std::to_string(trials.size()) + " trials failed" +
                            (refused.empty() ? "" : ", " + refused);
   if (met) {
-    Say(globals, text);
+    PrintNotice(globals, text);
   } else {
-    SayError(globals,
-             text + (failed > limit && demands.max_failed
-                         ? "; --max-failed allows " + std::to_string(limit)
-                         : ""));
+    PrintError(globals,
+               text + (failed > limit && demands.max_failed
+                           ? "; --max-failed allows " + std::to_string(limit)
+                           : ""));
   }
   return met;
 }

@@ -58,22 +58,22 @@ constexpr Duration kEarlierWorkers = std::chrono::seconds(60);
 constexpr Duration kRanksPatience = std::chrono::minutes(5);
 
 // The seed may be random and is known only to the runner.
-std::string HashOf(const ExperimentConfig& config) {
+std::string HashConfig(const ExperimentConfig& config) {
   nlohmann::json effective = config.effective;
   if (effective.contains("reproducibility")) {
     effective["reproducibility"].erase("experiment_seed");
   }
   const std::string text = effective.dump();
-  return Sha256Of(std::as_bytes(std::span(text)));
+  return ComputeSha256(std::as_bytes(std::span(text)));
 }
 
 }  // namespace
 
-RankClaim ClaimOf(const DistributedEnv& place, const ExperimentConfig& config,
-                  const SlotPlan& slots) {
+RankClaim MakeClaim(const DistributedEnv& place, const ExperimentConfig& config,
+                    const SlotPlan& slots) {
   return {.rank = place.rank,
           .world_size = place.world_size,
-          .configuration = HashOf(config),
+          .configuration = HashConfig(config),
           .ranks = static_cast<int>(slots.slots_per_trial),
           .gpus = !slots.gpus.empty()};
 }
@@ -135,7 +135,7 @@ void AddFilesOfTrials(const Store& store, const ExperimentDetail& detail,
     task.library_sha256 = Sha256OfFile(library);
   }
   if (!task.command) return;
-  task.context = ContextOf(store.layout(), detail);
+  task.context = FindContextDirectory(store.layout(), detail);
   task.words = FixedWords(config);
   const auto python = detail.provenance.find("python");
   if (python != detail.provenance.end() && python->is_object()) {
@@ -143,9 +143,9 @@ void AddFilesOfTrials(const Store& store, const ExperimentDetail& detail,
   }
 }
 
-WorkerTask TaskOf(const Store& store, std::int64_t id,
-                  const ExperimentConfig& config, const SlotPlan& slots,
-                  const std::string& library) {
+WorkerTask MakeTask(const Store& store, std::int64_t id,
+                    const ExperimentConfig& config, const SlotPlan& slots,
+                    const std::string& library) {
   const auto variables = [&config](bool gpus) {
     const EnvironmentVariables list = config.environment.For(gpus);
     return std::map<std::string, std::string>(list.begin(), list.end());
@@ -174,7 +174,7 @@ WorkerTask TaskOf(const Store& store, std::int64_t id,
 // Whoever has it can join this experiment, and no other.
 SecretFile WriteWorkerKey(const Store& store, std::int64_t id) {
   const std::string secret =
-      SecretFile::Of(store.layout(), ProcessVariable).ReadOrMake();
+      SecretFile::Locate(store.layout(), ProcessVariable).ReadOrMake();
   SecretFile key = SecretFile::At(store.layout().WorkerKey(id));
   key.Write(DeriveSecret(secret, "workers of experiment " + std::to_string(id) +
                                      " of store " + store.uuid()) +
@@ -235,17 +235,19 @@ std::string WorkerCommand(const Store& store, std::int64_t id,
 }  // namespace
 
 RunResult RunExperiment(Store& store, std::int64_t id,
-                        const ExperimentConfig& config, const RunOptions& given,
-                        Reporter& reporter, bool detached, Nodes* nodes) {
+                        const ExperimentConfig& config,
+                        const RunOptions& base_options, Reporter& reporter,
+                        bool detached, Nodes* nodes) {
   const Clock clock = Clock::System();
   ExperimentRunner runner(store, id, config, clock);
-  RunOptions options = given;
+  RunOptions options = base_options;
   const std::unique_ptr<Nodes> workers =
       AcceptWorkers(store, id, config, reporter);
   if (workers) nodes = workers.get();
   if (nodes != nullptr) {
     AwaitEarlierWorkers(store.layout(), id);
-    nodes->SetTask(TaskOf(store, id, config, runner.slots(), given.library));
+    nodes->SetTask(
+        MakeTask(store, id, config, runner.slots(), base_options.library));
   }
   std::unique_ptr<WorkerSource> slurm;
   if (workers) {
@@ -280,7 +282,7 @@ RunResult RunExperiment(Store& store, std::int64_t id,
   if (const auto* words =
           std::get_if<std::vector<std::string>>(&config.entrypoint)) {
     ScriptText script = ReadScriptText(
-        *words, ContextOf(store.layout(), *store.Experiment(id)));
+        *words, FindContextDirectory(store.layout(), *store.Experiment(id)));
     script.imports_dtrain = false;  // the module reports what it reads
     options.may_read = [script](const std::string& name) {
       return script.MayRead(name);
@@ -348,12 +350,14 @@ std::unique_ptr<Nodes> ConnectRanks(const std::optional<DistributedEnv>& place,
   auto nodes = std::make_unique<Nodes>(Nodes::Options{
       .place = place->runner,
       .version = BuildVersion(),
-      .secret = SecretFile::Of(FindStore(globals), ProcessVariable),
-      .claim = ClaimOf(*place, config, slots),
+      .secret = SecretFile::Locate(FindStore(globals), ProcessVariable),
+      .claim = MakeClaim(*place, config, slots),
       .all_here = place->all_here,
-      .notice = [&globals](const std::string& line) { Say(globals, line); }});
-  Say(globals,
-      "waiting for " + nodes->AbsentRanks() + " at " + ToString(place->runner));
+      .notice = [&globals](const std::string& line) {
+        PrintNotice(globals, line);
+      }});
+  PrintNotice(globals, "waiting for " + nodes->AbsentRanks() + " at " +
+                           ToString(place->runner));
   nodes->AwaitRanks(kRanksPatience);
   return nodes;
 }

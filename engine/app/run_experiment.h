@@ -45,8 +45,8 @@ std::optional<DistributedEnv> FindDistributedEnv(const ExperimentConfig& config,
                                                  bool detach);
 
 /// Returns the claim of the process at `place`.
-RankClaim ClaimOf(const DistributedEnv& place, const ExperimentConfig& config,
-                  const SlotPlan& slots);
+RankClaim MakeClaim(const DistributedEnv& place, const ExperimentConfig& config,
+                    const SlotPlan& slots);
 
 /// Waits until all processes of the fixed set are connected to this one, which
 /// has RANK=0; null without a place. Throws Error(kResources) if some are

@@ -106,7 +106,7 @@ std::size_t OptionLength(const std::string& interpreter,
 
 // Returns the script that an interpreter executes, as in the command; empty if
 // there is none or it cannot be determined.
-std::string ScriptOf(const Words& words) {
+std::string FindScript(const Words& words) {
   static constexpr std::array<std::string_view, 12> kInterpreters = {
       "bash", "dash",   "julia",   "ksh",  "lua", "node",
       "perl", "python", "Rscript", "ruby", "sh",  "zsh"};
@@ -141,7 +141,7 @@ std::optional<std::string> ProgramProblem(const std::string& program,
 }
 
 // Returns the names of the files beside `file`, written as `word` is.
-Words NeighboursOf(const std::string& word, const fs::path& file) {
+Words ListNeighbours(const std::string& word, const fs::path& file) {
   Words names;
   std::error_code error;
   for (fs::directory_iterator entry(file.parent_path(), error), end;
@@ -165,7 +165,7 @@ std::optional<std::string> MissingScript(const std::string& script,
   }
   return "no script '" + script + "'" +
          (outside ? "" : " in " + context.string()) +
-         DidYouMean(script, NeighboursOf(script, file)) +
+         DidYouMean(script, ListNeighbours(script, file)) +
          "; correct its name, or give its directory as CONTEXT";
 }
 
@@ -190,15 +190,15 @@ std::optional<InterpreterLine> ReadInterpreterLine(const fs::path& file) {
 }
 
 // Returns the first line of a program in the context, if it has one.
-std::optional<InterpreterLine> InterpreterLineOf(const Words& words,
-                                                 const fs::path& context) {
+std::optional<InterpreterLine> FindInterpreterLine(const Words& words,
+                                                   const fs::path& context) {
   if (words.empty() || !IsInContext(words.front())) return std::nullopt;
   return ReadInterpreterLine(context / words.front());
 }
 
 std::optional<std::string> LineEndProblem(const Words& words,
                                           const fs::path& context) {
-  const auto line = InterpreterLineOf(words, context);
+  const auto line = FindInterpreterLine(words, context);
   if (!line || !line->text.ends_with('\r')) return std::nullopt;
   return words.front() +
          ":1: the line ends with a carriage return, which becomes part of the "
@@ -220,8 +220,8 @@ std::optional<PythonScript> FindPythonScript(const Words& words,
                                              const fs::path& context,
                                              const std::string& path) {
   std::string interpreter = words.empty() ? "" : words.front();
-  std::string script = ScriptOf(words);
-  if (const auto line = InterpreterLineOf(words, context);
+  std::string script = FindScript(words);
+  if (const auto line = FindInterpreterLine(words, context);
       script.empty() && line && !line->words.empty()) {
     interpreter = line->words.front();
     script = words.front();
@@ -555,7 +555,7 @@ std::optional<fs::path> FindPython(Words words, const fs::path& context,
     const bool is_code = option + 1 < words.size() && words[option] == "-c";
     const std::string text =
         is_code ? words[option + 1]
-                : ReadFile(context / ScriptOf(words)).value_or("");
+                : ReadFile(context / FindScript(words)).value_or("");
     std::set<fs::path> found;
     for (const Words& command : ReadShellCommands(text)) {
       auto python = FindPython(WithoutEnv(command), context, path, depth + 1);
@@ -623,11 +623,11 @@ std::optional<std::string> FileProblem(const Words& words,
     if (auto problem = ProgramProblem(program, context, path)) {
       const fs::path file = context / program;
       if (fs::exists(file, ignored)) return problem;
-      return *problem + DidYouMean(program, NeighboursOf(program, file));
+      return *problem + DidYouMean(program, ListNeighbours(program, file));
     }
     if (auto problem = LineEndProblem(words, context)) return problem;
   }
-  return MissingScript(ScriptOf(words), context, false);
+  return MissingScript(FindScript(words), context, false);
 }
 
 // Returns what to do about `import determined`, and about its names that dtrain
@@ -818,10 +818,10 @@ std::optional<std::string> ScriptProblemHere(const ExperimentConfig& config,
   if (auto problem = ProgramProblem(words.front(), context, path)) {
     return problem;
   }
-  if (auto problem = MissingScript(ScriptOf(words), context, true)) {
+  if (auto problem = MissingScript(FindScript(words), context, true)) {
     return problem;
   }
-  if (const auto line = InterpreterLineOf(words, context);
+  if (const auto line = FindInterpreterLine(words, context);
       line && !line->words.empty()) {
     const auto problem = ProgramProblem(line->words.front(), context, path);
     if (problem) return words.front() + ":1: " + *problem;
@@ -860,7 +860,7 @@ std::vector<std::string> FindLeftOutPaths(const ExperimentConfig& config,
   if (words == nullptr) return {};
   std::set<std::string> paths;
   // The program and script themselves are checked by StoredScriptProblem.
-  const std::string script = ScriptOf(FixedWords(config));
+  const std::string script = FindScript(FixedWords(config));
   for (std::size_t i = 1; i < words->size(); ++i) {
     const std::string& word = (*words)[i];
     const std::size_t equals = word.find('=');
@@ -914,7 +914,7 @@ std::optional<std::string> StoredScriptProblem(const ExperimentConfig& config,
                                                const ContextList& stored) {
   const Words words = FixedWords(config);
   if (words.empty()) return std::nullopt;
-  Words paths = {ScriptOf(words)};
+  Words paths = {FindScript(words)};
   if (IsInContext(words.front())) paths.push_back(words.front());
   for (const std::string& path : paths) {
     if (path.empty() || path.starts_with('/')) continue;

@@ -57,7 +57,7 @@ void FillVariables(const nlohmann::json& names, const std::string& device,
     if (text == nullptr) {
       missing.push_back(name);
     } else {
-      environment.Of(device).emplace_back(name, text);
+      environment.ForDevice(device).emplace_back(name, text);
     }
   }
 }

@@ -38,7 +38,7 @@ using Notice = std::function<void(const std::string& line)>;
 
 // Returns the argument of `dtrain worker --slots`: workers have the slots that
 // the experiment names, or all GPUs of the job, or its CPUs.
-std::string SlotsOf(const ExperimentConfig& config) {
+std::string SlotsArgument(const ExperimentConfig& config) {
   using enum SlotChoice::Kind;
   const SlotChoice& slots = config.resources.slots;
   if (slots.kind == kCpu && slots.cpu_slots > 0) {
@@ -56,7 +56,7 @@ std::string SlotsOf(const ExperimentConfig& config) {
 
 // Returns the number of slots of a worker, if the configuration has it.
 std::optional<std::int64_t> NamedSlots(const ExperimentConfig& config) {
-  const std::string slots = SlotsOf(config);
+  const std::string slots = SlotsArgument(config);
   const std::size_t colon = slots.find(':');
   if (colon == slots.npos) return std::nullopt;
   return std::max<std::int64_t>(std::stoll(slots.substr(colon + 1)), 1);
@@ -199,7 +199,7 @@ std::vector<int> JobSource::Update(const WorkerTable& table) {
   }
   jobs_.Update(std::max<std::int64_t>(table.demand - others, 0),
                WorkersOfJobs(table));
-  const SlurmJobs::News news = jobs_.Take();
+  const SlurmJobs::News news = jobs_.Drain();
   for (const std::string& line : news.notices) notice_(line);
   if (!news.failure.empty()) failure_ = news.failure;
   std::vector<int> released;
@@ -249,7 +249,8 @@ struct JobPlace {
   std::string runner;  // HOST:PORT
 };
 
-JobRequest JobOf(const ExperimentConfig& config, const JobPlace& place) {
+JobRequest MakeJobRequest(const ExperimentConfig& config,
+                          const JobPlace& place) {
   const auto seconds =
       std::chrono::duration_cast<std::chrono::seconds>(config.slurm.grace);
   JobRequest request{
@@ -257,7 +258,7 @@ JobRequest JobOf(const ExperimentConfig& config, const JobPlace& place) {
       .name = "dtrain-" + place.experiment,
       .owner = place.owner,
       .worker = {OwnProgram().string(), "worker", "--connect", place.runner,
-                 "--slots", SlotsOf(config), "--grace",
+                 "--slots", SlotsArgument(config), "--grace",
                  std::to_string(seconds.count()) + "s"},
       .variables = {{"DTRAIN_STORE", place.store.string()},
                     {kSecretVariable, place.key.string()}},
@@ -283,7 +284,7 @@ std::optional<Timestamp> RequireAllocation() {
   const bool listed = own != jobs.end();
   // Another user's job is not listed.
   const std::string state = listed ? own->state : slurm.FindState(id);
-  if (state.empty() || PhaseOf(state) == SlurmJob::Phase::kEnded) {
+  if (state.empty() || ParsePhase(state) == SlurmJob::Phase::kEnded) {
     throw Error(
         ErrorKind::kResources,
         "SLURM_JOB_ID=" + EscapeForTerminal(id) +
@@ -301,18 +302,19 @@ std::optional<Timestamp> RequireAllocation() {
 // pause before a job replaces one that ended early. Throws Error(kUsage).
 Duration QueryInterval() {
   constexpr const char* kVariable = "DTRAIN_SLURM_INTERVAL";
-  const std::string given = ProcessVariable(kVariable).value_or("");
-  if (given.empty()) return SlurmJobsOptions().interval;
-  const Duration interval = ParseDuration(given, kVariable);
+  const std::string text = ProcessVariable(kVariable).value_or("");
+  if (text.empty()) return SlurmJobsOptions().interval;
+  const Duration interval = ParseDuration(text, kVariable);
   if (interval < std::chrono::milliseconds(100)) {
-    throw Error(ErrorKind::kUsage, std::string(kVariable) + ": '" + given +
+    throw Error(ErrorKind::kUsage, std::string(kVariable) + ": '" + text +
                                        "' is less than 100ms; use 5s or more "
                                        "on a cluster with other users");
   }
   return interval;
 }
 
-SlurmJobsOptions SupplyOf(const ExperimentConfig& config, JobRequest request) {
+SlurmJobsOptions MakeJobsOptions(const ExperimentConfig& config,
+                                 JobRequest request) {
   const Duration interval = QueryInterval();
   return {
       .request = std::move(request),
@@ -369,12 +371,13 @@ std::string JobOwner(const Store& store, std::int64_t experiment) {
 JobRequest PlannedJob(const ExperimentConfig& config,
                       const StoreLayout& layout) {
   const auto directory = layout.Experiments() / "EXP";
-  return JobOf(config, {.experiment = "EXP",
-                        .owner = "STORE.EXP",
-                        .store = layout.root(),
-                        .directory = directory / kSlurmDirectory,
-                        .key = directory / layout.WorkerKey(1).filename(),
-                        .runner = "HOST:PORT"});
+  return MakeJobRequest(config,
+                        {.experiment = "EXP",
+                         .owner = "STORE.EXP",
+                         .store = layout.root(),
+                         .directory = directory / kSlurmDirectory,
+                         .key = directory / layout.WorkerKey(1).filename(),
+                         .runner = "HOST:PORT"});
 }
 
 void RequireSlotsOfNodes(const ExperimentConfig& config) {
@@ -416,9 +419,9 @@ std::string CheckSubmission(const ExperimentConfig& config,
   return Slurm().CheckSubmission(PlannedJob(config, layout));
 }
 
-std::int64_t TrialsOnSlurm(const ExperimentConfig& given) {
-  if (!RunsOnSlurm(given)) return 0;
-  const ExperimentConfig config = WithNodesOfSlurm(given);
+std::int64_t TrialsOnSlurm(const ExperimentConfig& original) {
+  if (!RunsOnSlurm(original)) return 0;
+  const ExperimentConfig config = WithNodesOfSlurm(original);
   const std::int64_t trials =
       config.slurm.max_jobs * SlotsPerJob(config) / SlotsPerTrial(config);
   const auto& most = config.resources.max_slots;
@@ -491,7 +494,7 @@ std::vector<std::string> CancelLeftJobs(const Store& store,
       "; jobs of an earlier run could not be canceled: try again when Slurm "
       "answers";
   const Slurm slurm;
-  const auto answer = JobsOf(slurm, JobOwner(store, experiment));
+  const auto answer = ListJobs(slurm, JobOwner(store, experiment));
   if (const auto* failure = std::get_if<SlurmFailure>(&answer)) {
     throw Error(ErrorKind::kResources, failure->text + kLeftJobsAdvice);
   }
@@ -511,7 +514,7 @@ std::unique_ptr<WorkerSource> StartSlurmWorkers(const ExperimentConfig& config,
                                                 const HostPort& runner,
                                                 Notice notice) {
   const StoreLayout& layout = store.layout();
-  JobRequest request = JobOf(
+  JobRequest request = MakeJobRequest(
       config, {.experiment = std::to_string(experiment),
                .owner = JobOwner(store, experiment),
                .store = layout.root(),
@@ -522,7 +525,7 @@ std::unique_ptr<WorkerSource> StartSlurmWorkers(const ExperimentConfig& config,
   MakePrivateDirectories(request.directory);
   WriteFileDurably(request.script, request.Script(), 0700);
   if (InAllocation()) return std::make_unique<StepSource>(request);
-  return std::make_unique<JobSource>(SupplyOf(config, request),
+  return std::make_unique<JobSource>(MakeJobsOptions(config, request),
                                      config.slurm.nodes, std::move(notice));
 }
 

@@ -84,7 +84,7 @@ void DeriveState(const ExperimentRow& experiment, TrialRow& trial) {
 // The owner of a store decides what is executed from it, so a store that is
 // found must belong to the user; under sudo, to the calling user. Returns the
 // reason why it does not, or an empty string.
-std::string WhyForeign(const fs::path& path) {
+std::string OwnerProblem(const fs::path& path) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0) return "";
   const bool is_link = S_ISLNK(status.st_mode);
@@ -95,25 +95,25 @@ std::string WhyForeign(const fs::path& path) {
   if (is_link) {
     std::error_code error;
     const fs::path target = fs::canonical(path, error);
-    return error ? "" : WhyForeign(target);
+    return error ? "" : OwnerProblem(target);
   }
   if ((status.st_mode & (S_IWGRP | S_IWOTH)) == 0) return "";
   return "other users can write to " + path.string() + " (chmod go-w " +
          QuotePathForShell(path.string()) + ")";
 }
 
-std::string WhyForeignStore(const fs::path& store) {
-  const std::string why = WhyForeign(store);
-  return why.empty() ? WhyForeign(StoreLayout(store).Database()) : why;
+std::string StoreOwnerProblem(const fs::path& store) {
+  const std::string why = OwnerProblem(store);
+  return why.empty() ? OwnerProblem(StoreLayout(store).Database()) : why;
 }
 
-void SayPassedOver(const fs::path& store, const std::string& why,
-                   const GlobalOptions& globals) {
+void WarnAboutSkipped(const fs::path& store, const std::string& why,
+                      const GlobalOptions& globals) {
   static std::set<fs::path> said;
   if (!said.insert(store).second) return;
-  Say(globals, "warning: skipped " + store.string() + ": " + why +
-                   "; to use it anyway: --store " +
-                   QuotePathForShell(store.string()));
+  PrintNotice(globals, "warning: skipped " + store.string() + ": " + why +
+                           "; to use it anyway: --store " +
+                           QuotePathForShell(store.string()));
 }
 
 [[noreturn]] void FailNoCheckpoint(TrialId trial) {
@@ -129,14 +129,15 @@ void SayPassedOver(const fs::path& store, const std::string& why,
 
 StoreLayout FindStore(const GlobalOptions& globals) {
   if (!globals.store.empty()) return StoreLayout(Absolute(globals.store));
-  const char* given = std::getenv("DTRAIN_STORE");
-  if (given != nullptr && *given != '\0') return StoreLayout(Absolute(given));
+  const char* variable = std::getenv("DTRAIN_STORE");
+  if (variable != nullptr && *variable != '\0')
+    return StoreLayout(Absolute(variable));
   const fs::path here = Absolute(".");
   for (fs::path directory = here;; directory = directory.parent_path()) {
     std::error_code ignored;
     const fs::path candidate = (directory / kStoreName).lexically_normal();
     if (fs::is_directory(candidate, ignored)) {
-      const std::string why = WhyForeignStore(candidate);
+      const std::string why = StoreOwnerProblem(candidate);
       // Resolve a link once, so that it cannot be changed meanwhile.
       if (why.empty()) {
         return StoreLayout(fs::is_symlink(candidate, ignored)
@@ -147,7 +148,7 @@ StoreLayout FindStore(const GlobalOptions& globals) {
         throw Error(ErrorKind::kStore,
                     why + "; to use it anyway: --store " + kStoreName);
       }
-      SayPassedOver(candidate, why, globals);
+      WarnAboutSkipped(candidate, why, globals);
     }
     if (directory == directory.parent_path()) break;
   }
@@ -155,8 +156,8 @@ StoreLayout FindStore(const GlobalOptions& globals) {
 }
 
 bool IsPlainlyChosen(const StoreLayout& layout, const GlobalOptions& globals) {
-  const char* given = std::getenv("DTRAIN_STORE");
-  return !globals.store.empty() || (given != nullptr && *given != '\0') ||
+  const char* variable = std::getenv("DTRAIN_STORE");
+  return !globals.store.empty() || (variable != nullptr && *variable != '\0') ||
          layout.root() == (Absolute(".") / kStoreName).lexically_normal();
 }
 
@@ -166,9 +167,10 @@ Store OpenStore(const GlobalOptions& globals) {
 
 Store OpenStoreForWriting(const StoreLayout& layout,
                           const GlobalOptions& globals) {
-  const FileSystem system = FileSystemOf(layout.root());
+  const FileSystem system = FindFileSystem(layout.root());
   if (system.kind == FileSystem::Kind::kPerhaps && !globals.allow_network_fs) {
-    Say(globals,
+    PrintNotice(
+        globals,
         "warning: store " + layout.root().string() + " is on " + system.name +
             "; if that is a network file system, let only this machine write "
             "to it (--allow-network-fs silences this warning)");
@@ -356,7 +358,7 @@ SlotQueueView::SlotQueueView(const Store& store) {
   });
 }
 
-const SlotWait* SlotQueueView::WaitOf(const ExperimentRow& row) const {
+const SlotWait* SlotQueueView::FindWait(const ExperimentRow& row) const {
   if (row.state != State::kRunning) return nullptr;
   const std::string prefix = std::to_string(row.id) + ".";
   const auto is_own = [&](const std::string& trial) {
@@ -373,7 +375,7 @@ const SlotWait* SlotQueueView::WaitOf(const ExperimentRow& row) const {
   return nullptr;
 }
 
-const SlotWait* SlotQueueView::WaitOf(const TrialRow& row) const {
+const SlotWait* SlotQueueView::FindWait(const TrialRow& row) const {
   if (IsFinal(row.state) || row.state == State::kInterrupted) return nullptr;
   for (const SlotWait& wait : waits_) {
     if (std::ranges::count(wait.trials, ToString(row.id)) > 0) return &wait;
@@ -473,7 +475,7 @@ std::optional<RunnerLock> LockExperiment(const Store& store,
   const auto status = std::filesystem::symlink_status(
       store.layout().Experiment(experiment), error);
   if (!std::filesystem::is_directory(status)) return std::nullopt;
-  return RunnerLock::Take(store.layout().RunnerLock(experiment));
+  return RunnerLock::Acquire(store.layout().RunnerLock(experiment));
 }
 
 std::string RunnerText(const RunnerIdentity& runner) {

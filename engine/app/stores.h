@@ -141,8 +141,8 @@ class SlotQueueView {
 
   /// Returns the wait of a running experiment none of whose trials has a slot,
   /// else nullptr.
-  const SlotWait* WaitOf(const ExperimentRow& row) const;
-  const SlotWait* WaitOf(const TrialRow& row) const;
+  const SlotWait* FindWait(const ExperimentRow& row) const;
+  const SlotWait* FindWait(const TrialRow& row) const;
 
  private:
   std::vector<SlotWait> waits_;

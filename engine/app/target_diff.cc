@@ -84,7 +84,7 @@ void CompareTexts(const std::string& path,
   if (IsBinary(from) || IsBinary(to)) {
     diff.note = "binary files differ";
   } else {
-    const auto old_lines = LinesOf(from), new_lines = LinesOf(to);
+    const auto old_lines = SplitLines(from), new_lines = SplitLines(to);
     const auto changes = DiffLines(old_lines, new_lines);
     for (const LineChange& change : changes) {
       diff.removed += change.old_count;
@@ -118,10 +118,10 @@ std::string LinesOfNames(const nlohmann::json& json, bool typed) {
   return lines;
 }
 
-std::map<std::string, ContextFile> FilesOf(const Store& store,
-                                           const Record& record,
-                                           std::string& note) {
-  const auto context = StoredContextOf(store.layout(), record.detail);
+std::map<std::string, ContextFile> ReadContextFiles(const Store& store,
+                                                    const Record& record,
+                                                    std::string& note) {
+  const auto context = ReadStoredContext(store.layout(), record.detail);
   std::map<std::string, ContextFile> files;
   if (!context) {
     note +=
@@ -167,8 +167,8 @@ void CompareFile(const std::string& path,
 
 void CompareFiles(const Store& store, const std::array<Record, 2>& records,
                   SectionDiff& section) {
-  const auto old_files = FilesOf(store, records[0], section.note);
-  const auto new_files = FilesOf(store, records[1], section.note);
+  const auto old_files = ReadContextFiles(store, records[0], section.note);
+  const auto new_files = ReadContextFiles(store, records[1], section.note);
   std::set<std::string> paths;
   for (const auto& [path, file] : old_files) paths.insert(path);
   for (const auto& [path, file] : new_files) paths.insert(path);

@@ -51,14 +51,14 @@ std::string FileName(std::int64_t number) {
   return kFilePrefix + digits;
 }
 
-SessionStatus OutcomeOf(State state) {
+SessionStatus ToSessionStatus(State state) {
   if (state == State::kError) return SessionStatus::kFailure;
   return state == State::kCanceled || state == State::kInvalid
              ? SessionStatus::kUnknown
              : SessionStatus::kSuccess;
 }
 
-std::string TagOf(const MetricRow& row) {
+std::string EventTag(const MetricRow& row) {
   return (row.kind == MetricKind::kTraining ? "training/" : "validation/") +
          row.name;
 }
@@ -107,7 +107,7 @@ json ReadState(const fs::path& directory) {
           {"metrics", json::array()}};
 }
 
-std::optional<std::int64_t> SizeOf(const fs::path& file) {
+std::optional<std::int64_t> FileSize(const fs::path& file) {
   std::error_code error;
   const auto size = fs::file_size(file, error);
   if (error) return std::nullopt;
@@ -153,9 +153,9 @@ TensorboardExport::TensorboardExport(fs::path directory)
 
 bool TensorboardExport::IsDone(const TrialRow& row) const {
   const json& trials = state_["trials"];
-  const auto known = trials.find(ToString(row.id));
-  return known != trials.end() && known->at("ended") == true &&
-         known->at("runs") == row.runs && IsFinal(row.state);
+  const auto recorded = trials.find(ToString(row.id));
+  return recorded != trials.end() && recorded->at("ended") == true &&
+         recorded->at("runs") == row.runs && IsFinal(row.state);
 }
 
 // `with_parts`: as NamesWithParts returns them.
@@ -163,22 +163,22 @@ TensorboardExport::TrialFile TensorboardExport::Open(
     const TrialRow& row, const std::vector<std::string>& with_parts) const {
   TrialFile file{.row = row};
   const json& trials = state_["trials"];
-  const auto known = trials.find(file.name());
-  if (known != trials.end() && known->at("runs") == row.runs) {
-    const auto size = SizeOf(directory_ / file.name() / FileName(row.runs));
-    file.bytes = known->at("bytes").get<std::int64_t>();
+  const auto recorded = trials.find(file.name());
+  if (recorded != trials.end() && recorded->at("runs") == row.runs) {
+    const auto size = FileSize(directory_ / file.name() / FileName(row.runs));
+    file.bytes = recorded->at("bytes").get<std::int64_t>();
     file.is_new = !size || *size < file.bytes;
   }
   if (!file.is_new) {
-    file.after[MetricKind::kTraining] = known->at("training");
-    file.after[MetricKind::kValidation] = known->at("validation");
+    file.after[MetricKind::kTraining] = recorded->at("training");
+    file.after[MetricKind::kValidation] = recorded->at("validation");
     file.reached = file.after;
     return file;
   }
   const double time = Seconds(row.started.value_or(row.created));
   file.bytes = 0;
   AppendFileVersion(file.added, time);
-  if (known != trials.end()) AppendRestart(file.added, time, /*step=*/0);
+  if (recorded != trials.end()) AppendRestart(file.added, time, /*step=*/0);
   AppendTrialStart(file.added, time, HparamValues(row.hparams, with_parts));
   return file;
 }
@@ -186,12 +186,12 @@ TensorboardExport::TrialFile TensorboardExport::Open(
 // Appends what a trial's file lacks.
 void TensorboardExport::Write(TrialFile& file) {
   const TrialRow& row = file.row;
-  json& known = state_["trials"][file.name()];
+  json& recorded = state_["trials"][file.name()];
   const bool ends =
-      IsFinal(row.state) && (file.is_new || known.at("ended") != true);
+      IsFinal(row.state) && (file.is_new || recorded.at("ended") != true);
   if (ends) {
     AppendTrialEnd(file.added, Seconds(row.ended.value_or(row.created)),
-                   OutcomeOf(row.state));
+                   ToSessionStatus(row.state));
   }
   const fs::path directory = directory_ / file.name();
   const fs::path path = directory / FileName(row.runs);
@@ -205,11 +205,12 @@ void TensorboardExport::Write(TrialFile& file) {
     }
     WriteBytes(fd.get(), std::as_bytes(std::span(file.added)), path);
   }
-  known = {{"runs", row.runs},
-           {"bytes", file.bytes + static_cast<std::int64_t>(file.added.size())},
-           {"training", file.reached[MetricKind::kTraining]},
-           {"validation", file.reached[MetricKind::kValidation]},
-           {"ended", IsFinal(row.state)}};
+  recorded = {
+      {"runs", row.runs},
+      {"bytes", file.bytes + static_cast<std::int64_t>(file.added.size())},
+      {"training", file.reached[MetricKind::kTraining]},
+      {"validation", file.reached[MetricKind::kValidation]},
+      {"ended", IsFinal(row.state)}};
   file.added = {};
   file.is_written = true;
 }
@@ -222,14 +223,14 @@ void TensorboardExport::AddColumns(const ExperimentDetail& detail) {
     json column = axis.choices.empty()
                       ? json{{"low", axis.low}, {"high", axis.high}}
                       : json{{"choices", axis.choices}};
-    json& known = state_["columns"][axis.name];
-    if (known.contains("low") && column.contains("low")) {
-      column["low"] = std::min(axis.low, known["low"].get<double>());
-      column["high"] = std::max(axis.high, known["high"].get<double>());
-    } else if (!known.is_null() && known != column) {
+    json& recorded = state_["columns"][axis.name];
+    if (recorded.contains("low") && column.contains("low")) {
+      column["low"] = std::min(axis.low, recorded["low"].get<double>());
+      column["high"] = std::max(axis.high, recorded["high"].get<double>());
+    } else if (!recorded.is_null() && recorded != column) {
       column = json::object();
     }
-    known = std::move(column);
+    recorded = std::move(column);
   }
 }
 
@@ -265,14 +266,14 @@ void TensorboardExport::Save() {
 }
 
 void TensorboardExport::RequireSameExperiment(const ExperimentRow& row) {
-  json& known = state_["experiments"][std::to_string(row.id)];
-  if (!known.is_null() && known.at("created") != row.created.count()) {
+  json& recorded = state_["experiments"][std::to_string(row.id)];
+  if (!recorded.is_null() && recorded.at("created") != row.created.count()) {
     throw Error(ErrorKind::kUsage,
                 directory_.string() + " has an experiment " +
                     std::to_string(row.id) +
                     " of another store; give --out another directory");
   }
-  known = {{"created", row.created.count()}};
+  recorded = {{"created", row.created.count()}};
 }
 
 // Reads the metrics of these trials and writes their files, one after the
@@ -280,7 +281,7 @@ void TensorboardExport::RequireSameExperiment(const ExperimentRow& row) {
 void TensorboardExport::WriteAll(const Store& store, std::int64_t experiment,
                                  std::map<std::int64_t, TrialFile>& files) {
   json& metrics = state_["metrics"];
-  std::set<std::string> known(metrics.begin(), metrics.end());
+  std::set<std::string> recorded(metrics.begin(), metrics.end());
   TrialFile* current = nullptr;
   const auto add = [&](const MetricRow& row) {
     if (current == nullptr || current->row.id.number != row.trial.number) {
@@ -289,9 +290,9 @@ void TensorboardExport::WriteAll(const Store& store, std::int64_t experiment,
       current = found == files.end() ? nullptr : &found->second;
     }
     if (current == nullptr) return;
-    const std::string tag = TagOf(row);
+    const std::string tag = EventTag(row);
     current->Add(row, tag);
-    if (row.kind == MetricKind::kValidation && known.insert(tag).second) {
+    if (row.kind == MetricKind::kValidation && recorded.insert(tag).second) {
       metrics.push_back(tag);
     }
   };

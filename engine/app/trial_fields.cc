@@ -146,7 +146,7 @@ FieldValue HparamInteger(const nlohmann::json& value) {
   return value.get<double>();
 }
 
-MetricPick PickOf(FieldFunction function) {
+MetricPick ToMetricPick(FieldFunction function) {
   switch (function) {
     case FieldFunction::kMin:
       return MetricPick::kMin;
@@ -264,8 +264,8 @@ void TrialFields::FailUnknown(const std::string& name) {
                   "; metrics: " + Listed(*metrics_));
 }
 
-void TrialFields::NoteColumn(const std::string& name, bool is_metric,
-                             bool is_hparam) {
+void TrialFields::AddColumnNote(const std::string& name, bool is_metric,
+                                bool is_hparam) {
   std::string others;
   if (is_hparam) {
     others += "; the hyperparameter is " + std::string(kHparamPrefix) + name;
@@ -278,7 +278,7 @@ void TrialFields::NoteColumn(const std::string& name, bool is_metric,
   }
 }
 
-TrialFields::Place TrialFields::PlaceOf(const FieldName& field) {
+TrialFields::Place TrialFields::ResolvePlace(const FieldName& field) {
   const std::string& name = field.name;
   if (field.function != FieldFunction::kNone) {
     const std::string metric =
@@ -291,7 +291,7 @@ TrialFields::Place TrialFields::PlaceOf(const FieldName& field) {
   const bool is_metric = HasMetric(name);
   const bool is_hparam = HasHparam(name);
   if (FindColumn(name) != nullptr) {
-    NoteColumn(name, is_metric, is_hparam);
+    AddColumnNote(name, is_metric, is_hparam);
     return {Meaning::kColumn, name};
   }
   const bool is_part = is_hparam && !FindHparam(name)->whole.empty();
@@ -321,7 +321,7 @@ TrialFields::Place TrialFields::PlaceOf(const FieldName& field) {
 ResolvedField TrialFields::Resolve(const FieldName& field) {
   auto found = places_.find(field);
   if (found == places_.end()) {
-    found = places_.emplace(field, PlaceOf(field)).first;
+    found = places_.emplace(field, ResolvePlace(field)).first;
   }
   const Place& place = found->second;
   switch (place.meaning) {
@@ -344,7 +344,7 @@ ResolvedField TrialFields::Resolve(const FieldName& field) {
   }
   if (field.function == FieldFunction::kSpark) return {FieldKind::kText};
   // Lengths that no trial has are found only among the values.
-  if (field.function == FieldFunction::kAt) (void)ValuesOf(field, place.name);
+  if (field.function == FieldFunction::kAt) (void)GetValues(field, place.name);
   return {FieldKind::kNumber};
 }
 
@@ -372,13 +372,13 @@ bool TrialFields::IsMetric(const FieldName& field) {
   return places_.at(field).meaning == Meaning::kMetric;
 }
 
-FieldValue TrialFields::ValueOf(const TrialRow& row, const FieldName& field) {
+FieldValue TrialFields::GetValue(const TrialRow& row, const FieldName& field) {
   const Place& place = places_.at(field);
   switch (place.meaning) {
     case Meaning::kColumn:
       return FindColumn(place.name)->value(row, now_);
     case Meaning::kHparam:
-      return HparamOf(row, place.name);
+      return GetHparam(row, place.name);
     case Meaning::kMetric:
       break;
   }
@@ -388,13 +388,14 @@ FieldValue TrialFields::ValueOf(const TrialRow& row, const FieldName& field) {
   const bool is_best = field.function == FieldFunction::kNone &&
                        place.name == experiment_.row.metric && row.best;
   if (is_best) return row.best->value;
-  const Values& values = ValuesOf(field, place.name);
+  const Values& values = GetValues(field, place.name);
   const auto found = values.find(row.id.number);
   if (found == values.end()) return std::monostate();
   return found->second;
 }
 
-FieldValue TrialFields::HparamOf(const TrialRow& row, const std::string& name) {
+FieldValue TrialFields::GetHparam(const TrialRow& row,
+                                  const std::string& name) {
   if (!row.hparams.is_null()) return HparamValue(row.hparams, name);
   if (read_hparams_ < named_hparams_.size()) ReadHparams();
   const auto values = hparam_values_.find(row.id.number);
@@ -418,8 +419,8 @@ void TrialFields::ReadHparams() {
   read_hparams_ = named_hparams_.size();
 }
 
-const TrialFields::Values& TrialFields::ValuesOf(const FieldName& field,
-                                                 const std::string& metric) {
+const TrialFields::Values& TrialFields::GetValues(const FieldName& field,
+                                                  const std::string& metric) {
   const auto found = values_.find(field);
   if (found != values_.end()) return found->second;
   Values values;
@@ -430,7 +431,7 @@ const TrialFields::Values& TrialFields::ValuesOf(const FieldName& field,
     for (const MetricKind kind :
          {MetricKind::kValidation, MetricKind::kTraining}) {
       values = store_.TrialMetric(experiment_.row.id, only_, kind, metric,
-                                  PickOf(field.function));
+                                  ToMetricPick(field.function));
       if (!values.empty()) break;
     }
   }

@@ -45,7 +45,7 @@ class TrialFields {
   /// or all if nothing was searched.
   std::vector<FieldName> Expand(const std::string& pattern);
   /// The value of a field that was resolved.
-  FieldValue ValueOf(const TrialRow& row, const FieldName& field);
+  FieldValue GetValue(const TrialRow& row, const FieldName& field);
 
   /// The parts of trials that the resolved fields need.
   const TrialParts& parts() const { return parts_; }
@@ -63,16 +63,16 @@ class TrialFields {
   };
   using Values = std::map<std::int64_t, double>;  // by number of the trial
 
-  Place PlaceOf(const FieldName& field);
+  Place ResolvePlace(const FieldName& field);
   bool HasMetric(const std::string& name);
   const nlohmann::json& Space() const;
   const HparamName* FindHparam(const std::string& name);
   bool HasHparam(const std::string& name);
-  void NoteColumn(const std::string& name, bool is_metric, bool is_hparam);
+  void AddColumnNote(const std::string& name, bool is_metric, bool is_hparam);
   [[noreturn]] void FailUnknown(const std::string& name);
-  FieldValue HparamOf(const TrialRow& row, const std::string& name);
+  FieldValue GetHparam(const TrialRow& row, const std::string& name);
   void ReadHparams();
-  const Values& ValuesOf(const FieldName& field, const std::string& metric);
+  const Values& GetValues(const FieldName& field, const std::string& metric);
   Values ReadAt(const FieldName& field, const std::string& metric) const;
   std::string Spark(std::int64_t trial, const std::string& metric) const;
 

@@ -37,9 +37,9 @@ struct Subject {
   std::unique_ptr<TrialFields> fields;
 };
 
-std::vector<Subject> SubjectsOf(const Store& store,
-                                const std::vector<Target>& targets,
-                                Timestamp now) {
+std::vector<Subject> GroupTargets(const Store& store,
+                                  const std::vector<Target>& targets,
+                                  Timestamp now) {
   std::vector<Subject> subjects;
   std::set<std::int64_t> whole;
   for (const Target& target : targets) {
@@ -112,7 +112,7 @@ std::vector<std::int64_t> MatchingTrials(const Store& store,
     ++trials;
     const bool matches = condition.Matches([&](const FieldName& field) {
       return unknown.contains(field) ? FieldValue()
-                                     : own.fields->ValueOf(row, field);
+                                     : own.fields->GetValue(row, field);
     });
     if (matches) numbers.push_back(row.id.number);
   }
@@ -126,7 +126,7 @@ TrialSelection::TrialSelection(const Store& store,
                                const std::string& filter, Timestamp now)
     : filter_(filter) {
   if (!is_filtered()) return;
-  std::vector<Subject> subjects = SubjectsOf(store, targets, now);
+  std::vector<Subject> subjects = GroupTargets(store, targets, now);
   bool any = false;
   for (Subject& own : subjects) {
     const std::int64_t id = own.detail.row.id;

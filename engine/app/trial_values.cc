@@ -73,7 +73,7 @@ class ValidationTable {
   std::map<double, std::int64_t> Lengths() const {
     std::map<double, std::int64_t> lengths;
     for (const auto& [number, trial] : trials_) {
-      for (const Validation& one : trial.all) ++lengths[PositionOf(trial, one)];
+      for (const Validation& one : trial.all) ++lengths[ToPosition(trial, one)];
     }
     // Lengths in records are rounded down to batches: counted by what they
     // find.
@@ -117,7 +117,7 @@ class ValidationTable {
     }
   }
 
-  double PositionOf(const TrialValidations& trial,
+  double ToPosition(const TrialValidations& trial,
                     const Validation& one) const {
     switch (unit_) {
       case Unit::kEpochs:
@@ -132,7 +132,7 @@ class ValidationTable {
 
   bool IsAt(const TrialValidations& trial, const Validation& one,
             double length) const {
-    if (unit_ != Unit::kRecords) return PositionOf(trial, one) == length;
+    if (unit_ != Unit::kRecords) return ToPosition(trial, one) == length;
     const double batches =
         std::floor(length / static_cast<double>(trial.batch_size));
     return static_cast<double>(one.batches) == std::max(batches, 1.0);
@@ -185,14 +185,14 @@ void RequireMetric(const Store& store, const ExperimentDetail& experiment,
                              const TrialValues& asked, bool filtered,
                              const std::map<double, std::int64_t>& lengths) {
   constexpr std::size_t kShown = 10;
-  std::vector<std::string> known;
+  std::vector<std::string> listed;
   for (const auto& [length, count] : lengths) {
-    if (known.size() == kShown) {
-      known.push_back("...");
+    if (listed.size() == kShown) {
+      listed.push_back("...");
       break;
     }
-    known.push_back(FormatNumber(length) + " (" + CountText(count, "trial") +
-                    ")");
+    listed.push_back(FormatNumber(length) + " (" + CountText(count, "trial") +
+                     ")");
   }
   const std::string id = "experiment " + std::to_string(experiment.row.id);
   if (asked.place.kind == ValuePlace::Kind::kLength) {
@@ -200,7 +200,7 @@ void RequireMetric(const Store& store, const ExperimentDetail& experiment,
                 id + " has no validation " + asked.PlaceText() +
                     (filtered ? "; the selected trials were validated at "
                               : "; its trials were validated at ") +
-                    Join(known, ", "));
+                    Join(listed, ", "));
   }
   // Without a finite value of the searcher's metric there is no best
   // validation.
@@ -211,7 +211,7 @@ void RequireMetric(const Store& store, const ExperimentDetail& experiment,
           (searched ? " has a finite value of '" : " has a value of '") +
           asked.metric + "'" + (searched ? "" : " at its best validation") +
           "; it was reported at these " + std::string(UnitName(asked.unit)) +
-          ": " + Join(known, ", "));
+          ": " + Join(listed, ", "));
 }
 
 }  // namespace
@@ -301,7 +301,7 @@ std::vector<TrialOutcome> ReadOutcomes(const Store& store,
     TrialOutcome outcome{.value = value->second};
     outcome.places.reserve(axes.size());
     for (std::size_t i = 0; i < axes.size(); ++i) {
-      outcome.places.push_back(PlaceOf(hparams[i], axes[i]));
+      outcome.places.push_back(FindPlace(hparams[i], axes[i]));
     }
     outcomes.push_back(std::move(outcome));
   };

@@ -199,22 +199,23 @@ std::vector<WarmStart::Found> WarmStart::Points() const {
 }
 
 // Says which points were found, and which were not.
-void SayResult(const WarmStart& start,
-               const std::vector<WarmStart::Found>& points,
-               const GlobalOptions& globals) {
+void ReportPoints(const WarmStart& start,
+                  const std::vector<WarmStart::Found>& points,
+                  const GlobalOptions& globals) {
   const std::string key = "searcher.warm_start: ";
   for (const std::int64_t id : start.without_result()) {
-    Say(globals, key + "experiment " + std::to_string(id) +
-                     " has no trial with a result");
+    PrintNotice(globals, key + "experiment " + std::to_string(id) +
+                             " has no trial with a result");
   }
   const std::string left_out = start.LeftOutText();
-  if (!left_out.empty()) Say(globals, key + left_out);
+  if (!left_out.empty()) PrintNotice(globals, key + left_out);
   std::vector<std::string> trials;
   for (const auto& found : points) trials.push_back(ToString(found.trial));
-  Say(globals, key + "adds " + CountText(points.size(), "point") +
-                   (trials.empty() ? ": searcher.points has them already, or "
-                                     "as many as max_trials"
-                                   : " from " + Join(trials, ", ")));
+  PrintNotice(globals,
+              key + "adds " + CountText(points.size(), "point") +
+                  (trials.empty() ? ": searcher.points has them already, or "
+                                    "as many as max_trials"
+                                  : " from " + Join(trials, ", ")));
 }
 
 }  // namespace
@@ -235,7 +236,7 @@ json ResolveWarmStart(ExperimentConfig& config, const GlobalOptions& globals) {
     throw Error(ErrorKind::kUsage, problem->ToString());
   }
   const std::vector<WarmStart::Found> points = start.Points();
-  SayResult(start, points, globals);
+  ReportPoints(start, points, globals);
   json trials = json::array();
   for (const auto& [trial, point] : points) {
     trials.push_back(ToString(trial));

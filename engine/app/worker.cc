@@ -41,7 +41,7 @@ constexpr Duration kGpuSearchLimit = std::chrono::seconds(10);
 // A larger number is a time in seconds since 1970, as Slurm has it.
 constexpr std::int64_t kLongestSeconds = 1'000'000'000;
 
-std::optional<std::int64_t> IntegerOf(std::string_view text) {
+std::optional<std::int64_t> ParseInteger(std::string_view text) {
   std::int64_t number = 0;
   const char* const end = text.data() + text.size();
   const auto [at, error] = std::from_chars(text.data(), end, number);
@@ -53,7 +53,7 @@ std::optional<std::int64_t> IntegerOf(std::string_view text) {
 HostPort ParseConnect(const std::string& text) {
   const std::size_t colon = text.rfind(':');
   const auto port =
-      colon == text.npos ? std::nullopt : IntegerOf(text.substr(colon + 1));
+      colon == text.npos ? std::nullopt : ParseInteger(text.substr(colon + 1));
   std::string host = text.substr(0, colon);
   if (host.starts_with('[') && host.ends_with(']')) {
     host = host.substr(1, host.size() - 2);
@@ -79,13 +79,13 @@ std::string VariableText(const char* variable) {
 }
 
 // Parses a time, or a duration from now.
-std::optional<Timestamp> ParseUntil(const std::string& given) {
-  const std::string what = given.empty() ? "SLURM_JOB_END_TIME" : "--until";
+std::optional<Timestamp> ParseUntil(const std::string& option) {
+  const std::string what = option.empty() ? "SLURM_JOB_END_TIME" : "--until";
   const std::string text =
-      given.empty() ? VariableText("SLURM_JOB_END_TIME") : given;
+      option.empty() ? VariableText("SLURM_JOB_END_TIME") : option;
   if (text.empty()) return std::nullopt;
   if (const auto time = ParseTimestamp(text)) return time;
-  const auto number = IntegerOf(text);
+  const auto number = ParseInteger(text);
   if (number && *number >= kLongestSeconds) {
     return std::chrono::seconds(*number);
   }
@@ -100,7 +100,7 @@ std::optional<Timestamp> ParseUntil(const std::string& given) {
   }
 }
 
-DrainLimits LimitsOf(const WorkerRequest& request) {
+DrainLimits ParseDrainLimits(const WorkerRequest& request) {
   DrainLimits limits{.until = ParseUntil(request.until)};
   if (!request.grace.empty()) {
     limits.grace = ParseDuration(request.grace, "--grace");
@@ -112,7 +112,8 @@ DrainLimits LimitsOf(const WorkerRequest& request) {
 }
 
 // DTRAIN_SECRET_FILE, or else the key of the named experiment in the store.
-SecretFile SecretOf(const WorkerRequest& request, const StoreLayout& store) {
+SecretFile FindSecretFile(const WorkerRequest& request,
+                          const StoreLayout& store) {
   if (request.experiment) {
     std::error_code ignored;
     if (!std::filesystem::exists(store.Experiment(*request.experiment),
@@ -125,7 +126,7 @@ SecretFile SecretOf(const WorkerRequest& request, const StoreLayout& store) {
     }
   }
   if (!VariableText(kSecretVariable).empty()) {
-    return SecretFile::Of(store, ProcessVariable);
+    return SecretFile::Locate(store, ProcessVariable);
   }
   if (!request.experiment) {
     throw Error(ErrorKind::kUsage,
@@ -136,7 +137,7 @@ SecretFile SecretOf(const WorkerRequest& request, const StoreLayout& store) {
 }
 
 // Returns what `--slots` asks for if only GPUs will do; otherwise empty.
-std::string WantedGpus(const SlotChoice& choice) {
+std::string RequestedGpus(const SlotChoice& choice) {
   using enum SlotChoice::Kind;
   switch (choice.kind) {
     case kAuto:
@@ -158,13 +159,13 @@ std::string WantedGpus(const SlotChoice& choice) {
 std::vector<Gpu> GpusFor(const SlotChoice& choice, const WorkerTask& task) {
   using enum SlotChoice::Kind;
   if (choice.kind == kNone || choice.kind == kCpu) return {};
-  const std::string wanted = WantedGpus(choice);
+  const std::string requested_gpus = RequestedGpus(choice);
   const std::string trials =
       "the trials of experiment " + std::to_string(task.experiment);
   if (task.gpus == std::optional(false)) {
-    if (wanted.empty()) return {};
+    if (requested_gpus.empty()) return {};
     throw Error(ErrorKind::kResources,
-                "--slots asks for " + wanted + ", and " + trials +
+                "--slots asks for " + requested_gpus + ", and " + trials +
                     " run on CPUs, as on the runner's machine; set "
                     "resources.local: false there, or offer CPU slots");
   }
@@ -173,9 +174,9 @@ std::vector<Gpu> GpusFor(const SlotChoice& choice, const WorkerTask& task) {
     throw Error(ErrorKind::kResources, search.problem);
   }
   if (!search.gpus.empty()) return std::move(search.gpus);
-  if (!wanted.empty()) {
+  if (!requested_gpus.empty()) {
     throw Error(ErrorKind::kResources,
-                "--slots asks for " + wanted +
+                "--slots asks for " + requested_gpus +
                     ", and this machine has none that CUDA can use; see what "
                     "nvidia-smi prints there, or offer CPU slots");
   }
@@ -213,7 +214,7 @@ SlotPlan PlanFor(const SlotChoice& choice, const WorkerTask& task) {
 }
 
 // Slurm's name of a node may differ from that of the machine.
-std::string NameOf(const WorkerRequest& request) {
+std::string WorkerName(const WorkerRequest& request) {
   if (!request.name.empty()) return request.name;
   return ProcessVariable("SLURMD_NODENAME").value_or(HostName());
 }
@@ -298,13 +299,13 @@ int RunWorker(const WorkerRequest& request, const GlobalOptions& globals) {
   const StoreLayout store = FindStore(globals);
   const SlotChoice slots = ParseSlotChoice(request.slots);
   HostPort runner = ParseConnect(request.connect);
-  const DrainLimits limits = LimitsOf(request);
+  const DrainLimits limits = ParseDrainLimits(request);
   const JobSlots job_slots(VariableText("SLURM_JOB_ID"));
   WorkerOptions options{
       .runner = std::move(runner),
-      .secret = SecretOf(request, store),
+      .secret = FindSecretFile(request, store),
       .version = BuildVersion(),
-      .name = NameOf(request),
+      .name = WorkerName(request),
       .job = request.job.empty() ? VariableText("SLURM_JOB_ID") : request.job,
       .roots = TrialRoots(store),
       .limits = limits,
@@ -315,7 +316,7 @@ int RunWorker(const WorkerRequest& request, const GlobalOptions& globals) {
           },
       .find_differences = FindPythonDifferences,
       .at_end = [&] { job_slots.Remove(); },
-      .notice = [&](const std::string& line) { Say(globals, line); }};
+      .notice = [&](const std::string& line) { PrintNotice(globals, line); }};
   if (!request.patience.empty()) {
     options.patience = ParseDuration(request.patience, "--connect-timeout");
   }
@@ -326,20 +327,21 @@ int RunRank(const DistributedEnv& place, const ExperimentConfig& config,
             const GlobalOptions& globals) {
   const StoreLayout store = FindStore(globals);
   const SlotPlan slots = PlanExperimentSlots(config);
-  return Work({.runner = place.runner,
-               .secret = SecretFile::Of(store, ProcessVariable),
-               .version = BuildVersion(),
-               .name = HostName(),
-               .claim = ClaimOf(place, config, slots),
-               .roots = TrialRoots(store),
-               .plan =
-                   [&](const WorkerTask& task) {
-                     SlotPlan plan = slots;
-                     if (plan.gpus.empty()) plan.threads = task.threads;
-                     return plan;
-                   },
-               .find_host = [](bool) { return FindTrialHost(); },
-               .notice = [&](const std::string& line) { Say(globals, line); }});
+  return Work(
+      {.runner = place.runner,
+       .secret = SecretFile::Locate(store, ProcessVariable),
+       .version = BuildVersion(),
+       .name = HostName(),
+       .claim = MakeClaim(place, config, slots),
+       .roots = TrialRoots(store),
+       .plan =
+           [&](const WorkerTask& task) {
+             SlotPlan plan = slots;
+             if (plan.gpus.empty()) plan.threads = task.threads;
+             return plan;
+           },
+       .find_host = [](bool) { return FindTrialHost(); },
+       .notice = [&](const std::string& line) { PrintNotice(globals, line); }});
 }
 
 }  // namespace dtrain

@@ -16,11 +16,11 @@ class Deadlines {
  public:
   /// Sets or replaces the time of `key`; none removes it.
   void Set(const Key& key, std::optional<Duration> time) {
-    const auto known = times_.find(key);
-    if (known != times_.end()) {
-      if (known->second == time) return;
-      order_.erase({known->second, key});
-      times_.erase(known);
+    const auto found = times_.find(key);
+    if (found != times_.end()) {
+      if (found->second == time) return;
+      order_.erase({found->second, key});
+      times_.erase(found);
     }
     if (!time) return;
     times_.emplace(key, *time);

@@ -11,13 +11,13 @@ namespace dtrain {
 /// infinite.
 using MetricValues = std::vector<std::pair<std::string, double>>;
 
-/// Updates `known` with a report, which may contain only some of the metrics.
-inline void UpdateMetrics(MetricValues& known, const MetricValues& report) {
+/// Updates `metrics` with a report, which may contain only some of the metrics.
+inline void UpdateMetrics(MetricValues& metrics, const MetricValues& report) {
   for (const auto& [name, value] : report) {
     const auto old =
-        std::ranges::find(known, name, &MetricValues::value_type::first);
-    if (old == known.end()) {
-      known.emplace_back(name, value);
+        std::ranges::find(metrics, name, &MetricValues::value_type::first);
+    if (old == metrics.end()) {
+      metrics.emplace_back(name, value);
     } else {
       old->second = value;
     }

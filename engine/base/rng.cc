@@ -46,7 +46,7 @@ std::string Rng::Uuid() {
       bytes[i + j] = static_cast<std::byte>(word >> (8 * j));
     }
   }
-  return UuidOf(bytes);
+  return FormatUuid(bytes);
 }
 
 std::string Rng::Save() const {

@@ -268,7 +268,7 @@ std::string FormatTimestamp(Timestamp time) {
 namespace {
 
 // Removes a fraction such as ".25" from the front of `text` and returns it.
-Timestamp TakeFraction(std::string_view& text) {
+Timestamp ParseFraction(std::string_view& text) {
   if (!text.starts_with('.')) return Timestamp(0);
   const std::size_t end =
       std::min(text.find_first_not_of("0123456789", 1), text.size());
@@ -313,7 +313,7 @@ std::optional<Timestamp> ParseTimestamp(const std::string& text) {
     const char* end = strptime(text.c_str(), form, &time);
     if (end == nullptr || !IsDate(time)) continue;
     std::string_view rest = end;
-    const Timestamp fraction = TakeFraction(rest);
+    const Timestamp fraction = ParseFraction(rest);
     const auto offset = ParseOffset(rest);
     if (!offset) continue;
     return std::chrono::seconds(timegm(&time)) + fraction - *offset;

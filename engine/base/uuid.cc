@@ -9,7 +9,7 @@
 
 namespace dtrain {
 
-std::string UuidOf(std::array<std::byte, 16> random) {
+std::string FormatUuid(std::array<std::byte, 16> random) {
   random[6] = (random[6] & std::byte{0x0f}) | std::byte{0x40};
   random[8] = (random[8] & std::byte{0x3f}) | std::byte{0x80};
   std::string text = ToHex(random);
@@ -27,7 +27,7 @@ std::string RandomUuid() {
     throw Error(ErrorKind::kFailed,
                 "cannot get random numbers from the kernel");
   }
-  return UuidOf(bytes);
+  return FormatUuid(bytes);
 }
 
 bool IsUuid(std::string_view text) {

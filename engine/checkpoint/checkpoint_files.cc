@@ -408,7 +408,7 @@ std::vector<std::byte> ReadVerified(const std::string& path, int directory,
                                     const Entry& entry) {
   RequireName(path, name);
   auto bytes = ReadFile(path, directory, name, entry.bytes, entry.bytes);
-  RequireSum(path, name, Sha256Of(bytes), entry);
+  RequireSum(path, name, ComputeSha256(bytes), entry);
   return bytes;
 }
 
@@ -488,7 +488,7 @@ CheckpointSummary SummarizeCheckpoint(const std::string& path) {
     Damaged(path, "'state.json' is not valid");
   }
   summary.bytes = static_cast<std::int64_t>(manifest.size());
-  summary.files[kManifestName] = Sha256Of(manifest);
+  summary.files[kManifestName] = ComputeSha256(manifest);
   for (const auto& [name, entry] : entries) {
     summary.bytes += entry.bytes;
     summary.files[name] = entry.sha256;

@@ -24,7 +24,7 @@ std::int64_t Less(std::int64_t before, std::int64_t now) {
 
 }  // namespace
 
-FreeSpace FreeSpace::Of(const std::string& directory) {
+FreeSpace FreeSpace::Query(const std::string& directory) {
   struct statvfs system {};
   if (::statvfs(directory.c_str(), &system) != 0) return {};
   return {.bytes = static_cast<std::int64_t>(system.f_bavail) *

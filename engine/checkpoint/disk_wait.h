@@ -14,7 +14,7 @@ struct FreeSpace {
   std::int64_t inodes = -1;
 
   /// Measures the file system of `directory`.
-  static FreeSpace Of(const std::string& directory);
+  static FreeSpace Query(const std::string& directory);
 };
 
 /// A wait for space on a full disk, between one failed write and the next try:
@@ -26,7 +26,8 @@ class DiskWait {
 
   /// Measures the free space. Construct it before the write, so that space
   /// freed between the failure and Begin counts.
-  DiskWait(std::string directory, Clock clock, Measure measure = FreeSpace::Of);
+  DiskWait(std::string directory, Clock clock,
+           Measure measure = FreeSpace::Query);
 
   /// Begins the wait, after the write has failed.
   void Begin();

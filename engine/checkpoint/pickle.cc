@@ -63,14 +63,14 @@ class PickleMachine {
   // BUILD: drops the state of an object.
   void Build();
 
-  std::vector<PickleValue> TakeValues() { return std::move(values_); }
+  std::vector<PickleValue> ReleaseValues() { return std::move(values_); }
   [[noreturn]] void Fail(const std::string& fault) const;
   [[noreturn]] void FailAsDamaged() const;
 
  private:
   PickleIndex Top() const;
   void Count(std::size_t items);
-  bool IsCallOf(PickleIndex function, const char* module,
+  bool IsGlobal(PickleIndex function, const char* module,
                 const char* name) const;
   PickleDict DictOfPairs(const PickleList& pairs);
   template <typename T>
@@ -264,7 +264,7 @@ void PickleMachine::PushNamedGlobal() {
   PushGlobal({.module = module->text, .name = name->text});
 }
 
-bool PickleMachine::IsCallOf(PickleIndex function, const char* module,
+bool PickleMachine::IsGlobal(PickleIndex function, const char* module,
                              const char* name) const {
   const auto* global = std::get_if<PickleGlobal>(&values_[function]);
   return global != nullptr && global->module == module && global->name == name;
@@ -290,8 +290,8 @@ void PickleMachine::Call() {
       !std::holds_alternative<PickleGlobal>(values_[function])) {
     FailAsDamaged();
   }
-  const bool is_dict = IsCallOf(function, "collections", "OrderedDict") ||
-                       IsCallOf(function, "collections", "Counter");
+  const bool is_dict = IsGlobal(function, "collections", "OrderedDict") ||
+                       IsGlobal(function, "collections", "Counter");
   if (is_dict && list->items.empty()) return Push(PickleDict{});
   if (list->items.size() == 1) {
     const PickleValue& only = values_[list->items[0]];
@@ -299,7 +299,7 @@ void PickleMachine::Call() {
     if (is_dict && pairs != nullptr) return Push(DictOfPairs(*pairs));
     // The result of these calls has the same data as their argument.
     if ((is_dict && std::holds_alternative<PickleDict>(only)) ||
-        (pairs != nullptr && IsCallOf(function, "torch", "Size"))) {
+        (pairs != nullptr && IsGlobal(function, "torch", "Size"))) {
       stack_.push_back(list->items[0]);
       return;
     }
@@ -594,7 +594,7 @@ Pickle::Pickle(std::span<const std::byte> bytes, const std::string& what) {
   PickleParser parser(bytes, what);
   parser.Parse();
   root_ = parser.machine().Pop();
-  values_ = parser.machine().TakeValues();
+  values_ = parser.machine().ReleaseValues();
   size_ = parser.position();
 }
 

@@ -51,7 +51,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 10>
         {"BoolStorage", "BOOL"},
     }};
 
-std::optional<std::string_view> DtypeOf(const PickleGlobal& global) {
+std::optional<std::string_view> FindDtype(const PickleGlobal& global) {
   if (global.module != "torch" && global.module != "torch.cuda") {
     return std::nullopt;
   }
@@ -130,7 +130,7 @@ std::optional<std::int64_t> LastElement(const StridedTensor& tensor) {
 }
 
 // Returns the position of the first element in bytes.
-std::size_t StartOf(const StridedTensor& tensor, std::size_t element) {
+std::size_t FirstByte(const StridedTensor& tensor, std::size_t element) {
   return static_cast<std::size_t>(tensor.storage.offset + tensor.offset) *
          element;
 }
@@ -139,7 +139,7 @@ std::size_t StartOf(const StridedTensor& tensor, std::size_t element) {
 template <std::size_t element>
 std::vector<std::byte> Gather(const StridedTensor& tensor, Bytes storage,
                               std::size_t size) {
-  std::size_t source = StartOf(tensor, element);
+  std::size_t source = FirstByte(tensor, element);
   std::vector<std::byte> bytes(size);
   std::vector<std::int64_t> at(tensor.shape.size());
   for (std::size_t done = 0; done < size; done += element) {
@@ -167,8 +167,8 @@ std::optional<std::string_view> StorageName(std::string_view dtype) {
   return found->first;
 }
 
-std::optional<StorageReference> StorageOf(const Pickle& pickle,
-                                          PickleIndex index) {
+std::optional<StorageReference> ReadStorageReference(const Pickle& pickle,
+                                                     PickleIndex index) {
   const auto* id = pickle.Get<PicklePersistentId>(index);
   if (id == nullptr) return std::nullopt;
   // ("storage", type, key, device, elements), and a view's key, offset and
@@ -184,7 +184,7 @@ std::optional<StorageReference> StorageOf(const Pickle& pickle,
       key == nullptr || !numel) {
     return std::nullopt;
   }
-  const auto dtype = DtypeOf(*type);
+  const auto dtype = FindDtype(*type);
   if (!dtype) return std::nullopt;
   StorageReference storage{.dtype = *dtype, .key = key->text, .numel = *numel};
   const auto* view = items.size() > 5 ? pickle.Get<PickleList>(items[5])
@@ -204,10 +204,11 @@ bool IsTensor(const Pickle& pickle, PickleIndex index) {
   return call && call->name.starts_with("_rebuild_tensor");
 }
 
-std::optional<StridedTensor> TensorOf(const Pickle& pickle, PickleIndex index) {
+std::optional<StridedTensor> ReadTensor(const Pickle& pickle,
+                                        PickleIndex index) {
   const auto call = RebuildCallAt(pickle, index);
   if (!call || call->arguments.size() < 4) return std::nullopt;
-  const auto storage = StorageOf(pickle, call->arguments[0]);
+  const auto storage = ReadStorageReference(pickle, call->arguments[0]);
   const auto offset = CountAt(pickle, call->arguments[1]);
   auto shape = CountsAt(pickle, call->arguments[2]);
   auto strides = CountsAt(pickle, call->arguments[3]);
@@ -248,7 +249,7 @@ std::optional<Bytes> ContiguousBytes(const StridedTensor& tensor,
     elements *= tensor.shape[i - 1];
   }
   const std::size_t element = ElementSize(tensor.storage.dtype).value();
-  return storage.subspan(StartOf(tensor, element),
+  return storage.subspan(FirstByte(tensor, element),
                          static_cast<std::size_t>(elements) * element);
 }
 
@@ -283,12 +284,12 @@ constexpr std::byte kProto{0x80};
   throw Error(ErrorKind::kFailed, what + ": " + fault);
 }
 
-std::string_view TextOf(Bytes bytes) {
+std::string_view ToText(Bytes bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 // Returns the archive's top directory, which contains all files.
-std::string DirectoryOf(const ZipFile& zip, const std::string& what) {
+std::string FindTopDirectory(const ZipFile& zip, const std::string& what) {
   for (const std::string_view name : zip.Names()) {
     const auto slash = name.find('/');
     if (slash != name.npos && name.substr(slash) == kPickle) {
@@ -328,7 +329,7 @@ bool IsBigEndian(const Pickle& system) {
 std::map<std::string_view, std::size_t> ElementSizes(const Pickle& pickle) {
   std::map<std::string_view, std::size_t> sizes;
   for (PickleIndex i = 0; i < pickle.values().size(); ++i) {
-    const auto storage = StorageOf(pickle, i);
+    const auto storage = ReadStorageReference(pickle, i);
     if (storage) sizes[storage->key] = ElementSize(storage->dtype).value();
   }
   return sizes;
@@ -360,12 +361,12 @@ std::size_t ReadLegacyHeader(Bytes file, const std::string& what) {
 }  // namespace
 
 bool TorchFile::Is(Bytes file) {
-  return TextOf(file).starts_with(kZipMagic) ||
+  return ToText(file).starts_with(kZipMagic) ||
          (file.size() > 1 && file[0] == kProto && file[1] <= std::byte{5});
 }
 
 TorchFile::TorchFile(Bytes file, const std::string& what) {
-  if (TextOf(file).starts_with(kZipMagic)) {
+  if (ToText(file).starts_with(kZipMagic)) {
     ReadZip(file, what);
   } else {
     ReadLegacy(file, what);
@@ -374,14 +375,14 @@ TorchFile::TorchFile(Bytes file, const std::string& what) {
 
 void TorchFile::ReadZip(Bytes file, const std::string& what) {
   const ZipFile zip(file, what);
-  const std::string directory = DirectoryOf(zip, what);
+  const std::string directory = FindTopDirectory(zip, what);
   if (IsTorchScript(zip, directory)) {
     FailTorchFile(what,
                   "a TorchScript program, whose code dtrain does not run; save "
                   "model.state_dict() with torch.save");
   }
   const auto order = zip.Find(directory + "/byteorder");
-  if (order && TextOf(*order) != "little") RefuseBigEndian(what);
+  if (order && ToText(*order) != "little") RefuseBigEndian(what);
   pickle_.emplace(*zip.Find(directory + std::string(kPickle)), what);
   const std::string data = directory + "/data/";
   for (const std::string_view name : zip.Names(data)) {

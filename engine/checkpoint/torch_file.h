@@ -35,15 +35,16 @@ std::optional<std::string_view> StorageName(std::string_view dtype);
 
 /// Returns the storage that the persistent id at `index` refers to; nothing if
 /// there is none, or dtrain has no type for its elements.
-std::optional<StorageReference> StorageOf(const Pickle& pickle,
-                                          PickleIndex index);
+std::optional<StorageReference> ReadStorageReference(const Pickle& pickle,
+                                                     PickleIndex index);
 
 /// True if the value at `index` is a tensor or a parameter, of any type.
 bool IsTensor(const Pickle& pickle, PickleIndex index);
 
 /// Returns the tensor at `index`; nothing if its description is invalid, or
 /// dtrain has no type for its elements. REQUIRES: IsTensor.
-std::optional<StridedTensor> TensorOf(const Pickle& pickle, PickleIndex index);
+std::optional<StridedTensor> ReadTensor(const Pickle& pickle,
+                                        PickleIndex index);
 
 /// Returns the elements of `tensor` if they are contiguous in `storage`, else
 /// nothing. REQUIRES: SizeInside gives a size.

@@ -15,7 +15,7 @@
 // WriteStateDict writes opcode by opcode what torch.save would write, and
 // tensors with the same bytes share one storage, as tied weights do in PyTorch.
 //
-// TakeOffPrefixes removes what wrappers put before names (DataParallel,
+// StripPrefixes removes what wrappers put before names (DataParallel,
 // torch.compile): as much as makes the most names agree with the model's.
 
 #include "engine/checkpoint/weights_file.h"
@@ -79,7 +79,7 @@ struct Item {
 
 // Returns the items with names as Python does: the last value of a name, in the
 // position of the first.
-std::vector<Item> ItemsOf(const Pickle& pickle, const PickleDict& dict) {
+std::vector<Item> ListItems(const Pickle& pickle, const PickleDict& dict) {
   std::vector<Item> items;
   std::unordered_map<std::string_view, std::size_t> places;
   for (const auto& [key, value] : dict.items) {
@@ -132,7 +132,7 @@ std::vector<StateDict> FindStateDicts(const Pickle& pickle,
   for (const Item& item : items) {
     const auto* dict = pickle.Get<PickleDict>(item.value);
     if (dict == nullptr) continue;
-    auto inner = ItemsOf(pickle, *dict);
+    auto inner = ListItems(pickle, *dict);
     if (!HasTensor(pickle, inner)) continue;
     found.push_back({.key = std::string(item.name), .items = std::move(inner)});
   }
@@ -163,7 +163,7 @@ StateDict GetStateDict(const Pickle& pickle, std::vector<Item> items,
                             FormatKeys(pickle, items));
     }
     rest.remove_prefix(std::min(longest->name.size() + 1, rest.size()));
-    items = ItemsOf(pickle, *dict);
+    items = ListItems(pickle, *dict);
   }
   if (!HasTensor(pickle, items)) {
     FailWeights(what, Quoted(key) + " is not a dict of tensors, but one of " +
@@ -187,7 +187,7 @@ StateDict FindStateDict(const Pickle& pickle, const std::string& key,
                                 ", which only its program can load; save "
                                 "model.state_dict() instead");
   }
-  const std::vector<Item> items = ItemsOf(pickle, *root);
+  const std::vector<Item> items = ListItems(pickle, *root);
   const std::vector<StateDict> inner = FindStateDicts(pickle, items);
   std::optional<StateDict> chosen;
   if (!key.empty()) {
@@ -264,12 +264,12 @@ void KeepTensors(const Pickle& pickle, std::vector<Item>& items,
   }
 }
 
-StridedTensor DescriptionOf(const Pickle& pickle, const Item& item,
-                            const std::string& what) {
+StridedTensor DescribeTensor(const Pickle& pickle, const Item& item,
+                             const std::string& what) {
   if (!IsValidUtf8(item.name)) {
     FailWeights(what, "the name " + Quoted(item.name) + " is not UTF-8");
   }
-  auto tensor = TensorOf(pickle, item.value);
+  auto tensor = ReadTensor(pickle, item.value);
   if (!tensor) {
     FailWeights(
         what, "tensor " + Quoted(item.name) +
@@ -290,7 +290,7 @@ StateDictFile::StateDictFile(Bytes file, const std::string& what,
   KeepTensors(pickle, items, what);
   std::size_t left = std::max(kMaxCopies * file.size(), kMinCopies);
   for (const Item& item : items) {
-    const StridedTensor tensor = DescriptionOf(pickle, item, what);
+    const StridedTensor tensor = DescribeTensor(pickle, item, what);
     const Bytes storage = torch.Storage(tensor.storage.key).value_or(Bytes{});
     const auto size = SizeInside(tensor, storage);
     if (!size) {
@@ -363,7 +363,7 @@ class PickleWriter {
 class Storages {
  public:
   // Returns the number of the storage with the bytes of `tensor`.
-  std::int64_t NumberOf(const TensorBytes& tensor) {
+  std::int64_t StorageNumber(const TensorBytes& tensor) {
     const auto number = static_cast<std::int64_t>(bytes_.size());
     const Identity identity(tensor.bytes.data(), tensor.bytes.size(),
                             tensor.dtype);
@@ -384,7 +384,8 @@ class Storages {
 };
 
 // Returns the strides of a contiguous tensor.
-std::vector<std::int64_t> StridesOf(std::span<const std::int64_t> shape) {
+std::vector<std::int64_t> ContiguousStrides(
+    std::span<const std::int64_t> shape) {
   std::vector<std::int64_t> strides(shape.size());
   std::int64_t stride = 1;
   for (std::size_t i = shape.size(); i > 0; --i) {
@@ -422,7 +423,7 @@ void PickleTensor(PickleWriter& pickle, const TensorBytes& tensor,
   pickle.Opcodes("tQ");  // a persistent id
   pickle.Int(0);
   pickle.Tuple(tensor.shape);
-  pickle.Tuple(StridesOf(tensor.shape));
+  pickle.Tuple(ContiguousStrides(tensor.shape));
   pickle.Opcodes("\x89");  // no gradient
   pickle.Global("collections", "OrderedDict");
   pickle.Opcodes(")R");  // no hooks
@@ -440,7 +441,7 @@ void WriteStateDict(std::span<const TensorBytes> tensors,
   pickle.Opcodes(")R");
   for (const TensorBytes& tensor : tensors) {
     pickle.Unicode(tensor.name);
-    PickleTensor(pickle, tensor, storages.NumberOf(tensor));
+    PickleTensor(pickle, tensor, storages.StorageNumber(tensor));
     pickle.Opcodes("s");  // an item of the dict
   }
   pickle.Opcodes(".");
@@ -551,8 +552,8 @@ WeightsFile OpenWeights(const std::filesystem::path& path,
   return weights;
 }
 
-std::string TakeOffPrefixes(std::vector<TensorBytes>& tensors,
-                            const std::set<std::string>& expected) {
+std::string StripPrefixes(std::vector<TensorBytes>& tensors,
+                          const std::set<std::string>& expected) {
   if (tensors.empty()) return {};
   const auto matches = [&](std::size_t start) {
     return std::ranges::count_if(tensors, [&](const TensorBytes& tensor) {

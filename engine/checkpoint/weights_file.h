@@ -20,7 +20,7 @@ namespace dtrain {
 /// The state dict may be in a checkpoint under "state_dict", "model" or
 /// "model_state_dict", or under a key that the caller names. Values beside the
 /// tensors that contain none are ignored. Names are not changed:
-/// TakeOffPrefixes is for wrapped models.
+/// StripPrefixes is for wrapped models.
 class StateDictFile {
  public:
   /// Reads the bytes of a complete file. `key` names the state dict in a
@@ -90,7 +90,7 @@ WeightsFile OpenWeights(const std::filesystem::path& path,
 /// any order. With the names of the model in `expected`, removes as many
 /// prefixes as make most names match, so that a model whose own names begin
 /// with "model." is read, too. Returns the removed prefix.
-std::string TakeOffPrefixes(std::vector<TensorBytes>& tensors,
-                            const std::set<std::string>& expected = {});
+std::string StripPrefixes(std::vector<TensorBytes>& tensors,
+                          const std::set<std::string>& expected = {});
 
 }  // namespace dtrain

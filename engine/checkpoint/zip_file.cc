@@ -182,14 +182,14 @@ bool IsPlain(const DirectoryEntry& entry) {
          (entry.flags & kEncrypted) == 0;
 }
 
-std::uint32_t Crc32Of(Bytes bytes) {
+std::uint32_t ComputeCrc32(Bytes bytes) {
   return static_cast<std::uint32_t>(
       ::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
 // Returns the bytes of an entry, compressed or not.
-Bytes BytesOf(const DirectoryEntry& entry, Bytes file,
-              const std::string& what) {
+Bytes EntryBytes(const DirectoryEntry& entry, Bytes file,
+                 const std::string& what) {
   auto reader = ReaderAt(file, entry.offset, what);
   if (reader.Number<std::uint32_t>() != kZipEntrySignature) {
     FailZip(what, Named(entry.name) + " is not where the directory says");
@@ -216,7 +216,7 @@ ZipFile::ZipFile(Bytes file, const std::string& what) : what_(what) {
   // Each entry takes 46 bytes, so a false number of entries ends with the file.
   for (std::uint64_t i = 0; i < found.entries; ++i) {
     const DirectoryEntry entry = ReadEntry(directory, what);
-    const Entry kept{.bytes = BytesOf(entry, file, what),
+    const Entry kept{.bytes = EntryBytes(entry, file, what),
                      .checksum = entry.checksum,
                      .is_plain = IsPlain(entry)};
     if (!entries_.emplace(entry.name, kept).second) {
@@ -238,7 +238,7 @@ std::optional<Bytes> ZipFile::Find(std::string_view name) const {
   }
   const Bytes bytes = found->second.bytes;
   const std::uint32_t checksum = found->second.checksum;
-  if (checksum != 0 && checksum != Crc32Of(bytes)) {
+  if (checksum != 0 && checksum != ComputeCrc32(bytes)) {
     FailZip(what_,
             Named(name) + " does not match its CRC-32; was it copied whole?");
   }

@@ -61,7 +61,7 @@ void CommandTrial::PollMetrics() {
                    (events_ && events_->Poll(clock_.monotonic()));
   if (any) SetActive();
   SettleStep();
-  TakeFindings();
+  ReportFindings();
 }
 
 // Reports the last step if no other one will tell that it is over: training
@@ -99,12 +99,12 @@ void CommandTrial::EndMetrics() {
   if (file_) file_->End(whole);
   if (file_ && !cut_off) file_->Settle();
   if (events_) events_->End(/*whole=*/!cut_off);
-  TakeFindings();
+  ReportFindings();
   AwaitDecision();
 }
 
 // Records what was found, up to the length of the operation.
-void CommandTrial::TakeFindings() {
+void CommandTrial::ReportFindings() {
   for (const MetricFindings::Remark& remark :
        std::exchange(findings_.remarks, {})) {
     // Names of columns and tags are the program's.

@@ -161,7 +161,7 @@ void CommandTrial::On(const ProgramTraining& report) {
                     HasMetric(report.metrics, spec_.settings.searcher_metric);
   MarkIfLate(report.point);
   means_.Add(report);
-  if (rate_.Take(clock_.monotonic())) return SendMeans();
+  if (rate_.TryAcquire(clock_.monotonic())) return SendMeans();
   if (std::exchange(warned_of_means_, true)) return;
   Warn(
       "training reports arrive faster than they can be recorded; from here on "
@@ -170,14 +170,14 @@ void CommandTrial::On(const ProgramTraining& report) {
 
 // Makes the program wait until one more report is allowed.
 void CommandTrial::AwaitReportBudget() {
-  while (!rate_.Take(clock_.monotonic())) {
+  while (!rate_.TryAcquire(clock_.monotonic())) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
 }
 
 void CommandTrial::SendMeans() {
   if (means_.empty()) return;
-  ProgramTraining report = means_.Take();
+  ProgramTraining report = means_.Drain();
   channel_.Send(TrainingReport{.batches = report.point.batches,
                                .epoch = report.point.epoch,
                                .metrics = std::move(report.metrics),

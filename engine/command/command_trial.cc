@@ -94,14 +94,14 @@ void WriteFile(const fs::path& path, const std::string& text) {
 }
 
 // Returns 0 if there is nothing.
-ino_t InodeOf(const fs::path& path) {
+ino_t ReadInode(const fs::path& path) {
   struct stat status {};
   return ::stat(path.c_str(), &status) == 0 ? status.st_ino : 0;
 }
 
 // A command's checkpoint has the program's files in a subdirectory. A program
 // gets all files of another trial's checkpoint.
-fs::path ProgramFilesOf(const fs::path& checkpoint) {
+fs::path FindProgramFiles(const fs::path& checkpoint) {
   std::error_code ignored;
   const fs::path files = checkpoint / kProgramFiles;
   return fs::is_directory(files, ignored) ? files : checkpoint;
@@ -122,7 +122,7 @@ CommandTrial::CommandTrial(const TrialSpec& spec, TrialChannel& channel,
       scratch_(fs::path(spec.directory) / "scratch"),
       until_(spec.until.value_or(Length{})),
       rate_(clock_.monotonic()) {
-  directory_inode_ = InodeOf(spec_.directory);
+  directory_inode_ = ReadInode(spec_.directory);
   if (spec_.settings.early_stopping) {
     early_stop_.emplace(*spec_.settings.early_stopping);
   }
@@ -136,7 +136,7 @@ CommandTrial::~CommandTrial() {
 
 // A program may have created the directory again after it was moved away.
 void CommandTrial::RequireDirectory() const {
-  if (directory_inode_ == 0 || InodeOf(spec_.directory) == directory_inode_)
+  if (directory_inode_ == 0 || ReadInode(spec_.directory) == directory_inode_)
     return;
   throw Error(ErrorKind::kFailed,
               spec_.directory + ": was moved away while the trial runs");
@@ -218,7 +218,7 @@ void CommandTrial::Start() {
     paths.at.trainer.batches = at_.batches;
     paths.validated = validation_.has_value();
   } else if (!spec_.warm_start.empty()) {
-    paths.warm_start = ProgramFilesOf(spec_.warm_start);
+    paths.warm_start = FindProgramFiles(spec_.warm_start);
   }
   WriteFile(
       paths.description,
@@ -235,9 +235,9 @@ void CommandTrial::Start() {
                      .environment = ProgramVariables(spec_, until_, paths)};
   if (spec_.metrics) ObserveMetrics();
   program_.emplace(start);
-  reports_.emplace(program_->TakeReports());
-  output_.emplace(program_->TakeOutput(), STDOUT_FILENO);
-  errors_.emplace(program_->TakeErrors(), STDERR_FILENO);
+  reports_.emplace(program_->ReleaseReports());
+  output_.emplace(program_->ReleaseOutput(), STDOUT_FILENO);
+  errors_.emplace(program_->ReleaseErrors(), STDERR_FILENO);
   active_at_ = clock_.monotonic();
 }
 
@@ -277,7 +277,7 @@ bool CommandTrial::PollOnce(Duration longest) {
   if (entries[2].revents != 0) Accept();
   if (spec_.metrics) PollMetrics();
   const Duration now = clock_.monotonic();
-  if (!means_.empty() && rate_.Take(now)) SendMeans();
+  if (!means_.empty() && rate_.TryAcquire(now)) SendMeans();
   if (now - progress_at_ >= kTick) SendProgress();
   return lines_ + activity_ != before;
 }
@@ -296,7 +296,7 @@ void CommandTrial::CloseReports() {
 // Returns false at the end of the stream, once all of it was taken.
 bool CommandTrial::ReadFrom(ReportLines& lines, Connection* connection) {
   const bool more = lines.Fill();
-  TakeLines(lines, connection);
+  ReadReportLines(lines, connection);
   return more || HoldsReports();
 }
 
@@ -306,7 +306,7 @@ bool CommandTrial::HoldsReports() const {
          ended_early_.empty() && !closed_ && !stop_sent_;
 }
 
-void CommandTrial::TakeLines(ReportLines& lines, Connection* connection) {
+void CommandTrial::ReadReportLines(ReportLines& lines, Connection* connection) {
   while (!HoldsReports()) {
     const auto line = lines.Next();
     if (!line) return;
@@ -314,10 +314,10 @@ void CommandTrial::TakeLines(ReportLines& lines, Connection* connection) {
   }
 }
 
-void CommandTrial::TakeHeldLines() {
-  if (reports_) TakeLines(*reports_, nullptr);
+void CommandTrial::ReadHeldLines() {
+  if (reports_) ReadReportLines(*reports_, nullptr);
   for (Connection& connection : connections_) {
-    TakeLines(connection.lines, &connection);
+    ReadReportLines(connection.lines, &connection);
   }
 }
 
@@ -357,7 +357,7 @@ void CommandTrial::Accept() {
 void CommandTrial::ReceiveOperations() {
   while (const auto message = channel_.TryNext()) {
     OnOperation(*message);
-    TakeHeldLines();
+    ReadHeldLines();
     if (std::holds_alternative<StopTrial>(*message)) return;
   }
 }
@@ -370,7 +370,7 @@ void CommandTrial::OnOperation(const RunnerMessage& message) {
     progress_ = -1;
     SendOperation({{"type", "train"}, {"until", LengthToJson(until_)}});
     CompleteIfDone();
-    TakeFindings();
+    ReportFindings();
     if (!done_) Resume();
   } else if (std::holds_alternative<CloseTrial>(message)) {
     closed_ = true;
@@ -387,7 +387,7 @@ void CommandTrial::OnOperation(const RunnerMessage& message) {
 
 void CommandTrial::SendOperation(const nlohmann::json& operation) {
   last_operation_ = operation.dump() + "\n";
-  if (!program_->Tell(last_operation_)) {
+  if (!program_->WriteLine(last_operation_)) {
     Log(LogLevel::kWarning,
         "the program does not read its operations; one is lost");
   }

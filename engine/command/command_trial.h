@@ -74,8 +74,8 @@ class CommandTrial {
   bool PollOnce(Duration longest);
   bool ReadFrom(ReportLines& lines, Connection* connection = nullptr);
   bool HoldsReports() const;
-  void TakeLines(ReportLines& lines, Connection* connection);
-  void TakeHeldLines();
+  void ReadReportLines(ReportLines& lines, Connection* connection);
+  void ReadHeldLines();
   void Welcome(Connection& connection, std::int64_t rank);
   void CloseReports();
   void Accept();
@@ -90,7 +90,7 @@ class CommandTrial {
   void PollMetrics();
   void SettleStep();
   void EndMetrics();
-  void TakeFindings();
+  void ReportFindings();
   void Record(const FoundReport& found);
   void RefuseBothSources(const ProgramReport& report);
   void Refuse(const std::string& why);

@@ -79,22 +79,22 @@ class ProtoReader {
   // Moves to the next field. False at the end.
   bool Next() {
     if (rest_.empty()) return false;
-    const std::uint64_t key = TakeVarint();
+    const std::uint64_t key = ReadVarint();
     field_ = key >> 3;
     type_ = static_cast<int>(key & 7);
     switch (type_) {
       case 0:
-        number_ = TakeVarint();
+        number_ = ReadVarint();
         return true;
       case 1:
-        bytes_ = Take(8);
+        bytes_ = ReadBytes(8);
         number_ = LittleEndian(bytes_);
         return true;
       case 2:
-        bytes_ = Take(TakeVarint());
+        bytes_ = ReadBytes(ReadVarint());
         return true;
       case 5:
-        bytes_ = Take(4);
+        bytes_ = ReadBytes(4);
         number_ = LittleEndian(bytes_);
         return true;
       default:
@@ -106,7 +106,9 @@ class ProtoReader {
   // True after the last field.
   bool at_end() const { return rest_.empty(); }
   // The field's number if it has this type, else 0.
-  std::uint64_t FieldOf(int type) const { return type == type_ ? field_ : 0; }
+  std::uint64_t FieldIfType(int type) const {
+    return type == type_ ? field_ : 0;
+  }
   std::uint64_t number() const { return number_; }
   std::string_view bytes() const { return bytes_; }
   float AsFloat() const {
@@ -115,7 +117,7 @@ class ProtoReader {
   double AsDouble() const { return std::bit_cast<double>(number_); }
 
  private:
-  std::uint64_t TakeVarint() {
+  std::uint64_t ReadVarint() {
     std::uint64_t value = 0;
     for (int shift = 0; shift < 64; shift += 7) {
       if (rest_.empty())
@@ -127,7 +129,7 @@ class ProtoReader {
     }
     FailEvent("is not a valid event: a number has more than 64 bits");
   }
-  std::string_view Take(std::uint64_t size) {
+  std::string_view ReadBytes(std::uint64_t size) {
     if (size > rest_.size())
       FailEvent("is not a valid event: a field is truncated");
     const std::string_view taken = rest_.substr(0, size);
@@ -201,15 +203,15 @@ std::optional<double> TensorValue(std::string_view tensor) {
   std::optional<std::uint64_t> integer;
   std::string_view content;
   for (ProtoReader field(tensor); field.Next();) {
-    if (field.FieldOf(0) == 1) type = field.number();
-    if (field.FieldOf(5) == 5) return field.AsFloat();
-    if (field.FieldOf(1) == 6) return field.AsDouble();
+    if (field.FieldIfType(0) == 1) type = field.number();
+    if (field.FieldIfType(5) == 5) return field.AsFloat();
+    if (field.FieldIfType(1) == 6) return field.AsDouble();
     for (const std::uint64_t name : {4, 5, 6}) {
-      if (field.FieldOf(2) == name) content = field.bytes();
+      if (field.FieldIfType(2) == name) content = field.bytes();
     }
     for (const std::uint64_t name : {7, 10, 13}) {
-      if (field.FieldOf(2) == name) integer = PackedValue(field.bytes());
-      if (field.FieldOf(0) == name) integer = field.number();
+      if (field.FieldIfType(2) == name) integer = PackedValue(field.bytes());
+      if (field.FieldIfType(0) == name) integer = field.number();
     }
   }
   if (!integer) return ContentValue(type, content);
@@ -225,9 +227,9 @@ void AddSummaryValue(std::string_view summary_value, EventScalars& scalars) {
   std::string tag;
   std::optional<double> value;
   for (ProtoReader field(summary_value); field.Next();) {
-    if (field.FieldOf(2) == 1) tag = ToValidUtf8(field.bytes());
-    if (field.FieldOf(5) == 2) value = field.AsFloat();
-    if (field.FieldOf(2) == 8) value = TensorValue(field.bytes());
+    if (field.FieldIfType(2) == 1) tag = ToValidUtf8(field.bytes());
+    if (field.FieldIfType(5) == 2) value = field.AsFloat();
+    if (field.FieldIfType(2) == 8) value = TensorValue(field.bytes());
   }
   if (!value || tag.empty() || tag.size() > kMaxTag) return;
   scalars.values.emplace_back(std::move(tag), *value);
@@ -263,12 +265,12 @@ std::optional<std::string_view> EventRecords::Next() {
 EventScalars ParseEvent(std::string_view record) {
   EventScalars scalars;
   for (ProtoReader field(record); field.Next();) {
-    if (field.FieldOf(0) == 2) {
+    if (field.FieldIfType(0) == 2) {
       scalars.step = static_cast<std::int64_t>(field.number());
     }
-    if (field.FieldOf(2) != 5) continue;
+    if (field.FieldIfType(2) != 5) continue;
     for (ProtoReader value(field.bytes()); value.Next();) {
-      if (value.FieldOf(2) == 1) AddSummaryValue(value.bytes(), scalars);
+      if (value.FieldIfType(2) == 1) AddSummaryValue(value.bytes(), scalars);
     }
   }
   return scalars;
@@ -371,7 +373,7 @@ void EventMetrics::Add(const File& file, const EventScalars& event) {
       file.path.parent_path().lexically_relative(directory_).generic_string();
   for (const auto& [tag, value] : event.values) {
     if (tags_.size() < kMaxTags) tags_.insert(tag);
-    const auto metric = MetricOf(tag, below == "." ? tag : below + "/" + tag);
+    const auto metric = FindMetric(tag, below == "." ? tag : below + "/" + tag);
     if (!metric) continue;
     const auto step = static_cast<double>(event.step);
     if (step <= reported_) {
@@ -390,17 +392,18 @@ void EventMetrics::Add(const File& file, const EventScalars& event) {
 
 // Returns the metric that has this tag. A directory of the tag may be named
 // too: validation/loss. If several have it, the first that was found counts.
-std::optional<std::string> EventMetrics::MetricOf(const std::string& tag,
-                                                  const std::string& whole) {
-  for (const auto& [name, wanted] : source_.names) {
-    if (wanted != tag && wanted != whole && !whole.ends_with("/" + wanted)) {
+std::optional<std::string> EventMetrics::FindMetric(const std::string& tag,
+                                                    const std::string& whole) {
+  for (const auto& [name, source_tag] : source_.names) {
+    if (source_tag != tag && source_tag != whole &&
+        !whole.ends_with("/" + source_tag)) {
       continue;
     }
     const auto [chosen, is_new] = chosen_.try_emplace(name, whole);
     if (chosen->second == whole) return name;
     if (tags_.insert(whole).second) {
       findings_.remarks.push_back(
-          {.text = "'" + wanted + "' is in several event files, as " +
+          {.text = "'" + source_tag + "' is in several event files, as " +
                    chosen->second + " and " + whole +
                    "; the first one counts; name the directory too"});
     }
@@ -455,10 +458,10 @@ std::string EventMetrics::Hint() const {
     return "; it wrote no event file in " + directory_.string();
   }
   const std::vector<std::string> tags(tags_.begin(), tags_.end());
-  const auto wanted = source_.names.find(searcher_metric_);
-  if (wanted == source_.names.end()) return "";
-  const std::string hint = DidYouMean(wanted->second, tags);
-  return "; its event files have no tag '" + wanted->second + "'" +
+  const auto source_tag = source_.names.find(searcher_metric_);
+  if (source_tag == source_.names.end()) return "";
+  const std::string hint = DidYouMean(source_tag->second, tags);
+  return "; its event files have no tag '" + source_tag->second + "'" +
          (hint.empty() ? tags.empty() ? "" : "; they have " + Join(tags, ", ")
                        : hint);
 }

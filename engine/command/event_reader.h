@@ -85,8 +85,8 @@ class EventMetrics {
   void FindFiles();
   bool Read(File& file);
   void Add(const File& file, const EventScalars& event);
-  std::optional<std::string> MetricOf(const std::string& tag,
-                                      const std::string& whole);
+  std::optional<std::string> FindMetric(const std::string& tag,
+                                        const std::string& whole);
   void ReportUntil(double step);
   void ReportComplete();
   void Report(double step, MetricValues values);

@@ -50,13 +50,13 @@ constexpr std::size_t kRowColumns = 80;
   throw Error(ErrorKind::kFailed, what);
 }
 
-std::variant<double, std::string> CellOf(std::string text) {
+std::variant<double, std::string> ParseCell(std::string text) {
   if (const auto number = ParseMetric(text)) return *number;
   return text;
 }
 
 // Splits a line of CSV. Throws Error(kFailed) for a quote that is not closed.
-std::vector<std::string> CellsOf(std::string_view line) {
+std::vector<std::string> SplitCells(std::string_view line) {
   std::vector<std::string> cells(1);
   bool quoted = false;
   for (std::size_t i = 0; i < line.size(); ++i) {
@@ -136,7 +136,7 @@ std::string FilesLike(const fs::path& path) {
 
 }  // namespace
 
-std::string FindLink(const fs::path& path, const fs::path& given) {
+std::string FindLink(const fs::path& path, const fs::path& relative) {
   std::error_code error;
   if (fs::is_symlink(fs::symlink_status(path, error))) {
     return path.filename().string() +
@@ -144,14 +144,14 @@ std::string FindLink(const fs::path& path, const fs::path& given) {
            "there";
   }
   fs::path root = path;
-  for (auto part = given.begin(); part != given.end(); ++part) {
+  for (auto part = relative.begin(); part != relative.end(); ++part) {
     root = root.parent_path();
   }
-  if (given.empty()) return "";
+  if (relative.empty()) return "";
   const fs::path inner = fs::weakly_canonical(path.parent_path(), error)
                              .lexically_relative(fs::canonical(root, error));
   if (error || inner.empty() || *inner.begin() != "..") return "";
-  return given.parent_path().string() +
+  return relative.parent_path().string() +
          " leads out of the working directory by a symbolic link, which is "
          "not followed; write the metrics there";
 }
@@ -161,7 +161,7 @@ std::optional<MetricRow> CsvRows::Parse(std::string_view line) {
   if (columns_.empty() && line.starts_with("\xEF\xBB\xBF")) {
     line.remove_prefix(3);
   }
-  std::vector<std::string> cells = CellsOf(line);
+  std::vector<std::string> cells = SplitCells(line);
   if (cells.size() > kMaxColumns) FailRow("has more than 1000 cells");
   for (std::string& cell : cells) cell = std::string(Trim(cell));
   // A program that opens the file again may write the header again.
@@ -176,7 +176,7 @@ std::optional<MetricRow> CsvRows::Parse(std::string_view line) {
   MetricRow row;
   for (std::size_t i = 0; i < cells.size(); ++i) {
     if (cells[i].empty()) continue;
-    row.emplace_back(columns_[i], CellOf(std::move(cells[i])));
+    row.emplace_back(columns_[i], ParseCell(std::move(cells[i])));
   }
   return row;
 }
@@ -316,11 +316,11 @@ void MetricFile::ReadRow(const MetricRow& row) {
     if (std::ranges::find(columns_, name) != columns_.end()) continue;
     if (columns_.size() < kMaxColumns) columns_.push_back(name);
   }
-  FoundReport report{.metrics = ValuesOf(row)};
+  FoundReport report{.metrics = ReadValues(row)};
   const bool is_result = std::ranges::any_of(
       report.metrics,
       [&](const auto& metric) { return metric.first == searcher_metric_; });
-  const auto step = StepOf(row);
+  const auto step = FindStep(row);
   if (!findings_.refusal.empty()) return;
   if (step) {
     const auto count = steps_->MoveTo(*step);
@@ -348,7 +348,7 @@ void MetricFile::Send(FoundReport report) {
 }
 
 // Returns the step of the row. Throws Error(kFailed) if it must have one.
-std::optional<double> MetricFile::StepOf(const MetricRow& row) {
+std::optional<double> MetricFile::FindStep(const MetricRow& row) {
   std::vector<std::string_view> names = StepColumns(unit_);
   if (!source_.step.empty()) names = {source_.step};
   for (const std::string_view name : names) {
@@ -365,7 +365,7 @@ std::optional<double> MetricFile::StepOf(const MetricRow& row) {
 }
 
 // Returns the metrics of the row: those of `source_`, or all of its numbers.
-MetricValues MetricFile::ValuesOf(const MetricRow& row) {
+MetricValues MetricFile::ReadValues(const MetricRow& row) {
   MetricValues values;
   for (const auto& [column, cell] : row) {
     const auto* number = std::get_if<double>(&cell);
@@ -378,8 +378,8 @@ MetricValues MetricFile::ValuesOf(const MetricRow& row) {
       }
       continue;
     }
-    for (const auto& [name, wanted] : source_.names) {
-      if (wanted != column) continue;
+    for (const auto& [name, source_column] : source_.names) {
+      if (source_column != column) continue;
       if (number == nullptr) FailRow("has a text for '" + column + "'");
       values.emplace_back(name, *number);
     }
@@ -409,17 +409,18 @@ std::string MetricFile::Hint() const {
            (others.empty() ? "" : ", but there: " + others);
   }
   const auto column = source_.names.find(searcher_metric_);
-  const std::string wanted =
+  const std::string source_column =
       column == source_.names.end() ? searcher_metric_ : column->second;
-  const bool is_there = std::ranges::find(columns_, wanted) != columns_.end();
+  const bool is_there =
+      std::ranges::find(columns_, source_column) != columns_.end();
   return "; " + path_.filename().string() + " has " + std::to_string(rows_) +
          (rows_ == 1 ? " row" : " rows") +
          (is_there || rows_ == 0
               ? ""
-              : ", and no column '" + wanted + "'" +
-                    (DidYouMean(wanted, columns_).empty()
+              : ", and no column '" + source_column + "'" +
+                    (DidYouMean(source_column, columns_).empty()
                          ? "; its columns are " + Join(columns_, ", ")
-                         : DidYouMean(wanted, columns_)));
+                         : DidYouMean(source_column, columns_)));
 }
 
 }  // namespace dtrain

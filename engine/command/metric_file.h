@@ -39,10 +39,10 @@ class CsvRows {
 /// Throws Error(kFailed) if it is something else.
 MetricRow ParseJsonRow(std::string_view line);
 
-/// Returns why `path`, which is `given` in the working directory, must not be
-/// read, or "": it is a symbolic link, or its directories lead out of there.
+/// Returns why `path`, which is `relative` in the working directory, must not
+/// be read, or "": it is a symbolic link, or its directories lead out of there.
 std::string FindLink(const std::filesystem::path& path,
-                     const std::filesystem::path& given);
+                     const std::filesystem::path& relative);
 
 /// Follows a file of metrics that a program writes: JSON lines, or CSV if its
 /// name ends in .csv. Each row is a report; a row with the searcher's metric
@@ -80,8 +80,8 @@ class MetricFile {
   void ReadLine(std::string_view line, bool too_long);
   void ReadRow(const MetricRow& row);
   void Send(FoundReport report);
-  std::optional<double> StepOf(const MetricRow& row);
-  MetricValues ValuesOf(const MetricRow& row);
+  std::optional<double> FindStep(const MetricRow& row);
+  MetricValues ReadValues(const MetricRow& row);
   void Ignore(const std::string& why, std::string_view line);
 
   const MetricSource source_;

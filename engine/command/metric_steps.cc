@@ -143,7 +143,7 @@ void MetricSteps::PutAgain(const std::string& name, double value) {
 void MetricSteps::Send(double count) {
   if (values_.empty()) return;
   if (bounds_ == Bounds::kNone) {
-    count = Has(searcher_metric_) ? counter_.MoveOn() : count + 1;
+    count = Has(searcher_metric_) ? counter_.Advance() : count + 1;
   }
   for (const auto& [name, value] : values_) {
     if (name == searcher_metric_) result_ = value;

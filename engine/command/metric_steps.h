@@ -55,7 +55,7 @@ class StepCounter {
   /// refusal, if it is no step or goes back.
   std::optional<double> MoveTo(double written);
   /// Moves to the next step.
-  double MoveOn() { return ++at_; }
+  double Advance() { return ++at_; }
 
   /// Count of the last step.
   double at() const { return at_; }

@@ -114,7 +114,7 @@ std::optional<OutputLine> ProgramOutput::Next() {
       return std::nullopt;
     }
     const bool newline = buffer_[after] == '\n';
-    return Take(end, newline ? after + 1 : after, !newline);
+    return ExtractLine(end, newline ? after + 1 : after, !newline);
   }
   scanned_ = buffer_.size();
   if (scanned_ - start_ > kMaxLine) {
@@ -128,11 +128,11 @@ std::optional<OutputLine> ProgramOutput::Next() {
 std::optional<OutputLine> ProgramOutput::Rest() {
   if (start_ == buffer_.size() && !discarding_) return std::nullopt;
   const std::size_t end = buffer_.find_first_of('\r', start_);
-  return Take(std::min(end, buffer_.size()), buffer_.size(), false);
+  return ExtractLine(std::min(end, buffer_.size()), buffer_.size(), false);
 }
 
-OutputLine ProgramOutput::Take(std::size_t end, std::size_t next,
-                               bool overwritten) {
+OutputLine ProgramOutput::ExtractLine(std::size_t end, std::size_t next,
+                                      bool overwritten) {
   OutputLine line{
       .text = std::string_view(buffer_).substr(start_, end - start_),
       .overwritten = overwritten};
@@ -198,7 +198,7 @@ void PrintedMetrics::Search(const std::string& text, bool overwritten) {
   }
   MetricLine found{.whole = !overwritten};
   for (Pattern& pattern : patterns_) {
-    const auto value = ValueOf(pattern, text);
+    const auto value = FindValue(pattern, text);
     if (!value) continue;
     if (pattern.name.empty()) {
       found.step = value;
@@ -209,8 +209,8 @@ void PrintedMetrics::Search(const std::string& text, bool overwritten) {
   steps_.Add(found);
 }
 
-std::optional<double> PrintedMetrics::ValueOf(Pattern& pattern,
-                                              std::string_view line) {
+std::optional<double> PrintedMetrics::FindValue(Pattern& pattern,
+                                                std::string_view line) {
   re2::StringPiece rest(line.data(), line.size());
   std::string captured;
   if (!RE2::FindAndConsume(&rest, *pattern.compiled, &captured)) {

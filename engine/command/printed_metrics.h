@@ -49,7 +49,7 @@ class ProgramOutput {
   std::optional<OutputLine> Rest();
 
  private:
-  OutputLine Take(std::size_t end, std::size_t next, bool overwritten);
+  OutputLine ExtractLine(std::size_t end, std::size_t next, bool overwritten);
 
   UniqueFd fd_;
   int copy_;
@@ -89,7 +89,7 @@ class PrintedMetrics {
   };
 
   void Search(const std::string& text, bool overwritten);
-  std::optional<double> ValueOf(Pattern& pattern, std::string_view line);
+  std::optional<double> FindValue(Pattern& pattern, std::string_view line);
   void WarnOfNoMatch();
   void Ignore(const std::string& why, std::string_view line);
   bool NothingMatched() const;

@@ -171,7 +171,7 @@ UniqueFd Program::Capture(int fd, UniqueFd& reading, Spawn& spawn) {
   return std::move(pipe.writing);
 }
 
-bool Program::Tell(std::string_view line) {
+bool Program::WriteLine(std::string_view line) {
   // Shorter than PIPE_BUF: written completely or not at all.
   told_ = ::write(operations_.get(), line.data(), line.size()) >= 0;
   return told_ || errno == EPIPE;
@@ -262,7 +262,7 @@ json PathOrNull(const std::filesystem::path& path) {
   return path.empty() ? json(nullptr) : json(path.string());
 }
 
-json CheckpointOf(const ProgramPaths& paths, Unit unit) {
+json ProgramCheckpointJson(const ProgramPaths& paths, Unit unit) {
   if (paths.checkpoint.empty()) return nullptr;
   json checkpoint = {{"path", paths.checkpoint.string()},
                      {"batches", paths.at.trainer.batches},
@@ -296,7 +296,7 @@ std::string PythonPath() {
   return std::string(users) + ":" + modules.string();
 }
 
-std::string TextOf(const json& value) {
+std::string ToText(const json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_number_float()) return FormatNumber(value.get<double>());
   return value.dump();
@@ -311,7 +311,7 @@ void AddHparams(const std::string& prefix, const json& hparams,
       AddHparams(variable, value, variables);
     } else if (!value.is_array() && !value.is_null()) {
       // A longer value would make execve fail with E2BIG for the whole program.
-      const std::string text = TextOf(value);
+      const std::string text = ToText(value);
       const bool fits = variable.size() + text.size() + 2 <= kMaxArgument;
       if (fits && text.find('\0') == text.npos) {
         variables.emplace_back(variable, text);
@@ -338,7 +338,7 @@ std::string PlaceholderValue(const TemplatePart& part, const TrialSpec& spec,
                 "{" + name + ":" + part.on + "} needs true or false, but '" +
                     name + "' is " + (value ? value->dump() : "missing"));
   }
-  if (value != nullptr) return TextOf(*value);
+  if (value != nullptr) return ToText(*value);
   if (name == "length") {
     return std::to_string(LengthOfProgram(spec, until).count);
   }
@@ -448,7 +448,7 @@ json DescribeTrial(const TrialSpec& spec, Length until,
       {"data", spec.data},
       {"seed", spec.seed},
       {"until", until.count > 0 ? LengthToJson(until) : json(nullptr)},
-      {"checkpoint", CheckpointOf(paths, until.unit)},
+      {"checkpoint", ProgramCheckpointJson(paths, until.unit)},
       {"warm_start", PathOrNull(paths.warm_start)},
       {"directory", paths.scratch.string()},
       {"devices", spec.gpus},
@@ -520,7 +520,7 @@ struct SourceFile {
               EscapeForTerminal(path.string()) + ": " + why);
 }
 
-struct stat StatusOf(const fs::path& path) {
+struct stat ReadStatus(const fs::path& path) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) == 0) return status;
   Refuse(path, std::generic_category().message(errno));
@@ -529,7 +529,7 @@ struct stat StatusOf(const fs::path& path) {
 SourceFile FileAt(const fs::path& path, const fs::path& name) {
   SourceFile file{.name = (fs::path(kProgramFiles) / name).generic_string(),
                   .path = path,
-                  .status = StatusOf(path)};
+                  .status = ReadStatus(path)};
   if (!S_ISREG(file.status.st_mode)) {
     Refuse(path, "is not a regular file; a checkpoint may contain only files");
   }
@@ -556,7 +556,7 @@ std::vector<SourceFile> FilesIn(const fs::path& directory) {
   return files;
 }
 
-std::vector<SourceFile> FilesOf(const fs::path& source) try {
+std::vector<SourceFile> ListSourceFiles(const fs::path& source) try {
   // A link, such as one to the newest checkpoint, is followed.
   const fs::path target = fs::canonical(source);
   if (fs::is_directory(target)) return FilesIn(target);
@@ -587,7 +587,7 @@ void CopyInto(CheckpointWriter& writer, const SourceFile& source) {
            "wrote");
   }
   writer.Copy(source.name, file.get(), source.path.string());
-  if (IsSame(source.status, StatusOf(source.path))) return;
+  if (IsSame(source.status, ReadStatus(source.path))) return;
   Refuse(source.path,
          "was changed while it was copied; write each checkpoint to a path of "
          "its own");
@@ -599,7 +599,7 @@ WrittenCheckpoint SaveProgramCheckpoint(const std::string& path,
                                         const fs::path& source,
                                         const ProgramState& state,
                                         const TrialSpec& spec) {
-  const std::vector<SourceFile> files = FilesOf(source);
+  const std::vector<SourceFile> files = ListSourceFiles(source);
   std::int64_t bytes = 0;
   for (const SourceFile& file : files) bytes += file.status.st_size;
   CheckpointWriter writer(path);

@@ -65,14 +65,14 @@ class Program {
   /// Readable when it has ended.
   int pidfd() const { return pidfd_.get(); }
   /// The reading end of its reports; given away once.
-  UniqueFd TakeReports() { return std::move(reports_); }
+  UniqueFd ReleaseReports() { return std::move(reports_); }
   /// The reading ends of its standard output and standard error; given away
   /// once.
-  UniqueFd TakeOutput() { return std::move(output_); }
-  UniqueFd TakeErrors() { return std::move(errors_); }
+  UniqueFd ReleaseOutput() { return std::move(output_); }
+  UniqueFd ReleaseErrors() { return std::move(errors_); }
   /// Writes a line, newline included, for the program to read. False if the
   /// pipe is full: the program has not read for long.
-  [[nodiscard]] bool Tell(std::string_view line);
+  [[nodiscard]] bool WriteLine(std::string_view line);
   /// True if the program, or one that it has started, has read all that it was
   /// told.
   bool HasReadAll() const;

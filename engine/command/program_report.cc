@@ -151,7 +151,7 @@ double Whole(double count, std::string_view name) {
        FormatNumber(count));
 }
 
-ProgramPoint PointOf(const json& object, const ProgramUnits& units) {
+ProgramPoint ParsePoint(const json& object, const ProgramUnits& units) {
   const auto batches = Count(object, UnitName(Unit::kBatches));
   const auto epochs = Count(object, UnitName(Unit::kEpochs));
   const auto records = Count(object, UnitName(Unit::kRecords));
@@ -182,7 +182,7 @@ ProgramPoint PointOf(const json& object, const ProgramUnits& units) {
   return point;
 }
 
-double MetricOf(const std::string& name, const json& value) {
+double ParseMetricValue(const std::string& name, const json& value) {
   if (value.is_number()) return value.get<double>();
   if (value == "NaN" || value == "Infinity" || value == "-Infinity") {
     return NumberFromJson(value);
@@ -191,7 +191,7 @@ double MetricOf(const std::string& name, const json& value) {
        "' must be a number, got " + Shown(value));
 }
 
-MetricValues MetricsOf(const json& object, const char* field = "metrics") {
+MetricValues ParseMetrics(const json& object, const char* field = "metrics") {
   const auto found = object.find(field);
   if (found == object.end()) Fail(std::string("has no '") + field + "'");
   if (!found->is_object()) {
@@ -208,12 +208,12 @@ MetricValues MetricsOf(const json& object, const char* field = "metrics") {
       Fail("the name of a metric must have 1 to " + std::to_string(kMaxName) +
            " bytes");
     }
-    metrics.emplace_back(name, MetricOf(name, value));
+    metrics.emplace_back(name, ParseMetricValue(name, value));
   }
   return metrics;
 }
 
-ProgramEnd EndOf(const json& object) {
+ProgramEnd ParseEnd(const json& object) {
   ProgramEnd end;
   constexpr std::array<std::pair<std::string_view, EndReason>, 4> kReasons = {
       {{"user_stop", EndReason::kUserStop},
@@ -238,7 +238,7 @@ ProgramEnd EndOf(const json& object) {
   return end;
 }
 
-ProgramUnread UnreadOf(const json& object) {
+ProgramUnread ParseUnread(const json& object) {
   const auto found = object.find("names");
   if (found == object.end() || !found->is_array() ||
       found->size() > kMaxMetrics) {
@@ -255,25 +255,25 @@ ProgramUnread UnreadOf(const json& object) {
 
 ProgramReport ReportFrom(const json& object, const ProgramUnits& units) {
   const std::string type = Text(object, "type");
-  if (type == "end") return EndOf(object);
-  if (type == "unread") return UnreadOf(object);
+  if (type == "end") return ParseEnd(object);
+  if (type == "unread") return ParseUnread(object);
   if (type == "stopping") return ProgramStopping{};
   if (type == "training") {
-    return ProgramTraining{PointOf(object, units), MetricsOf(object)};
+    return ProgramTraining{ParsePoint(object, units), ParseMetrics(object)};
   }
   if (type == "validation") {
-    return ProgramValidation{PointOf(object, units), MetricsOf(object)};
+    return ProgramValidation{ParsePoint(object, units), ParseMetrics(object)};
   }
   if (type == "checkpoint") {
-    ProgramCheckpoint saved{.point = PointOf(object, units),
+    ProgramCheckpoint saved{.point = ParsePoint(object, units),
                             .path = Text(object, "path")};
     if (saved.path.empty()) Fail("has an empty 'path'");
     if (object.contains("validation")) {
-      saved.validation = MetricsOf(object, "validation");
+      saved.validation = ParseMetrics(object, "validation");
     }
     return saved;
   }
-  if (type == "progress") return ProgramProgress{PointOf(object, units)};
+  if (type == "progress") return ProgramProgress{ParsePoint(object, units)};
   Fail("has the unknown type " + Shown(type) +
        "; use training, validation, checkpoint, progress or end");
 }
@@ -303,7 +303,7 @@ std::optional<std::int64_t> ParseHello(std::string_view line) {
   Fail("'rank' must be a whole number of at least 0");
 }
 
-bool ReportRate::Take(Duration now) {
+bool ReportRate::TryAcquire(Duration now) {
   const std::chrono::duration<double> passed = now - at_;
   at_ = now;
   left_ = std::min(burst_, left_ + passed.count() * per_second_);
@@ -322,7 +322,7 @@ void TrainingMeans::Add(const ProgramTraining& report) {
   }
 }
 
-ProgramTraining TrainingMeans::Take() {
+ProgramTraining TrainingMeans::Drain() {
   ProgramTraining report{.point = point_};
   for (const std::string& name : names_) {
     const Sum& sum = sums_.at(name);

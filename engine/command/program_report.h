@@ -132,7 +132,7 @@ class ReportRate {
       : per_second_(per_second), burst_(burst), left_(burst), at_(now) {}
 
   /// True if one more report is allowed now; counts it.
-  [[nodiscard]] bool Take(Duration now);
+  [[nodiscard]] bool TryAcquire(Duration now);
 
  private:
   double per_second_;
@@ -149,7 +149,7 @@ class TrainingMeans {
   bool empty() const { return sums_.empty(); }
   /// Returns the last report's point with the mean of each metric, in order of
   /// first appearance, and resets the sums.
-  ProgramTraining Take();
+  ProgramTraining Drain();
 
  private:
   struct Sum {

@@ -49,7 +49,7 @@ void SettleNoSlots(const Node& root, Json& resources, Findings& findings) {
   if (resources.at("slots_per_trial") != 0) return;
   const std::string key = "resources.slots";
   if (GpusAskedFor(resources.at("slots"))) {
-    findings.Error(MarkOf(root, key), key,
+    findings.Error(FindMark(root, key), key,
                    "names GPUs, but with slots_per_trial: 0 a trial has none; "
                    "remove it, or set slots_per_trial to 1");
   }
@@ -68,7 +68,7 @@ void CheckWorkers(const Node& root, const Json& resources, Findings& findings) {
   const std::string key =
       listens ? "resources.slots_per_trial" : "resources.local";
   findings.Error(
-      MarkOf(root, key), key,
+      FindMark(root, key), key,
       listens ? "all differs between machines; set a number, or remove listen"
               : "false leaves no machine to run trials; set resources.listen");
 }
@@ -81,14 +81,14 @@ void CheckResources(const Node& root, Json& effective, Findings& findings) {
   const Json& slots = resources.at("slots");
   if (per_trial.is_number_float() && IsOnCpus(slots)) {
     const std::string key = "resources.slots_per_trial";
-    findings.Warning(MarkOf(root, key), key,
+    findings.Warning(FindMark(root, key), key,
                      "a CPU slot cannot be shared, so each trial takes a whole "
                      "one; use 1, or GPUs");
   }
   if (!per_trial.is_number_integer()) return;
   const Json& most = resources.at("max_slots");
   if (!most.is_null() && most < per_trial) {
-    findings.Error(MarkOf(root, "resources.max_slots"), "resources.max_slots",
+    findings.Error(FindMark(root, "resources.max_slots"), "resources.max_slots",
                    "is less than slots_per_trial (" + per_trial.dump() +
                        "), so no trial could run; raise it");
   }
@@ -97,7 +97,7 @@ void CheckResources(const Node& root, Json& effective, Findings& findings) {
                            IsCommandEntrypoint(effective.at("entrypoint"));
   const auto gpus = GpusAskedFor(slots);
   if (one_machine && gpus && *gpus < per_trial.get<std::int64_t>()) {
-    findings.Error(MarkOf(root, "resources.slots"), "resources.slots",
+    findings.Error(FindMark(root, "resources.slots"), "resources.slots",
                    "are fewer than slots_per_trial (" + per_trial.dump() +
                        "), so no trial could run; name more");
   }
@@ -111,18 +111,18 @@ void CheckOptimizations(const Node& root, const Json& optimizations,
   const bool norm = IsGiven(root, "optimizations.clip_gradients.norm");
   const bool value = IsGiven(root, "optimizations.clip_gradients.value");
   if (!clip.is_null() && norm == value) {
-    findings.Error(MarkOf(root, "optimizations.clip_gradients"),
+    findings.Error(FindMark(root, "optimizations.clip_gradients"),
                    "optimizations.clip_gradients",
                    "expected exactly one of norm and value");
   }
   if (!optimizations.at("loss_scale").is_null() && !fp16) {
-    findings.Error(MarkOf(root, "optimizations.loss_scale"),
+    findings.Error(FindMark(root, "optimizations.loss_scale"),
                    "optimizations.loss_scale",
                    "only applies to mixed_precision: fp16; remove it");
   }
   if (optimizations.at("sink_size") != 0 &&
       optimizations.at("dataset_sink_mode") == false) {
-    findings.Warning(MarkOf(root, "optimizations.sink_size"),
+    findings.Warning(FindMark(root, "optimizations.sink_size"),
                      "optimizations.sink_size",
                      "has no effect, since dataset_sink_mode is false; remove "
                      "one of them");
@@ -131,7 +131,7 @@ void CheckOptimizations(const Node& root, const Json& optimizations,
       (!clip.is_null() || fp16 ||
        optimizations.at("aggregation_frequency") != 1)) {
     findings.Error(
-        MarkOf(root, "optimizations.update_in_backward"),
+        FindMark(root, "optimizations.update_in_backward"),
         "optimizations.update_in_backward",
         "never holds all gradients at once, so it cannot be combined "
         "with clip_gradients, aggregation_frequency or fp16; turn "
@@ -147,7 +147,7 @@ void CheckUpdateOfRanks(const Node& root, const Json& effective,
   if (effective.at("optimizations").at("update_in_backward") != true) return;
   if (!per_trial.is_number_integer() || per_trial <= 1) return;
   const std::string key = "optimizations.update_in_backward";
-  findings.Error(MarkOf(root, key), key,
+  findings.Error(FindMark(root, key), key,
                  "frees gradients before the " + per_trial.dump() +
                      " ranks (resources.slots_per_trial) can exchange them; "
                      "turn it off, or use one slot");
@@ -175,7 +175,7 @@ void CheckBatchOfRanks(const Node& root, const Json& effective,
     const auto samples = size.get<std::int64_t>();
     if (samples < ranks || samples % ranks == 0) continue;
     findings.Warning(
-        MarkOf(root, key), key,
+        FindMark(root, key), key,
         std::to_string(samples) + " is not a multiple of " + per_trial.dump() +
             " ranks (resources.slots_per_trial): each rank takes " +
             std::to_string(samples / ranks) + ", so a batch has " +
@@ -198,7 +198,7 @@ void CheckTrialSeed(const Node& root, const Json& searcher,
                     Findings& findings) {
   const std::string key = "reproducibility.trial_seed";
   if (!IsGiven(root, key) || searcher.at("name") == "single") return;
-  findings.Error(MarkOf(root, key), key,
+  findings.Error(FindMark(root, key), key,
                  "only applies to the searcher single; use experiment_seed");
 }
 
@@ -218,7 +218,7 @@ void CheckCommandKeys(const Node& root, const Json& effective,
                       Findings& findings) {
   const std::string profiling = "profiling.enabled";
   if (effective.at("profiling").at("enabled") == true) {
-    findings.Warning(MarkOf(root, profiling), profiling,
+    findings.Warning(FindMark(root, profiling), profiling,
                      "has no effect on a program, which trains by itself; "
                      "remove it");
   }
@@ -226,7 +226,7 @@ void CheckCommandKeys(const Node& root, const Json& effective,
     const std::string path = JoinPath("optimizations", name);
     const KeySpec* key = FindKey(path);
     if (key == nullptr || value == key->Default()) continue;
-    findings.Warning(MarkOf(root, path), path,
+    findings.Warning(FindMark(root, path), path,
                      "has no effect on a program, which trains by itself; "
                      "pass it as a hyperparameter");
   }
@@ -313,18 +313,18 @@ void CheckDirection(const Node& root, const Json& searcher,
       !WordIn(name, kGains, {}).empty() ||
       (!IsGiven(root, key) && !WordIn(name, {}, kGainWords).empty());
   if (!smaller && is_cost) {
-    findings.Warning(MarkOf(root, key), key,
+    findings.Warning(FindMark(root, key), key,
                      "smaller_is_better is false, but '" + name +
                          "' is usually minimized; set it to true");
   } else if (smaller && !is_cost && is_gain) {
-    findings.Warning(MarkOf(root, key), key,
+    findings.Warning(FindMark(root, key), key,
                      "smaller_is_better is true, but '" + name +
                          "' is usually maximized; set it to false");
   }
 }
 
 // Returns why a length is required; "" if a program may decide it.
-std::string WhyLengthIsNeeded(const Json& effective) {
+std::string LengthRequirement(const Json& effective) {
   const Json& method = effective.at("searcher").at("name");
   if (!IsCommandEntrypoint(effective.at("entrypoint"))) {
     return "required but missing; add it, such as {epochs: 10}";
@@ -344,7 +344,7 @@ void CheckTime(const Node& root, const Json& effective, Findings& findings) {
       metric == "batches" || metric == "records" || metric == "epochs";
   const std::string key = "searcher.time_metric";
   if (!is_unit && effective.at("entrypoint").is_string()) {
-    findings.Error(MarkOf(root, key), key,
+    findings.Error(FindMark(root, key), key,
                    "expected batches, records or epochs, got " +
                        EscapeForTerminal(metric.dump()) +
                        "; only a program counts by a metric of its own");
@@ -359,10 +359,11 @@ void CheckTime(const Node& root, const Json& effective, Findings& findings) {
       IsGiven(root, "searcher.stop_once")) {
     return;
   }
-  findings.Note(MarkOf(root, "searcher.max_time"), "searcher.max_time",
-                "Determined 0.38, which has this key, stops trials that fall "
-                "behind; dtrain pauses them and may resume them later, unless "
-                "it says stop_once: true");
+  findings.AddNote(
+      FindMark(root, "searcher.max_time"), "searcher.max_time",
+      "Determined 0.38, which has this key, stops trials that fall "
+      "behind; dtrain pauses them and may resume them later, unless "
+      "it says stop_once: true");
 }
 
 void CheckLength(const Node& root, const Json& effective, Findings& findings) {
@@ -370,20 +371,21 @@ void CheckLength(const Node& root, const Json& effective, Findings& findings) {
   const bool time = IsGiven(root, "searcher.max_time");
   const bool time_metric = IsGiven(root, "searcher.time_metric");
   if (length && time) {
-    findings.Error(MarkOf(root, "searcher.max_time"), "searcher.max_time",
+    findings.Error(FindMark(root, "searcher.max_time"), "searcher.max_time",
                    "replaces max_length; remove one of them");
   }
-  const std::string why_needed = WhyLengthIsNeeded(effective);
+  const std::string why_needed = LengthRequirement(effective);
   if (!length && !time && !why_needed.empty()) {
-    findings.Error(MarkOf(root, "searcher"), "searcher.max_length", why_needed);
+    findings.Error(FindMark(root, "searcher"), "searcher.max_length",
+                   why_needed);
   }
   if (time && !time_metric) {
-    findings.Error(MarkOf(root, "searcher"), "searcher.time_metric",
+    findings.Error(FindMark(root, "searcher"), "searcher.time_metric",
                    "required but missing: it is the unit of max_time; add it");
   }
   if (time_metric && !time) {
     const std::string key = "searcher.time_metric";
-    findings.Error(MarkOf(root, key), key,
+    findings.Error(FindMark(root, key), key,
                    length ? "only applies to max_time; remove it"
                           : "is the unit of max_time, which is missing; add "
                             "max_time");
@@ -391,30 +393,30 @@ void CheckLength(const Node& root, const Json& effective, Findings& findings) {
   if (time && time_metric) CheckTime(root, effective, findings);
 }
 
-SearcherConfig SearcherOf(const Json& searcher) {
+SearcherConfig ParseSearcher(const Json& searcher) {
   return BuildConfig({{"searcher", searcher}}).searcher;
 }
 
 // Warns if rungs are merged because their lengths, which are integers, are
 // equal. REQUIRES: the searcher has no errors.
 void CheckRungs(const Node& root, const Json& searcher, Findings& findings) {
-  const SearcherConfig config = SearcherOf(searcher);
+  const SearcherConfig config = ParseSearcher(searcher);
   std::string key = "searcher.num_rungs";
-  std::int64_t asked = config.num_rungs;
+  std::int64_t config_rungs = config.num_rungs;
   if (!config.bracket_rungs.empty()) {
     key = "searcher.bracket_rungs";
-    asked = *std::ranges::max_element(config.bracket_rungs);
+    config_rungs = *std::ranges::max_element(config.bracket_rungs);
   }
   const std::vector<Bracket> brackets = PlanBrackets(config);
-  if (brackets.empty() || asked == 0) return;
+  if (brackets.empty() || config_rungs == 0) return;
   const auto longest = std::ranges::max_element(
       brackets, {},
       [](const Bracket& bracket) { return bracket.rungs.size(); });
   const auto rungs = static_cast<std::int64_t>(longest->rungs.size());
-  if (rungs >= asked) return;
+  if (rungs >= config_rungs) return;
   findings.Warning(
-      MarkOf(root, key), key,
-      "asks for " + std::to_string(asked) + " rungs, but a length of " +
+      FindMark(root, key), key,
+      "asks for " + std::to_string(config_rungs) + " rungs, but a length of " +
           std::to_string(config.max_length) + " has room for " +
           std::to_string(rungs) + ": rungs of equal length are merged");
 }
@@ -422,7 +424,7 @@ void CheckRungs(const Node& root, const Json& searcher, Findings& findings) {
 // Warns if possibly no trial trains to max_length: with promotion, a rung with
 // few trials may promote none. REQUIRES: the searcher has no errors.
 void CheckReach(const Node& root, const Json& searcher, Findings& findings) {
-  const SearcherConfig config = SearcherOf(searcher);
+  const SearcherConfig config = ParseSearcher(searcher);
   if (config.stop_once || IsModelBased(config)) return;
   const std::vector<Bracket> brackets = PlanBrackets(config);
   std::int64_t enough = 0;
@@ -438,7 +440,7 @@ void CheckReach(const Node& root, const Json& searcher, Findings& findings) {
   if (reached.min > 0) return;
   const std::string key = "searcher.max_trials";
   findings.Warning(
-      MarkOf(root, key), key,
+      FindMark(root, key), key,
       std::string(reached.max == 0 ? "no trial is expected to train"
                                    : "possibly no trial trains") +
           " to max_length: " + std::to_string(config.max_trials) +
@@ -453,10 +455,10 @@ void CheckReach(const Node& root, const Json& searcher, Findings& findings) {
 
 // REQUIRES: the searcher has no errors.
 void CheckStops(const Node& root, const Json& searcher, Findings& findings) {
-  const SearcherConfig config = SearcherOf(searcher);
+  const SearcherConfig config = ParseSearcher(searcher);
   if (config.stops.empty()) return;
   if (config.max_length == 0) {
-    findings.Error(MarkOf(root, "searcher.stops"), "searcher.stops",
+    findings.Error(FindMark(root, "searcher.stops"), "searcher.stops",
                    "are lengths before max_length, which is missing; add that");
     return;
   }
@@ -466,7 +468,7 @@ void CheckStops(const Node& root, const Json& searcher, Findings& findings) {
       std::ranges::adjacent_find(lengths, std::ranges::greater_equal());
   if (wrong == lengths.end()) return;
   const std::string key = "searcher.stops";
-  findings.Error(MarkOf(root, key), key,
+  findings.Error(FindMark(root, key), key,
                  "expected ascending lengths below max_length, got " +
                      std::to_string(*wrong) + " before " +
                      std::to_string(*std::next(wrong)) + "; sort them");
@@ -479,14 +481,15 @@ void CheckBudget(const Node& root, const Json& searcher, Findings& findings) {
   const std::string key = "searcher.budget";
   const std::string unit = budget.begin().key();
   const ExperimentConfig config = BuildConfig({{"searcher", searcher}});
-  const std::string wanted(UnitName(config.length_unit));
+  const std::string unit_name(UnitName(config.length_unit));
   const std::int64_t length = config.searcher.budget;
-  if (unit != wanted) {
-    findings.Error(MarkOf(root, key), key,
-                   "is in " + unit + ", but max_length is in " + wanted +
-                       "; write {" + wanted + ": N}, or a duration such as 8h");
+  if (unit != unit_name) {
+    findings.Error(FindMark(root, key), key,
+                   "is in " + unit + ", but max_length is in " + unit_name +
+                       "; write {" + unit_name +
+                       ": N}, or a duration such as 8h");
   } else if (length < config.searcher.max_length) {
-    findings.Error(MarkOf(root, key), key,
+    findings.Error(FindMark(root, key), key,
                    "is " + std::to_string(length) +
                        ", less than max_length: no trial could train to the "
                        "end; use at least " +
@@ -512,13 +515,13 @@ void CheckSearcher(const Node& root, const Json& effective,
       !searcher.at("source_checkpoint_uuid").is_null()) {
     const std::string key = "searcher.source_checkpoint_uuid";
     findings.Error(
-        MarkOf(root, key), key,
+        FindMark(root, key), key,
         "cannot be combined with source_trial_id; remove one of them");
   }
   if (searcher.contains("points") && searcher.at("max_trials").is_number() &&
       searcher.at("max_trials").get<std::size_t>() <
           searcher.at("points").size()) {
-    findings.Error(MarkOf(root, "searcher.points"), "searcher.points",
+    findings.Error(FindMark(root, "searcher.points"), "searcher.points",
                    "has more points than max_trials; remove some");
   }
   if (findings.errors() == 0) CheckBudget(root, searcher, findings);
@@ -536,13 +539,13 @@ void FindWarmStartPlaces(const Node& root, const ReadOptions& options,
     Findings where(options.file_name, options.overrides, !options.is_generated);
     where.Error(root.Find("searcher")->Find("warm_start")->items[i].mark,
                 key + '[' + std::to_string(i) + ']', "");
-    sources[i].where = where.Take().front();
+    sources[i].where = where.Release().front();
   }
 }
 
 void CheckConfig(const Node& root, const ReadOptions& options,
                  nlohmann::json& effective, Findings& findings) {
-  CheckEntrypoint(effective.at("entrypoint"), MarkOf(root, "entrypoint"),
+  CheckEntrypoint(effective.at("entrypoint"), FindMark(root, "entrypoint"),
                   options, findings);
   SettlePlaceholders(root, options, effective, findings);
   SettleConcurrency(root, effective["searcher"]);

@@ -217,7 +217,7 @@ class PlaceholderCheck {
     for (const TemplatePart& part : std::get<0>(parsed)) {
       if (!part.is_name) continue;
       if (std::ranges::find(names_, part.text) == names_.end()) {
-        Report(node, path, part.at, WhyUnknown(part.text));
+        Report(node, path, part.at, UnknownNameText(part.text));
       } else if (part.is_flag()) {
         CheckFlag(node, path, part);
       }
@@ -239,7 +239,7 @@ class PlaceholderCheck {
   }
 
  private:
-  std::string WhyUnknown(const std::string& name) const {
+  std::string UnknownNameText(const std::string& name) const {
     if (name == "length") {
       return "{length} needs searcher.max_length; add it, such as {epochs: 10}";
     }
@@ -438,27 +438,28 @@ void CheckLauncher(const nlohmann::json& entrypoint, Mark mark,
 
 // A class of this name in another module is meant rather than a similar name.
 static std::string ModelHint(const std::string& name,
-                             const std::vector<std::string>& known) {
+                             const std::vector<std::string>& entrypoints) {
   const std::size_t colon = name.find(':');
-  for (const std::string& one : known) {
+  for (const std::string& one : entrypoints) {
     if (colon != name.npos && one.ends_with(name.substr(colon))) {
       return "; did you mean '" + one + "'?";
     }
   }
-  return DidYouMean(name, known);
+  return DidYouMean(name, entrypoints);
 }
 
 void CheckEntrypoint(const nlohmann::json& entrypoint, Mark mark,
                      const ReadOptions& options, Findings& findings) {
   CheckLauncher(entrypoint, mark, options, findings);
-  const std::vector<std::string>& known = options.known_entrypoints;
-  if (known.empty() || !entrypoint.is_string()) return;
+  const std::vector<std::string>& entrypoints = options.known_entrypoints;
+  if (entrypoints.empty() || !entrypoint.is_string()) return;
   const auto name = entrypoint.get<std::string>();
   const std::string module = name.substr(0, name.find(':'));
-  if (std::ranges::find(known, module + ":*") != known.end()) return;
+  if (std::ranges::find(entrypoints, module + ":*") != entrypoints.end())
+    return;
   const std::string python =
       options.find_python ? options.find_python(module) : "";
-  if (std::ranges::find(known, name) != known.end()) {
+  if (std::ranges::find(entrypoints, name) != entrypoints.end()) {
     if (python.empty()) return;
     findings.Error(mark, std::string(kPath),
                    "'" + name + "' is a model of dtrain, and " + python +
@@ -483,11 +484,11 @@ void CheckEntrypoint(const nlohmann::json& entrypoint, Mark mark,
     }
     return;
   }
-  const std::string hint = ModelHint(name, known);
+  const std::string hint = ModelHint(name, entrypoints);
   if (options.refuse_unknown_entrypoint) {
     findings.Error(mark, std::string(kPath),
                    "unknown model '" + name + "'" + hint + "; this build has " +
-                       Join(known, ", ") + " (see 'dtrain models')");
+                       Join(entrypoints, ", ") + " (see 'dtrain models')");
     return;
   }
   findings.Warning(mark, std::string(kPath),

@@ -40,7 +40,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 4>
         {{"cpu", "cpu"}, {"cuda", "cuda"}, {"gpu", "cuda"}, {"rocm", "rocm"}}};
 
 // Returns the device whose variables `entry` contains; "" for a variable.
-std::string_view DeviceOf(const Node::Entry& entry) {
+std::string_view FindDevice(const Node::Entry& entry) {
   for (const auto& [name, device] : kDevices) {
     if (entry.key == name) return device;
   }
@@ -52,7 +52,7 @@ std::string_view DeviceOf(const Node::Entry& entry) {
 std::vector<Variable> Variables(const Node& node, bool nested) {
   std::vector<Variable> all;
   for (const Node::Entry& entry : node.entries) {
-    if (!nested && !DeviceOf(entry).empty()) continue;
+    if (!nested && !FindDevice(entry).empty()) continue;
     Variable variable{entry.key, std::nullopt, entry.mark};
     variable.valid = entry.value.IsScalar();
     if (!entry.value.is_null()) variable.value = entry.value.text;
@@ -125,7 +125,7 @@ EnvironmentVariables TrialEnvironment::All() const {
   return all;
 }
 
-EnvironmentVariables& TrialEnvironment::Of(std::string_view device) {
+EnvironmentVariables& TrialEnvironment::ForDevice(std::string_view device) {
   if (device == "cpu") return cpu;
   if (device == "cuda") return cuda;
   return device == "rocm" ? rocm : everywhere;
@@ -142,7 +142,7 @@ std::optional<nlohmann::json> ReadEnvironment(const Node& node,
   const int before = findings.errors();
   nlohmann::json names = ReadNames(node, path, /*nested=*/false, findings);
   for (const Node::Entry& entry : node.entries) {
-    const std::string device(DeviceOf(entry));
+    const std::string device(FindDevice(entry));
     if (device.empty()) continue;
     const std::string place = JoinPath(path, entry.key);
     if (entry.value.is_null()) continue;
@@ -170,9 +170,9 @@ TrialEnvironment EnvironmentValues(const Node& node) {
   TrialEnvironment values;
   AddValues(node, /*nested=*/false, values.everywhere);
   for (const Node::Entry& entry : node.entries) {
-    const std::string_view device = DeviceOf(entry);
+    const std::string_view device = FindDevice(entry);
     if (device.empty()) continue;
-    AddValues(entry.value, /*nested=*/true, values.Of(device));
+    AddValues(entry.value, /*nested=*/true, values.ForDevice(device));
   }
   return values;
 }

@@ -64,7 +64,7 @@ struct TrialEnvironment {
   EnvironmentVariables All() const;
   /// Returns the list for `device`: "cpu", "cuda", "rocm", or empty for every
   /// device.
-  EnvironmentVariables& Of(std::string_view device);
+  EnvironmentVariables& ForDevice(std::string_view device);
 };
 
 struct CheckpointConfig {

@@ -48,7 +48,7 @@ namespace {
 constexpr int kMaxErrors = 100;
 
 // Orders findings about the whole file after those with a line.
-auto OrderOf(const Mark& mark) {
+auto OrderKey(const Mark& mark) {
   return std::tuple(mark.override_index, mark.line == 0, mark.line,
                     mark.column);
 }
@@ -74,7 +74,7 @@ void Findings::Warning(Mark mark, std::string key, std::string message) {
   Add(Severity::kWarning, mark, std::move(key), std::move(message));
 }
 
-void Findings::Note(Mark mark, std::string key, std::string message) {
+void Findings::AddNote(Mark mark, std::string key, std::string message) {
   Add(Severity::kNote, mark, std::move(key), std::move(message));
 }
 
@@ -121,10 +121,10 @@ void Findings::Append(Findings other, bool as_warnings) {
   if (!as_warnings) errors_ += other.errors_ - kept;
 }
 
-Diagnostics Findings::Take() {
+Diagnostics Findings::Release() {
   std::stable_sort(found_.begin(), found_.end(),
                    [](const auto& a, const auto& b) {
-                     return OrderOf(a.first) < OrderOf(b.first);
+                     return OrderKey(a.first) < OrderKey(b.first);
                    });
   Diagnostics all;
   for (auto& [mark, diagnostic] : found_) all.push_back(std::move(diagnostic));

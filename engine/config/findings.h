@@ -56,7 +56,7 @@ class Findings {
   /// Add a finding at `mark` about the key with the dotted path `key`.
   void Error(Mark mark, std::string key, std::string message);
   void Warning(Mark mark, std::string key, std::string message);
-  void Note(Mark mark, std::string key, std::string message);
+  void AddNote(Mark mark, std::string key, std::string message);
   /// Adds a note about a key of Determined that has no effect here; `why` says
   /// what is done instead.
   void Ignored(Mark mark, std::string key, std::string_view why);
@@ -75,7 +75,7 @@ class Findings {
   int errors() const { return errors_; }
 
   /// Returns all findings in the order of the file, then of the overrides.
-  Diagnostics Take();
+  Diagnostics Release();
 
  private:
   void Add(Severity severity, Mark mark, std::string key, std::string message);

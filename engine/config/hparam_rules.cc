@@ -43,7 +43,7 @@ std::string Initials(std::string_view name) {
   return initials;
 }
 
-bool IsPartOf(std::string_view part, std::string_view name) {
+bool IsLongPart(std::string_view part, std::string_view name) {
   return part.size() >= 4 && name.find(part) != name.npos;
 }
 
@@ -56,7 +56,7 @@ std::string ProbableName(const std::string& name,
   if (!nearest.empty()) return nearest;
   const auto found = std::ranges::find_if(known, [&](const std::string& one) {
     return Initials(name) == one || Initials(one) == name ||
-           IsPartOf(name, one) || IsPartOf(one, name);
+           IsLongPart(name, one) || IsLongPart(one, name);
   });
   return found == known.end() ? "" : *found;
 }
@@ -218,8 +218,9 @@ void RuleChecker::ReportUnused(const Node::Entry& entry) {
     findings_.Warning(entry.mark, path,
                       "is searched, but has no effect on " + entrypoint_);
   } else {
-    findings_.Note(entry.mark, path,
-                   "accepted for compatibility; no effect on " + entrypoint_);
+    findings_.AddNote(
+        entry.mark, path,
+        "accepted for compatibility; no effect on " + entrypoint_);
   }
 }
 

@@ -12,7 +12,7 @@
 //
 // The steps: SplitAtCommas finds the parts outside of quotes and brackets;
 // ReadPart reads values with the YAML reader, tuples and ranges of Python;
-// TakeNames puts keyword arguments in their places; Range checks and makes the
+// ParseNamed puts keyword arguments in their places; Range checks and makes the
 // map that the YAML would have.
 
 #include "engine/config/hparam_spec.h"
@@ -255,7 +255,7 @@ SpecJson ReadYamlValue(const std::string& option, const std::string& text,
                        bool in_list) {
   Findings findings(option, {});
   const auto node = ReadYaml(text, Mark{}, findings);
-  const Diagnostics found = findings.Take();
+  const Diagnostics found = findings.Release();
   if (!node || !found.empty()) {
     RefuseSpec(option,
                (found.empty() ? "is not a YAML value" : found[0].message) +
@@ -270,7 +270,7 @@ SpecJson ReadYamlValue(const std::string& option, const std::string& text,
   CheckPlainTexts(option, *node, in_list);
   Findings values(option, {});
   SpecJson value = ReadFreeValue(*node, "", values);
-  if (values.errors() > 0) RefuseSpec(option, values.Take().front().message);
+  if (values.errors() > 0) RefuseSpec(option, values.Release().front().message);
   return value;
 }
 
@@ -286,7 +286,7 @@ class Spec {
     const std::string word = CalledWord(text_);
     if (word.empty() || IsListWord(word)) return ReadValue();
     if (!text_.ends_with(')')) RefuseSpec(option_, "has no ')' at its end");
-    const RangeKind kind = KindOf(word);
+    const RangeKind kind = ParseRangeKind(word);
     ReadArguments(text_.substr(word.size() + 1, text_.size() - word.size() - 2),
                   kind, word);
     return ReadCall(kind, word);
@@ -455,12 +455,12 @@ class Spec {
           named_.emplace(name, ReadPart(part.substr(equals + 1))).second;
       if (!is_new) RefuseSpec(option_, "has " + name + "= twice");
     }
-    TakeNames(kind, word);
+    ParseNamed(kind, word);
   }
 
   // Puts low=, high= and choices= in their places, and drops the name with
   // which the arguments of Optuna's suggest_… begin.
-  void TakeNames(RangeKind kind, const std::string& word) {
+  void ParseNamed(RangeKind kind, const std::string& word) {
     named_.erase("name");
     const bool optuna = word.find("suggest_") != word.npos;
     const bool chooses = kind == RangeKind::kChoice;
@@ -491,7 +491,7 @@ class Spec {
     }
   }
 
-  RangeKind KindOf(const std::string& word) const {
+  RangeKind ParseRangeKind(const std::string& word) const {
     const std::string_view bare = WithoutPrefix(word);
     std::vector<std::string> words;
     for (const RangeWord& known : kRangeWords) {
@@ -516,7 +516,7 @@ class Spec {
       if (!named_.empty()) {
         RefuseSpec(option_, word + " takes no " + named_.begin()->first + "=");
       }
-      if (kind == RangeKind::kChoice) return Choice(ChoicesOf(arguments_));
+      if (kind == RangeKind::kChoice) return Choice(GetChoices(arguments_));
       if (arguments_.size() != 1)
         RefuseSpec(option_, word + " takes one value");
       return {{"type", "const"}, {"val", arguments_[0]}};
@@ -524,7 +524,7 @@ class Spec {
     return Range(kind, word);
   }
 
-  static SpecJson ChoicesOf(const SpecJson& arguments) {
+  static SpecJson GetChoices(const SpecJson& arguments) {
     const bool is_list = arguments.size() == 1 && arguments[0].is_array();
     return is_list ? arguments[0] : arguments;
   }
@@ -540,7 +540,7 @@ class Spec {
   }
 
   // Makes the third argument of quniform its step.
-  void TakeMultiple(const std::string& word) {
+  void ParseMultiple(const std::string& word) {
     if (arguments_.size() == 3 && !named_.contains("step")) {
       named_["step"] = arguments_[2];
       arguments_.erase(2);
@@ -553,7 +553,7 @@ class Spec {
   SpecJson Range(RangeKind kind, const std::string& word) {
     const bool multiples =
         kind == RangeKind::kMultiples || kind == RangeKind::kIntMultiples;
-    if (multiples) TakeMultiple(word);
+    if (multiples) ParseMultiple(word);
     if (arguments_.size() != 2) {
       RefuseSpec(option_, word + " takes two bounds, " + word +
                               "(LOW,HIGH), not " +
@@ -564,7 +564,7 @@ class Spec {
     SpecJson high = Bound("bound", arguments_[1], whole);
     if (low >= high)
       RefuseSpec(option_, "the first bound is not below the second");
-    const bool log = TakeLog(kind, word);
+    const bool log = ParseLog(kind, word);
     if (log && low <= 0) {
       RefuseSpec(option_,
                  word +
@@ -582,7 +582,7 @@ class Spec {
 
   // Returns whether the range is uniform in the logarithm: by its word, or by
   // log=True.
-  bool TakeLog(RangeKind kind, const std::string& word) const {
+  bool ParseLog(RangeKind kind, const std::string& word) const {
     const auto log = named_.find("log");
     if (log == named_.end()) return kind == RangeKind::kLog;
     const SpecJson& value = log->second;
@@ -607,7 +607,7 @@ class Spec {
       RefuseSpec(option_, "has count= and step=; use one of them");
     }
     const SpecJson step = Bound("step", named_["step"], whole);
-    const auto values = multiples ? MultiplesOf(low, high, step)
+    const auto values = multiples ? ListMultiples(low, high, step)
                                   : SteppedValues(low, high, step);
     if (!values) {
       RefuseSpec(option_, "the step " + step.dump() +
@@ -692,9 +692,9 @@ std::optional<nlohmann::json> SteppedValues(const nlohmann::json& low,
   return values;
 }
 
-std::optional<nlohmann::json> MultiplesOf(const nlohmann::json& low,
-                                          const nlohmann::json& high,
-                                          const nlohmann::json& step) {
+std::optional<nlohmann::json> ListMultiples(const nlohmann::json& low,
+                                            const nlohmann::json& high,
+                                            const nlohmann::json& step) {
   const auto width = step.get<double>();
   if (width <= 0) return std::nullopt;
   const double first = std::ceil(low.get<double>() / width - 5e-7);

@@ -37,8 +37,8 @@ std::optional<nlohmann::json> SteppedValues(const nlohmann::json& low,
                                             const nlohmann::json& step);
 
 /// Returns the multiples of `step` from `low` to `high` in the same way.
-std::optional<nlohmann::json> MultiplesOf(const nlohmann::json& low,
-                                          const nlohmann::json& high,
-                                          const nlohmann::json& step);
+std::optional<nlohmann::json> ListMultiples(const nlohmann::json& low,
+                                            const nlohmann::json& high,
+                                            const nlohmann::json& step);
 
 }  // namespace dtrain

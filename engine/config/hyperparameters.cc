@@ -403,7 +403,7 @@ void CheckSearched(const Node& node, std::string_view searcher,
 namespace {
 
 // Returns the value of a constant hyperparameter.
-nlohmann::json ConstantOf(const Node& node) {
+nlohmann::json ConstantValue(const Node& node) {
   return ToJson(node.is_map() ? *node.Find("val") : node);
 }
 
@@ -449,7 +449,7 @@ void CheckValue(const Node& value, const std::string& path, const Node& range,
                 Findings& findings) {
   const Node* type = range.is_map() ? range.Find("type") : nullptr;
   if (type == nullptr || type->text == "const") {
-    if (ToJson(value) == ConstantOf(range)) return;
+    if (ToJson(value) == ConstantValue(range)) return;
     findings.Error(value.mark, path,
                    "differs from the constant hyperparameter; remove it");
   } else if (type->text == "log") {

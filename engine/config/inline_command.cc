@@ -34,7 +34,7 @@ enum class WordUse {
 };
 
 // Returns what code reads instead of the placeholder.
-std::string VariableOf(const std::string& name) {
+std::string VariableName(const std::string& name) {
   if (name == "checkpoint" || name == "seed") {
     return name == "seed" ? "DTRAIN_SEED" : "DTRAIN_CHECKPOINT";
   }
@@ -51,11 +51,11 @@ std::string VariableOf(const std::string& name) {
 class WordReader {
  public:
   WordReader(std::size_t position, const std::string& word,
-             const std::vector<std::string>& known)
+             const std::vector<std::string>& placeholders)
       : where_("word " + std::to_string(position + 1) + " of the command, '" +
                word + "'"),
         word_(word),
-        known_(known) {}
+        known_(placeholders) {}
 
   // Returns the word as a template.
   std::string Template(WordUse use, std::set<std::string>& names) const {
@@ -94,18 +94,18 @@ class WordReader {
     const bool is_known = std::ranges::find(known_, name) != known_.end();
     if (use == WordUse::kArgument && is_known) return true;
     if (use == WordUse::kCode && !is_known) return false;
-    std::string why = WhyUnknown(name);
+    std::string why = UnknownNameText(name);
     if (is_known && use == WordUse::kProgram) {
       why = "the program cannot be a placeholder";
     } else if (is_known) {
       why = "{" + name + "} is not filled in code; read the variable " +
-            VariableOf(name) + " (docs/protocol.md)";
+            VariableName(name) + " (docs/protocol.md)";
     }
     throw Error(ErrorKind::kUsage, where_ + ": " + why + "; write {{" + name +
                                        "}} for the text {" + name + "}");
   }
 
-  std::string WhyUnknown(const std::string& name) const {
+  std::string UnknownNameText(const std::string& name) const {
     if (name == "length") return "{length} needs --max-length UNIT=N";
     const std::string hint = DidYouMean(name, known_);
     return "no hyperparameter '" + name + "' for {" + name + "}" +
@@ -132,7 +132,7 @@ bool IsCode(const std::vector<std::string>& words, std::size_t at) {
 }
 
 InlineCommand ReadInlineCommand(const std::vector<std::string>& words,
-                                const std::vector<std::string>& known) {
+                                const std::vector<std::string>& placeholders) {
   InlineCommand command;
   nlohmann::json templates = nlohmann::json::array();
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -140,7 +140,7 @@ InlineCommand ReadInlineCommand(const std::vector<std::string>& words,
                         : IsCode(words, i) ? WordUse::kCode
                                            : WordUse::kArgument;
     templates.push_back(
-        WordReader(i, words[i], known).Template(use, command.names));
+        WordReader(i, words[i], placeholders).Template(use, command.names));
   }
   if (command.names.empty()) {
     for (auto& word : templates) {

@@ -19,11 +19,11 @@ struct InlineCommand {
 /// `{NAME}`; other braces are literal, and so are `${NAME}`, the program, and
 /// the code after the option -c of an interpreter.
 ///
-/// Throws Error(kUsage) for a placeholder that is not in `known`, and for one
-/// where none is filled: the program would receive the braces. REQUIRES:
-/// `words` is not empty.
+/// Throws Error(kUsage) for a placeholder that is not in `placeholders`, and
+/// for one where none is filled: the program would receive the braces.
+/// REQUIRES: `words` is not empty.
 InlineCommand ReadInlineCommand(const std::vector<std::string>& words,
-                                const std::vector<std::string>& known);
+                                const std::vector<std::string>& placeholders);
 
 /// True if the word at `at` is the code after the option -c of an interpreter.
 bool IsCode(const std::vector<std::string>& words, std::size_t at);

@@ -92,13 +92,13 @@ std::string ScriptName(const std::vector<std::string>& command) {
 // True if the search method has the key, such as max_trials.
 bool Has(const std::string& searcher, const std::string& key) {
   std::string name = searcher;
-  for (const std::string& word : WordsOf(*FindKey("searcher.name"))) {
+  for (const std::string& word : AllowedWords(*FindKey("searcher.name"))) {
     const std::size_t equals = word.find('=');
     if (word.substr(0, equals) == searcher && equals != word.npos) {
       name = word.substr(equals + 1);
     }
   }
-  const auto searchers = SearchersOf(*FindKey("searcher." + key));
+  const auto searchers = SearchersWithKey(*FindKey("searcher." + key));
   return searchers.empty() ||
          std::ranges::find(searchers, name) != searchers.end();
 }
@@ -108,7 +108,8 @@ bool Halves(const std::string& searcher) {
   return searcher != "single" && searcher != "random" && searcher != "grid";
 }
 
-SpecJson SearcherOf(const InlineExperiment& experiment, bool has_range) {
+SpecJson MakeSearcherSection(const InlineExperiment& experiment,
+                             bool has_range) {
   const std::string name = !experiment.searcher.empty() ? experiment.searcher
                            : has_range                  ? "random"
                                                         : "single";
@@ -137,20 +138,20 @@ SpecJson SearcherOf(const InlineExperiment& experiment, bool has_range) {
                      ", which trains every trial once to its length");
   }
   if (!experiment.max_length.empty()) {
-    searcher["max_length"] = MaxLengthOf(experiment.max_length);
+    searcher["max_length"] = ParseMaxLength(experiment.max_length);
   }
   return searcher;
 }
 
 // Returns a map of the configuration, which an override may have replaced.
-SpecJson SectionOf(const SpecJson& config, const std::string& name) {
+SpecJson GetSection(const SpecJson& config, const std::string& name) {
   const auto found = config.find(name);
   const bool is_map = found != config.end() && found->is_object();
   return is_map ? *found : SpecJson::object();
 }
 
 // Returns the key `metrics`; null if no option has a part of it.
-SpecJson MetricsOf(const InlineExperiment& experiment) {
+SpecJson MakeMetricsSection(const InlineExperiment& experiment) {
   SpecJson metrics;
   if (!experiment.metrics_file.empty()) {
     metrics["file"] = experiment.metrics_file;
@@ -174,16 +175,16 @@ SpecJson MetricsOf(const InlineExperiment& experiment) {
   return metrics;
 }
 
-SpecJson ConfigOf(const InlineExperiment& experiment) {
+SpecJson BuildInlineConfig(const InlineExperiment& experiment) {
   SpecJson hyperparameters = SpecJson::object();
   bool has_range = false;
   for (const std::string& argument : experiment.hyperparameters) {
     has_range |= AddHyperparameter(argument, hyperparameters);
   }
   SpecJson config = {{"name", ScriptName(experiment.command)},
-                     {"searcher", SearcherOf(experiment, has_range)}};
+                     {"searcher", MakeSearcherSection(experiment, has_range)}};
   if (!hyperparameters.empty()) config["hyperparameters"] = hyperparameters;
-  SpecJson metrics = MetricsOf(experiment);
+  SpecJson metrics = MakeMetricsSection(experiment);
   if (!metrics.is_null()) config["metrics"] = std::move(metrics);
   if (!experiment.labels.empty()) config["labels"] = experiment.labels;
   return config;
@@ -195,13 +196,14 @@ std::set<std::string> AddCommand(
     const InlineExperiment& experiment,
     const std::vector<std::string>& hyperparameters, SpecJson& config,
     SpecJson& changed) {
-  std::vector<std::string> known = hyperparameters;
-  known.insert(known.end(), {"checkpoint", "directory", "seed", "trial"});
-  const SpecJson searcher = SectionOf(changed, "searcher");
+  std::vector<std::string> placeholders = hyperparameters;
+  placeholders.insert(placeholders.end(),
+                      {"checkpoint", "directory", "seed", "trial"});
+  const SpecJson searcher = GetSection(changed, "searcher");
   if (searcher.contains("max_length") || searcher.contains("max_time")) {
-    known.emplace_back("length");
+    placeholders.emplace_back("length");
   }
-  InlineCommand command = ReadInlineCommand(experiment.command, known);
+  InlineCommand command = ReadInlineCommand(experiment.command, placeholders);
   config["entrypoint"] = command.entrypoint;
   changed["entrypoint"] = std::move(command.entrypoint);
   return std::move(command.names);
@@ -217,7 +219,7 @@ void CheckOverrides(const InlineExperiment& experiment) {
 
 }  // namespace
 
-nlohmann::json MaxLengthOf(const std::string& text) {
+nlohmann::json ParseMaxLength(const std::string& text) {
   const std::string option = "--max-length '" + text + "'";
   const std::size_t equals = text.find('=');
   const std::string unit = text.substr(0, equals);
@@ -236,14 +238,14 @@ nlohmann::json MaxLengthOf(const std::string& text) {
 
 InlineYaml WriteInlineYaml(const InlineExperiment& experiment) {
   CheckOverrides(experiment);
-  SpecJson config = ConfigOf(experiment);
+  SpecJson config = BuildInlineConfig(experiment);
   SpecJson changed = WithOverrides(config, experiment.overrides);
   InlineYaml yaml;
-  const auto names = HparamNames(SectionOf(changed, "hyperparameters"));
-  std::vector<std::string> known;
-  for (const HparamName& one : names) known.push_back(one.name);
+  const auto names = HparamNames(GetSection(changed, "hyperparameters"));
+  std::vector<std::string> placeholders;
+  for (const HparamName& one : names) placeholders.push_back(one.name);
   const std::set<std::string> placed =
-      AddCommand(experiment, known, config, changed);
+      AddCommand(experiment, placeholders, config, changed);
   for (const auto& [name, whole] : names) {
     const bool is_placed =
         !whole.empty() ||
@@ -256,15 +258,15 @@ InlineYaml WriteInlineYaml(const InlineExperiment& experiment) {
                        placed.contains("checkpoint");
   const bool restarts = placed.contains("length") && !resumes;
   const SpecJson name =
-      SectionOf(changed, "searcher").value("name", SpecJson());
+      GetSection(changed, "searcher").value("name", SpecJson());
   const bool halves = name.is_string() && Halves(name);
   if (halves && Has(name, "stop_once")) {
     config["searcher"]["stop_once"] = !resumes && !restarts;
     changed = WithOverrides(config, experiment.overrides);
   }
-  yaml.finds_metrics = !SectionOf(changed, "metrics").empty();
+  yaml.finds_metrics = !GetSection(changed, "metrics").empty();
   yaml.stops_at_rungs =
-      SectionOf(changed, "searcher").value("stop_once", SpecJson()) == true;
+      GetSection(changed, "searcher").value("stop_once", SpecJson()) == true;
   yaml.restarts_on_promotion = halves && restarts && !yaml.stops_at_rungs;
   yaml.text = ToYaml(config);
   yaml.printed = ToYaml(changed);

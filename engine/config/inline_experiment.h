@@ -41,7 +41,7 @@ struct InlineYaml {
 
 /// Returns the length that `UNIT=N` of the option --max-length means, as
 /// `searcher.max_length` has it. Throws Error(kUsage) that names the option.
-nlohmann::json MaxLengthOf(const std::string& text);
+nlohmann::json ParseMaxLength(const std::string& text);
 
 /// Returns the YAML of the experiment. ReadConfig accepts it, but for problems
 /// of single keys that it reports with their place in this text. A dot in a

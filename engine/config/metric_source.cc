@@ -41,14 +41,14 @@ bool IsGivenIn(const Node& node, std::string_view name) {
   return value != nullptr && !value->is_null();
 }
 
-SourceKind KindOf(const Node& node) {
+SourceKind FindSourceKind(const Node& node) {
   if (IsGivenIn(node, "file")) return SourceKind::kFile;
   return IsGivenIn(node, "tensorboard") ? SourceKind::kEvents
                                         : SourceKind::kPrinted;
 }
 
 // Returns what is wrong with a regular expression, or "".
-std::string ProblemOf(const std::string& expression) {
+std::string CheckExpression(const std::string& expression) {
   if (expression.size() > kMaxExpression) {
     return "has " + std::to_string(expression.size()) + " bytes; use at most " +
            std::to_string(kMaxExpression);
@@ -108,7 +108,7 @@ std::string ProblemOfEntry(const Node::Entry& entry, SourceKind kind) {
     return ProblemOfPath(RelativePath(text), entry.key == "file");
   }
   if (kind == SourceKind::kPrinted || text.size() > kMaxExpression) {
-    return ProblemOf(text);
+    return CheckExpression(text);
   }
   return "";
 }
@@ -151,7 +151,7 @@ std::optional<nlohmann::json> ReadMetricEntry(const Node::Entry& entry,
 
 // Reports keys that cannot be combined.
 void CheckSettings(const Node& node, Findings& findings) {
-  const SourceKind kind = KindOf(node);
+  const SourceKind kind = FindSourceKind(node);
   const auto refuse = [&](const std::string& name, const std::string& why) {
     findings.Error(node.Find(name)->mark, JoinPath(kMetricsKey, name), why);
   };
@@ -196,17 +196,18 @@ void RequireMetric(const Node& root, const std::string& section,
   for (const auto& [name, value] : effective.at(kMetricsKey).items()) {
     if (!IsSetting(name, value.is_string())) names.push_back(name);
   }
-  const auto wanted = metric.get<std::string>();
+  const auto searcher_metric = metric.get<std::string>();
   // Without names, every column of the file is a metric.
-  if (names.empty() || std::ranges::find(names, wanted) != names.end()) return;
+  if (names.empty() || std::ranges::find(names, searcher_metric) != names.end())
+    return;
   const Node* keys = root.Find(section);
   const Node* given = keys == nullptr ? nullptr : keys->Find("metric");
-  const std::string hint = DidYouMean(wanted, names);
-  findings.Error(given != nullptr ? given->mark : root.Find(kMetricsKey)->mark,
-                 JoinPath(section, "metric"),
-                 "'" + wanted + "' is not among the keys of metrics, " +
-                     Join(names, ", ") +
-                     (hint.empty() ? "; add it there" : hint));
+  const std::string hint = DidYouMean(searcher_metric, names);
+  findings.Error(
+      given != nullptr ? given->mark : root.Find(kMetricsKey)->mark,
+      JoinPath(section, "metric"),
+      "'" + searcher_metric + "' is not among the keys of metrics, " +
+          Join(names, ", ") + (hint.empty() ? "; add it there" : hint));
 }
 
 }  // namespace
@@ -221,7 +222,7 @@ std::optional<nlohmann::json> ReadMetricSource(const Node& node,
                findings);
     return std::nullopt;
   }
-  const SourceKind kind = KindOf(node);
+  const SourceKind kind = FindSourceKind(node);
   auto source = nlohmann::json::object();
   std::size_t metrics = 0;
   bool valid = true;

@@ -50,7 +50,7 @@ bool IsGiven(const Node& root, std::string_view path) {
   return !node->is_null();
 }
 
-Mark MarkOf(const Node& root, std::string_view path) {
+Mark FindMark(const Node& root, std::string_view path) {
   const Node* node = &root;
   Mark mark;
   for (const std::string& name : Split(path, '.')) {

@@ -60,7 +60,7 @@ struct Node::Entry {
 bool IsGiven(const Node& root, std::string_view path);
 
 /// Returns the place of the value of the dotted path, or of its nearest parent.
-Mark MarkOf(const Node& root, std::string_view path);
+Mark FindMark(const Node& root, std::string_view path);
 
 /// Describes `node` for messages: "the string 'abc'", "the integer 5", "a
 /// list".

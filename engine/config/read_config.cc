@@ -225,7 +225,8 @@ class EffectiveReader {
   nlohmann::json ReadGivenSection(const KeySpec& key, const Node& node);
   Node WithoutRemote(const Node& node, std::span<const std::string_view> keys);
   void CheckNames(const Node& node, std::string_view section);
-  static std::string WhyNot(const std::string& path, const std::string& method);
+  static std::string OverrideHint(const std::string& path,
+                                  const std::string& method);
   bool Applies(const KeySpec& key) const;
   void Refuse(const KeySpec& key, Mark mark);
 
@@ -236,7 +237,7 @@ class EffectiveReader {
 
 // Returns the search method; "" if it is missing or unknown. Errors in the key
 // are reported when the key itself is read.
-std::string MethodOf(const Node& root) {
+std::string ReadSearchMethod(const Node& root) {
   const Node* searcher = root.Find("searcher");
   const Node* name = searcher ? searcher->Find("name") : nullptr;
   if (name == nullptr) return "";
@@ -296,7 +297,7 @@ std::vector<std::string_view> RemoteKeys(const KeySpec& key, const Node& node) {
 }
 
 EffectiveReader::EffectiveReader(const Node& root, Findings& findings)
-    : root_(root), findings_(findings), method_(MethodOf(root)) {}
+    : root_(root), findings_(findings), method_(ReadSearchMethod(root)) {}
 
 nlohmann::json EffectiveReader::Read() { return ReadSection(&root_, ""); }
 
@@ -318,7 +319,7 @@ nlohmann::json EffectiveReader::ReadKey(const KeySpec& key,
   if (node != nullptr && !node->is_null()) return ReadGiven(key, *node);
   // An unknown searcher has no known required keys.
   const bool required =
-      key.required && (SearchersOf(key).empty() || !method_.empty());
+      key.required && (SearchersWithKey(key).empty() || !method_.empty());
   if (required && section != nullptr) {
     const Mark mark = node                ? node->mark
                       : section == &root_ ? Mark{}
@@ -390,11 +391,11 @@ Node EffectiveReader::WithoutRemote(const Node& node,
        {"path", "host_path", "container_path", "checkpoint_path"}) {
     if (has(name)) place = std::string("in the directory of ") + name;
   }
-  findings_.Note(type.mark, "checkpoint_storage.type",
-                 type.text +
-                     " is not supported; checkpoints are written to "
-                     "this machine, " +
-                     place);
+  findings_.AddNote(type.mark, "checkpoint_storage.type",
+                    type.text +
+                        " is not supported; checkpoints are written to "
+                        "this machine, " +
+                        place);
   Node local = node;
   std::erase_if(local.entries, [&](const Node::Entry& entry) {
     return entry.key == "type" ||
@@ -415,8 +416,8 @@ void EffectiveReader::CheckNames(const Node& node, std::string_view section) {
       findings_.Ignored(entry.mark, path, key->doc);
     } else if (!Applies(*key) && !entry.value.is_null()) {
       findings_.Error(entry.mark, path,
-                      "only applies to " + Join(SearchersOf(*key), ", ") +
-                          ", not to " + method_ + WhyNot(path, method_) +
+                      "only applies to " + Join(SearchersWithKey(*key), ", ") +
+                          ", not to " + method_ + OverrideHint(path, method_) +
                           "; remove it");
     }
   }
@@ -424,8 +425,8 @@ void EffectiveReader::CheckNames(const Node& node, std::string_view section) {
 
 // Returns why the method lacks a key, if the name of the key suggests that it
 // has it.
-std::string EffectiveReader::WhyNot(const std::string& path,
-                                    const std::string& method) {
+std::string EffectiveReader::OverrideHint(const std::string& path,
+                                          const std::string& method) {
   const SearcherEntry* entry = FindSearcher(method);
   const bool promotes = entry != nullptr && entry->model_based;
   if (path != "searcher.stop_once" || !promotes) return "";
@@ -433,7 +434,7 @@ std::string EffectiveReader::WhyNot(const std::string& path,
 }
 
 bool EffectiveReader::Applies(const KeySpec& key) const {
-  const std::vector<std::string> all = SearchersOf(key);
+  const std::vector<std::string> all = SearchersWithKey(key);
   return all.empty() || method_.empty() ||
          std::find(all.begin(), all.end(), method_) != all.end();
 }
@@ -451,7 +452,7 @@ void EffectiveReader::Refuse(const KeySpec& key, Mark mark) {
 }
 
 // Returns the name of the file without directory and extension.
-std::string NameOf(std::string_view file) {
+std::string NameFromFile(std::string_view file) {
   const std::size_t slash = file.rfind('/');
   if (slash != file.npos) file.remove_prefix(slash + 1);
   const std::size_t dot = file.rfind('.');
@@ -479,7 +480,7 @@ std::optional<ExperimentConfig> CheckTree(const Node& root,
   EffectiveReader reader(root, findings);
   nlohmann::json effective = reader.Read();
   if (effective["name"].is_null()) {
-    effective["name"] = NameOf(options.file_name);
+    effective["name"] = NameFromFile(options.file_name);
   }
   CheckConfig(root, options, effective, findings);
   CheckHparams(root, effective.at("entrypoint"), options, findings);
@@ -520,7 +521,7 @@ ConfigResult ReadConfig(std::string_view text, const ReadOptions& options) {
   ConfigResult result;
   const std::optional<Node> root = ReadRoot(text, options, findings);
   if (root) result.config = CheckTree(*root, options, findings);
-  result.diagnostics = findings.Take();
+  result.diagnostics = findings.Release();
   return result;
 }
 
@@ -529,7 +530,7 @@ nlohmann::json WithOverrides(const nlohmann::json& config,
   Node root = NodeFromJson(config);
   Findings findings("", overrides);
   ApplyOverrides(overrides, root, findings);
-  const Diagnostics found = findings.Take();
+  const Diagnostics found = findings.Release();
   if (!found.empty()) throw Error(ErrorKind::kUsage, found[0].ToString());
   return ToJson(root);
 }
@@ -539,7 +540,7 @@ Diagnostics CheckRecordedHparams(const nlohmann::json& effective,
   Findings findings(options.file_name, options.overrides);
   CheckHparams(NodeFromJson(effective), effective.at("entrypoint"), options,
                findings);
-  return findings.Take();
+  return findings.Release();
 }
 
 ExperimentConfig ConfigFromJson(const nlohmann::json& effective) {
@@ -553,7 +554,7 @@ ExperimentConfig ConfigFromJson(const nlohmann::json& effective) {
     findings.Error({}, "", "is not a JSON object");
   }
   if (config) return *std::move(config);
-  for (const Diagnostic& diagnostic : findings.Take()) {
+  for (const Diagnostic& diagnostic : findings.Release()) {
     if (diagnostic.severity != Severity::kError) continue;
     throw Error(ErrorKind::kStore, diagnostic.ToString() +
                                        "; it is damaged, or was written by "

@@ -90,7 +90,7 @@ std::string Bounds(const KeySpec& key) {
 
 // Returns the words of the key separated by commas; aliases with their meaning.
 std::string Words(const KeySpec& key) {
-  std::vector<std::string> words = WordsOf(key);
+  std::vector<std::string> words = AllowedWords(key);
   for (std::string& word : words) {
     const std::size_t equals = word.find('=');
     if (equals != word.npos) word.replace(equals, 1, " (= ") += ')';
@@ -246,7 +246,7 @@ bool IsReady(const KeySpec& key, const nlohmann::json& value) {
   return std::find(values.begin(), values.end(), value) != values.end();
 }
 
-std::vector<std::string> WordsOf(const KeySpec& key) {
+std::vector<std::string> AllowedWords(const KeySpec& key) {
   if (key.path != "searcher.name") return Split(key.words, ' ');
   std::vector<std::string> words;
   for (const SearcherEntry& entry : SearcherTable()) {
@@ -259,7 +259,7 @@ std::vector<std::string> WordsOf(const KeySpec& key) {
   return words;
 }
 
-std::vector<std::string> SearchersOf(const KeySpec& key) {
+std::vector<std::string> SearchersWithKey(const KeySpec& key) {
   std::vector<std::string> names;
   if (key.section() != "searcher") return names;
   for (const SearcherEntry& entry : SearcherTable()) {
@@ -291,7 +291,7 @@ ExperimentConfig BuildConfig(nlohmann::json effective) {
 std::string MarkdownRow(const KeySpec& key) {
   std::string text = "| `" + std::string(key.path) + "` | " + TypeName(key);
   text += " | " + DefaultText(key) + " | " + std::string(key.doc);
-  const std::vector<std::string> searchers = SearchersOf(key);
+  const std::vector<std::string> searchers = SearchersWithKey(key);
   if (!searchers.empty()) text += " (" + Join(searchers, ", ") + ")";
   return text + " | " + StatusText(key) + " |";
 }

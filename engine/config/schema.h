@@ -91,11 +91,11 @@ std::vector<std::string> KeyNames(std::string_view section);
 bool IsReady(const KeySpec& key, const nlohmann::json& value);
 
 /// Returns the allowed words of a kWord; `a=b`: a means b.
-std::vector<std::string> WordsOf(const KeySpec& key);
+std::vector<std::string> AllowedWords(const KeySpec& key);
 
 /// Returns the search methods that have the key, if only some of them do;
 /// otherwise nothing.
-std::vector<std::string> SearchersOf(const KeySpec& key);
+std::vector<std::string> SearchersWithKey(const KeySpec& key);
 
 /// Returns the configuration of `effective`, without values of environment
 /// variables. Keys that are missing have the defaults of ExperimentConfig.

@@ -34,7 +34,7 @@ void CheckSlots(const Node& root, const ReadOptions& options,
   if (slots * (one_node ? 1 : nodes * jobs) >= per_trial) return;
   const std::string all = "slurm." + key;
   findings.Error(
-      MarkOf(root, all), all,
+      FindMark(root, all), all,
       one_node
           ? "is less than slots_per_trial (" + per_trial.dump() +
                 "), so no trial could run; raise it"
@@ -51,9 +51,9 @@ void CheckGrace(const Node& root, const Json& slurm, Findings& findings) {
   const std::chrono::duration<double> grace(slurm.at("grace").get<double>());
   const std::string key = "slurm.grace";
   if (grace < std::chrono::seconds(1)) {
-    findings.Error(MarkOf(root, key), key, "use at least 1s");
+    findings.Error(FindMark(root, key), key, "use at least 1s");
   } else if (grace >= *time) {
-    findings.Error(MarkOf(root, key), key,
+    findings.Error(FindMark(root, key), key,
                    "is not shorter than slurm.time (" + FormatSlurmTime(*time) +
                        "), so no trial could run; lower it");
   }
@@ -110,7 +110,7 @@ void CheckSlurm(const Node& root, const ReadOptions& options,
   CheckGrace(root, slurm, findings);
   CheckArguments(root, slurm, findings);
   if (slurm.at("min_jobs") > slurm.at("max_jobs")) {
-    findings.Error(MarkOf(root, "slurm.min_jobs"), "slurm.min_jobs",
+    findings.Error(FindMark(root, "slurm.min_jobs"), "slurm.min_jobs",
                    "is more than max_jobs (" + slurm.at("max_jobs").dump() +
                        "); lower it");
   }
@@ -119,7 +119,7 @@ void CheckSlurm(const Node& root, const ReadOptions& options,
   const Node* section = root.Find("resources");
   const Node* executor = section ? section->Find("executor") : nullptr;
   if (executor != nullptr && executor->text != "local") return;
-  findings.Warning(MarkOf(root, "slurm"), "slurm",
+  findings.Warning(FindMark(root, "slurm"), "slurm",
                    "has no effect, because trials run on this machine; set "
                    "resources.executor: slurm");
 }

@@ -16,7 +16,7 @@ constexpr std::int64_t kMaxJobSeconds = 366 * kDay;
 
 // Returns the numbers of "4:00:00"; nothing unless it has digits and colons
 // only.
-std::optional<std::vector<std::int64_t>> NumbersOf(std::string_view text) {
+std::optional<std::vector<std::int64_t>> ParseNumbers(std::string_view text) {
   std::vector<std::int64_t> numbers;
   for (const std::string& part : Split(text, ':')) {
     std::uint32_t number = 0;
@@ -30,8 +30,8 @@ std::optional<std::vector<std::int64_t>> NumbersOf(std::string_view text) {
 
 // Returns the seconds of numbers with these units, in order; there may be fewer
 // numbers than units.
-std::optional<std::int64_t> SumOf(const std::vector<std::int64_t>& numbers,
-                                  const std::vector<std::int64_t>& units) {
+std::optional<std::int64_t> SumUnits(const std::vector<std::int64_t>& numbers,
+                                     const std::vector<std::int64_t>& units) {
   if (numbers.size() > units.size()) return std::nullopt;
   std::int64_t seconds = 0;
   for (std::size_t i = 0; i < numbers.size(); ++i) {
@@ -40,20 +40,20 @@ std::optional<std::int64_t> SumOf(const std::vector<std::int64_t>& numbers,
   return seconds;
 }
 
-std::optional<std::int64_t> SecondsOf(std::string_view text) {
+std::optional<std::int64_t> ParseSlurmSeconds(std::string_view text) {
   const std::size_t dash = text.find('-');
   if (dash != text.npos) {
-    const auto days = NumbersOf(text.substr(0, dash));
-    const auto rest = NumbersOf(text.substr(dash + 1));
+    const auto days = ParseNumbers(text.substr(0, dash));
+    const auto rest = ParseNumbers(text.substr(dash + 1));
     if (!days || days->size() != 1 || !rest) return std::nullopt;
-    const auto seconds = SumOf(*rest, {kHour, kMinute, 1});
+    const auto seconds = SumUnits(*rest, {kHour, kMinute, 1});
     if (!seconds) return std::nullopt;
     return days->front() * kDay + *seconds;
   }
-  const auto numbers = NumbersOf(text);
+  const auto numbers = ParseNumbers(text);
   if (!numbers) return std::nullopt;
-  if (numbers->size() == 3) return SumOf(*numbers, {kHour, kMinute, 1});
-  return SumOf(*numbers, {kMinute, 1});
+  if (numbers->size() == 3) return SumUnits(*numbers, {kHour, kMinute, 1});
+  return SumUnits(*numbers, {kMinute, 1});
 }
 
 struct SbatchOption {
@@ -86,13 +86,13 @@ constexpr std::array<SbatchOption, 19> kReserved = {{
 }  // namespace
 
 std::optional<Duration> ReadSlurmTime(std::string_view text) {
-  const auto seconds = SecondsOf(text);
+  const auto seconds = ParseSlurmSeconds(text);
   if (!seconds) return std::nullopt;
   return std::chrono::seconds(*seconds);
 }
 
 std::optional<Duration> ParseSlurmTime(std::string_view text) {
-  const auto seconds = SecondsOf(text);
+  const auto seconds = ParseSlurmSeconds(text);
   if (!seconds || *seconds < kMinute || *seconds > kMaxJobSeconds) {
     return std::nullopt;
   }

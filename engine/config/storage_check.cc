@@ -23,33 +23,34 @@ bool IsIgnored(const Node& root, std::string_view name) {
                               (name == kOldPath && has("storage_path")));
 }
 
-void NoteIgnored(const Node& root, std::string_view name, Findings& findings) {
+void AddIgnoredNote(const Node& root, std::string_view name,
+                    Findings& findings) {
   const std::string key = JoinPath(kStorage, name);
-  findings.Note(MarkOf(root, key), key,
-                "is ignored beside host_path, as by Determined");
+  findings.AddNote(FindMark(root, key), key,
+                   "is ignored beside host_path, as by Determined");
 }
 
 // Returns which of Determined's names for the directory are given.
-std::vector<std::string> PathsGiven(const Node& root) {
-  std::vector<std::string> given;
+std::vector<std::string> ConfiguredPaths(const Node& root) {
+  std::vector<std::string> names;
   for (const auto* name : {"path", "host_path", "container_path"}) {
     if (IsGiven(root, JoinPath(kStorage, name)) && !IsIgnored(root, name)) {
-      given.emplace_back(name);
+      names.emplace_back(name);
     }
   }
-  if (given.empty() && IsGiven(root, JoinPath(kStorage, kOldPath))) {
-    given.emplace_back(kOldPath);
+  if (names.empty() && IsGiven(root, JoinPath(kStorage, kOldPath))) {
+    names.emplace_back(kOldPath);
   }
-  return given;
+  return names;
 }
 
 // Returns which of the names for a directory below it are given.
-std::vector<std::string> InnerPathsGiven(
-    const Node& root, const std::vector<std::string>& given) {
+std::vector<std::string> ConfiguredInnerPaths(
+    const Node& root, const std::vector<std::string>& names) {
   std::vector<std::string> inner;
   for (const auto* name : {"storage_path", kOldPath}) {
     const bool is_inner =
-        (given.empty() || given[0] != name) && !IsIgnored(root, name);
+        (names.empty() || names[0] != name) && !IsIgnored(root, name);
     if (is_inner && IsGiven(root, JoinPath(kStorage, name))) {
       inner.emplace_back(name);
     }
@@ -57,12 +58,12 @@ std::vector<std::string> InnerPathsGiven(
   return inner;
 }
 
-void RequireOne(const Node& root, const std::vector<std::string>& given,
+void RequireOne(const Node& root, const std::vector<std::string>& names,
                 Findings& findings) {
-  if (given.size() < 2) return;
-  const std::string key = JoinPath(kStorage, given[1]);
-  findings.Error(MarkOf(root, key), key,
-                 "means the same as " + given[0] + "; remove one of them");
+  if (names.size() < 2) return;
+  const std::string key = JoinPath(kStorage, names[1]);
+  findings.Error(FindMark(root, key), key,
+                 "means the same as " + names[0] + "; remove one of them");
 }
 
 // Returns `path` relative to `directory`, normalised, without a slash at the
@@ -86,37 +87,37 @@ bool IsBelow(const std::filesystem::path& path,
 
 void SettleStoragePath(const Node& root, const ReadOptions& options,
                        nlohmann::json& storage, Findings& findings) {
-  const std::vector<std::string> given = PathsGiven(root);
-  const std::vector<std::string> inner = InnerPathsGiven(root, given);
-  RequireOne(root, given, findings);
+  const std::vector<std::string> names = ConfiguredPaths(root);
+  const std::vector<std::string> inner = ConfiguredInnerPaths(root, names);
+  RequireOne(root, names, findings);
   RequireOne(root, inner, findings);
   for (const auto* name : {"container_path", kOldPath}) {
     const std::string key = JoinPath(kStorage, name);
     if (IsGiven(root, key) && IsIgnored(root, name)) {
-      NoteIgnored(root, name, findings);
+      AddIgnoredNote(root, name, findings);
     }
   }
-  nlohmann::json path = given.empty() ? nlohmann::json() : storage[given[0]];
+  nlohmann::json path = names.empty() ? nlohmann::json() : storage[names[0]];
   if (path.is_string()) {
     path = AbsoluteIn(options.directory, path.get<std::string>()).string();
   }
   if (!inner.empty() && storage[inner[0]].is_string()) {
     const std::string key = JoinPath(kStorage, inner[0]);
     const auto text = storage[inner[0]].get<std::string>();
-    if (given.empty()) {
+    if (names.empty()) {
       findings.Error(
-          MarkOf(root, key), key,
+          FindMark(root, key), key,
           "is relative to host_path, which is missing; use path instead");
     } else if (path.is_string()) {
       const auto base = path.get<std::string>();
       const std::filesystem::path whole = AbsoluteIn(base, text);
       const bool is_outside = !IsBelow(whole, base);
-      if (is_outside && inner[0] == kOldPath && given[0] == "host_path") {
-        NoteIgnored(root, kOldPath, findings);
+      if (is_outside && inner[0] == kOldPath && names[0] == "host_path") {
+        AddIgnoredNote(root, kOldPath, findings);
         path = base;
       } else if (is_outside) {
-        findings.Error(MarkOf(root, key), key,
-                       "is outside " + given[0] + ", " + base +
+        findings.Error(FindMark(root, key), key,
+                       "is outside " + names[0] + ", " + base +
                            "; name a directory below it");
       } else {
         path = whole.string();
@@ -132,15 +133,15 @@ void SettleStoragePath(const Node& root, const ReadOptions& options,
 
 void FindStorage(const Node& root, const ReadOptions& options,
                  CheckpointConfig& checkpoints) {
-  const std::vector<std::string> given = PathsGiven(root);
-  if (given.empty()) return;
-  const std::string key = JoinPath(kStorage, given[0]);
+  const std::vector<std::string> names = ConfiguredPaths(root);
+  if (names.empty()) return;
+  const std::string key = JoinPath(kStorage, names[0]);
   const Node* section = root.Find(kStorage);
   checkpoints.base =
-      AbsoluteIn(options.directory, section->Find(given[0])->text).string();
+      AbsoluteIn(options.directory, section->Find(names[0])->text).string();
   Findings where(options.file_name, options.overrides, !options.is_generated);
-  where.Error(MarkOf(root, key), key, "");
-  checkpoints.where = where.Take().front();
+  where.Error(FindMark(root, key), key, "");
+  checkpoints.where = where.Release().front();
 }
 
 }  // namespace dtrain

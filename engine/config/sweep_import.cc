@@ -125,7 +125,7 @@ void CollectLeaves(ImportJson& map, const std::string& above,
 }
 
 // Returns all values that the hyperparameter can have; none for a range.
-std::vector<ImportJson*> ValuesOf(ImportJson& hparam) {
+std::vector<ImportJson*> ListValues(ImportJson& hparam) {
   if (!hparam.is_object()) return {&hparam};
   if (hparam["type"] == "const") return {&hparam["val"]};
   std::vector<ImportJson*> values;
@@ -241,7 +241,7 @@ class SweepCommand {
   void SpellAsPython(const Leaf& leaf) {
     bool changed = false;
     bool structured = false;
-    for (ImportJson* value : ValuesOf(*leaf.value)) {
+    for (ImportJson* value : ListValues(*leaf.value)) {
       structured |= value->is_structured();
       if (value->is_boolean() || value->is_null()) {
         changed = true;
@@ -273,7 +273,7 @@ class SweepCommand {
   // Adds a flag for each parameter that is true, and an argument for others.
   void AddFlags() {
     for (const Leaf& leaf : leaves_) {
-      const std::vector<ImportJson*> values = ValuesOf(*leaf.value);
+      const std::vector<ImportJson*> values = ListValues(*leaf.value);
       const auto is_bool = [](const ImportJson* one) {
         return one->is_boolean();
       };
@@ -310,7 +310,7 @@ class SweepCommand {
     if (leaf.name.find('.') != leaf.name.npos && IsNested(leaf)) {
       Warn(leaf, "has its dotted name in ${args_json}, not a map in a map");
     }
-    const std::vector<ImportJson*> values = ValuesOf(*leaf.value);
+    const std::vector<ImportJson*> values = ListValues(*leaf.value);
     const auto is_text = [](const ImportJson* one) { return one->is_string(); };
     const std::string placeholder = "{" + leaf.name + "}";
     if (!std::ranges::any_of(values, is_text)) return placeholder;
@@ -672,7 +672,7 @@ class SweepReader {
     return 0;
   }
 
-  ImportJson Length() const { return MaxLengthOf(options_.max_length); }
+  ImportJson Length() const { return ParseMaxLength(options_.max_length); }
 
   // W&B refuses continuous ranges in a grid.
   void CheckGrid(const ImportJson& hyperparameters, const std::string& path) {
@@ -766,7 +766,7 @@ ImportedSweep ImportSweep(std::string_view text, const SweepOptions& options) {
     AddSources(*root, sweep);
   }
   const bool valid = root && findings.errors() == 0;
-  sweep.findings = findings.Take();
+  sweep.findings = findings.Release();
   if (valid) sweep.yaml = ToYaml(config);
   return sweep;
 }

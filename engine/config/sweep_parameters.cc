@@ -371,7 +371,7 @@ class SweepParameter {
                    : SweepJson(value);
     };
     if (first == last) return as(first);
-    const auto values = MultiplesOf(as(first), as(last), *q);
+    const auto values = ListMultiples(as(first), as(last), *q);
     if (values && !values->empty()) return Choice(*values);
     if (whole) {
       Warn(node_, "q is not kept: more than " + std::to_string(kMaxSteps) +
@@ -417,7 +417,7 @@ class SweepParameter {
     for (int i = 0; i < kMaxLogSteps; ++i) {
       const double at = std::exp(from + (to - from) * i / (kMaxLogSteps - 1));
       const double count = std::round(at / width);
-      const auto one = MultiplesOf(count * width, count * width, *q);
+      const auto one = ListMultiples(count * width, count * width, *q);
       SweepJson value =
           one && !one->empty() ? (*one)[0] : SweepJson(count * width);
       if (q->is_number_integer()) {

@@ -87,7 +87,7 @@ std::string SubstituteHint(const KeySpec& key, const std::string& word) {
 
 MaybeJson ReadWord(const KeySpec& key, const Node& node, Findings& findings) {
   std::vector<std::string> allowed;
-  for (const std::string& word : WordsOf(key)) {
+  for (const std::string& word : AllowedWords(key)) {
     const std::size_t equals = word.find('=');
     allowed.push_back(word.substr(0, equals));
     if (!node.is_string() || node.text != allowed.back()) continue;

@@ -55,7 +55,7 @@ class YamlTreeBuilder : public YAML::EventHandler {
   void OnMapEnd() override;
 
   bool stopped() const { return stopped_; }
-  Node TakeRoot() { return std::move(root_); }
+  Node ReleaseRoot() { return std::move(root_); }
 
   // Converts yaml-cpp's `mark`, which counts from 0.
   Mark ToMark(const YAML::Mark& mark) const;
@@ -121,7 +121,7 @@ bool IsUntagged(std::string_view tag) {
 }
 
 // True if the tag only confirms the type of the scalar.
-bool IsTagOf(std::string_view tag, Node& node) {
+bool IsRedundantTag(std::string_view tag, Node& node) {
   if (IsCoreTag(tag, "float") && node.kind == Node::Kind::kInt) {
     node.kind = Node::Kind::kDouble;
     return true;
@@ -200,7 +200,7 @@ Node YamlTreeBuilder::TypedScalar(const std::string& tag,
                                   const std::string& value, Mark mark) {
   if (tag == "!" || IsCoreTag(tag, "str")) return QuotedScalar(value);
   Node node = PlainScalar(value);
-  if (IsUntagged(tag) || IsTagOf(tag, node)) return node;
+  if (IsUntagged(tag) || IsRedundantTag(tag, node)) return node;
   const bool core = tag.substr(0, kCore.size()) == kCore;
   findings_.Error(mark, Path(),
                   "the tag '" + (core ? "!!" + tag.substr(kCore.size()) : tag) +
@@ -431,8 +431,8 @@ bool HasTabIndent(std::string_view text, int line) {
 }
 
 // Returns the place of an error; yaml-cpp may count beyond the end of the text.
-Mark PlaceOf(const YAML::Exception& error, std::string_view text,
-             const YamlTreeBuilder& builder, Mark origin) {
+Mark ErrorMark(const YAML::Exception& error, std::string_view text,
+               const YamlTreeBuilder& builder, Mark origin) {
   const bool behind = error.mark.pos > static_cast<int>(text.size());
   if (behind && origin.override_index < 0) return MarkAt(text, text.size());
   return builder.ToMark(error.mark);
@@ -470,13 +470,13 @@ std::optional<Node> ReadYaml(std::string_view text, Mark origin,
     }
   } catch (const YAML::Exception& error) {
     if (!builder.stopped()) {
-      findings.Error(PlaceOf(error, text, builder, origin), "",
+      findings.Error(ErrorMark(error, text, builder, origin), "",
                      Explain(error, text));
     }
     return std::nullopt;
   }
   if (builder.stopped()) return std::nullopt;
-  return builder.TakeRoot();
+  return builder.ReleaseRoot();
 }
 
 }  // namespace dtrain

@@ -69,7 +69,7 @@ std::string Escape(unsigned int code) {
   return buffer;
 }
 
-unsigned int CodeOf(std::string_view text) {
+unsigned int DecodeUtf8(std::string_view text) {
   const auto byte = [&](std::size_t i) {
     return static_cast<unsigned char>(text[i]);
   };
@@ -83,7 +83,7 @@ std::string Quoted(std::string_view text) {
     const std::size_t special = SpecialLength(text);
     const auto c = static_cast<unsigned char>(text[0]);
     if (special > 0) {
-      out += Escape(CodeOf(text.substr(0, special)));
+      out += Escape(DecodeUtf8(text.substr(0, special)));
     } else if (c == '"' || c == '\\') {
       out += {'\\', text[0]};
     } else if (c == '\n') {
@@ -98,20 +98,20 @@ std::string Quoted(std::string_view text) {
   return out + '"';
 }
 
-std::string TextOf(std::string_view text) {
+std::string FormatString(std::string_view text) {
   return IsPlain(text) ? std::string(text) : Quoted(text);
 }
 
 // Writes doubles with a point or an exponent, so that they stay doubles.
-std::string NumberOf(double value) {
+std::string FormatDouble(double value) {
   std::string text = FormatNumber(value);
   if (text.find_first_of(".e") == text.npos) text += ".0";
   return text;
 }
 
-std::string ScalarOf(const Json& json) {
-  if (json.is_string()) return TextOf(json.get<std::string>());
-  if (json.is_number_float()) return NumberOf(json.get<double>());
+std::string FormatScalar(const Json& json) {
+  if (json.is_string()) return FormatString(json.get<std::string>());
+  if (json.is_number_float()) return FormatDouble(json.get<double>());
   return json.dump();
 }
 
@@ -122,13 +122,14 @@ bool IsFlat(const Json& list) {
 }
 
 // Writes a value on one line, for lists.
-std::string FlowOf(const Json& json) {
-  if (!json.is_structured()) return ScalarOf(json);
+std::string FormatFlow(const Json& json) {
+  if (!json.is_structured()) return FormatScalar(json);
   std::string out = json.is_array() ? "[" : "{";
   for (const auto& [key, value] : json.items()) {
     if (out.size() > 1) out += ", ";
     if (json.is_object()) out += Quoted(key) + ": ";
-    out += value.is_string() ? Quoted(value.get<std::string>()) : FlowOf(value);
+    out += value.is_string() ? Quoted(value.get<std::string>())
+                             : FormatFlow(value);
   }
   return out + (json.is_array() ? "]" : "}");
 }
@@ -160,17 +161,19 @@ void WriteMap(const Json& map, const std::string& path, std::size_t indent,
               std::string& out) {
   for (const std::string& key : OrderedKeys(map, path)) {
     const Json& value = map.at(key);
-    out.append(indent, ' ').append(TextOf(key)) += ':';
+    out.append(indent, ' ').append(FormatString(key)) += ':';
     if (value.is_object() && !value.empty()) {
       out += '\n';
       WriteMap(value, JoinPath(path, key), indent + 2, out);
     } else if (value.is_array() && !IsFlat(value)) {
       out += '\n';
       for (const Json& item : value) {
-        out.append(indent + 2, ' ').append("- ").append(FlowOf(item)) += '\n';
+        out.append(indent + 2, ' ').append("- ").append(FormatFlow(item)) +=
+            '\n';
       }
     } else {
-      out += ' ' + (value.is_structured() ? FlowOf(value) : ScalarOf(value)) +
+      out += ' ' +
+             (value.is_structured() ? FormatFlow(value) : FormatScalar(value)) +
              '\n';
     }
   }

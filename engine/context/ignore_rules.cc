@@ -49,7 +49,7 @@ using Bytes = std::bitset<256>;
 unsigned char Index(char c) { return static_cast<unsigned char>(c); }
 
 // Returns the bytes of a named class such as `digit`, or nothing if unknown.
-std::optional<Bytes> ClassOf(std::string_view name) {
+std::optional<Bytes> FindCharacterClass(std::string_view name) {
   using Test = int (*)(int);
   static constexpr std::array<std::pair<std::string_view, Test>, 12> kClasses =
       {{{"alnum", std::isalnum},
@@ -166,7 +166,7 @@ std::size_t IgnorePattern::CompileSet(std::string_view text, std::size_t at) {
     } else if (const std::size_t end = text.find(']', at + 2);
                text.substr(at).starts_with("[:") && end != text.npos &&
                end > at + 2 && text[end - 1] == ':') {
-      const auto named = ClassOf(text.substr(at + 2, end - at - 3));
+      const auto named = FindCharacterClass(text.substr(at + 2, end - at - 3));
       if (!named) valid_ = false;
       set |= named.value_or(Bytes());
       at = end;

@@ -85,8 +85,8 @@ void RemoveQuietly(const fs::path& path) {
 }
 
 // Places of the files that an experiment may have when it is recorded.
-std::array<fs::path, 3> PlacesOf(const StoreLayout& layout,
-                                 std::int64_t experiment) {
+std::array<fs::path, 3> FinalPaths(const StoreLayout& layout,
+                                   std::int64_t experiment) {
   return {layout.ContextListFile(experiment), layout.Context(experiment),
           layout.Sources(experiment)};
 }
@@ -97,7 +97,7 @@ StagedFiles::~StagedFiles() {
   if (left_) return;
   if (!directory_.empty()) RemoveQuietly(directory_);
   if (kept_ || experiment_ == 0) return;
-  for (const fs::path& path : PlacesOf(layout_, experiment_)) {
+  for (const fs::path& path : FinalPaths(layout_, experiment_)) {
     RemoveQuietly(path);
   }
 }
@@ -138,7 +138,7 @@ void StagedFiles::AddSource(const std::string& uuid,
 }
 
 void StagedFiles::Place(std::int64_t experiment) {
-  const auto places = PlacesOf(layout_, experiment);
+  const auto places = FinalPaths(layout_, experiment);
   for (const fs::path& path : places) RemoveTree(path);
   if (directory_.empty()) return;
   // For FindAbandonedFiles, if this process dies before the commit.
@@ -161,7 +161,7 @@ ContextList ListStoredContext(const StoreLayout& layout,
                               const std::string& hash) {
   const fs::path file = layout.ContextListFile(experiment);
   const std::string text = ReadFile(file).value_or("");
-  if (Sha256Of(std::as_bytes(std::span(text))) != hash) {
+  if (ComputeSha256(std::as_bytes(std::span(text))) != hash) {
     throw Error(
         ErrorKind::kDamaged,
         file.string() +
@@ -197,7 +197,7 @@ std::vector<AbandonedFiles> FindAbandonedFiles(const StoreLayout& layout) {
 }
 
 void RemovePlacedFiles(const StoreLayout& layout, std::int64_t experiment) {
-  for (const fs::path& path : PlacesOf(layout, experiment)) RemoveTree(path);
+  for (const fs::path& path : FinalPaths(layout, experiment)) RemoveTree(path);
   std::error_code others;  // of another database, say
   fs::remove(layout.Experiment(experiment), others);
 }

@@ -69,7 +69,7 @@ class Trust {
 
 // Returns the SHA-256 of the file `fd`; empty if it does not have exactly
 // `bytes` bytes.
-std::string HashOf(int fd, std::int64_t bytes) {
+std::string HashFile(int fd, std::int64_t bytes) {
   Sha256 sha;
   std::array<std::byte, kHashPiece> buffer;
   std::int64_t done = 0;
@@ -103,20 +103,20 @@ std::string Problem(const ContextFile& file, const Trust& trust) {
   if (!S_ISREG(status.st_mode)) {
     return restore(name + "is no longer a regular file");
   }
-  if (HashOf(fd.get(), file.bytes) != file.sha256) {
+  if (HashFile(fd.get(), file.bytes) != file.sha256) {
     return restore(name + "has changed since it was stored");
   }
   return trust.Problem(file.source);
 }
 
 // Returns the first entry below `directory`, a part of the context at `root`,
-// that is not in `known`.
+// that is not in `listed_paths`.
 std::string FirstStray(const fs::path& root, const fs::path& directory,
-                       const std::set<fs::path>& known) {
+                       const std::set<fs::path>& listed_paths) {
   for (const std::string& name : NamesIn(root / directory)) {
     const fs::path path = directory / name;
-    if (!known.contains(path)) return (root / path).string();
-    std::string stray = FirstStray(root, path, known);
+    if (!listed_paths.contains(path)) return (root / path).string();
+    std::string stray = FirstStray(root, path, listed_paths);
     if (!stray.empty()) return stray;
   }
   return "";
@@ -134,19 +134,19 @@ std::optional<std::string> ContextProblem(const StoreLayout& layout,
   const ContextList list =
       ListStoredContext(layout, experiment, hash->get<std::string>());
   // The directories must not be writable for others either.
-  std::set<fs::path> known;
+  std::set<fs::path> listed_paths;
   for (const ContextFile& file : list.files) {
     std::string problem = Problem(file, trust);
     if (!problem.empty()) return problem;
     for (fs::path path = file.path;
-         !path.empty() && known.insert(path).second;) {
+         !path.empty() && listed_paths.insert(path).second;) {
       path = path.parent_path();
       problem = trust.Problem(list.directory / path);
       if (!problem.empty()) return problem;
     }
   }
   if (strays == StrayFiles::kAllowed) return std::nullopt;
-  const std::string stray = FirstStray(list.directory, "", known);
+  const std::string stray = FirstStray(list.directory, "", listed_paths);
   if (stray.empty()) return std::nullopt;
   return stray + ": is not one of the stored files; remove it";
 } catch (const Error& damage) {

@@ -40,7 +40,7 @@ constexpr char kNewSuffix[] = ".new";
 constexpr std::size_t kTreePiece = 1 << 16;
 
 ContextManifest ReadList(const fs::path& master) {
-  const fs::path file = ListFileOf(master);
+  const fs::path file = ContextListPath(master);
   const auto text = ReadFile(file);
   try {
     if (text) return ContextManifest::Parse(*text, file.string());
@@ -264,7 +264,7 @@ class TreeTidying {
 
 }  // namespace
 
-fs::path ListFileOf(const fs::path& master) {
+fs::path ContextListPath(const fs::path& master) {
   fs::path file = master;
   return file += ".list";
 }
@@ -363,7 +363,7 @@ std::string ContextManifest::Text() const {
 
 std::string ContextManifest::Hash() const {
   const std::string text = Text();
-  return Sha256Of(std::as_bytes(std::span(text)));
+  return ComputeSha256(std::as_bytes(std::span(text)));
 }
 
 ContextManifest ContextManifest::Parse(std::string_view text,

@@ -35,7 +35,7 @@ struct ContextManifest {
 };
 
 /// Returns the path of the ContextManifest beside the stored context `master`.
-std::filesystem::path ListFileOf(const std::filesystem::path& master);
+std::filesystem::path ContextListPath(const std::filesystem::path& master);
 
 /// Returns the temporary name of `tree` while it is being made.
 std::filesystem::path NewTree(const std::filesystem::path& tree);

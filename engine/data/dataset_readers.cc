@@ -146,17 +146,17 @@ IdxArray ReadIdx(const std::filesystem::path& path, std::size_t dimensions) {
     }
     size *= array.shape.back();
   }
-  const auto wanted = static_cast<std::size_t>(size);
-  const std::size_t got = file.Append(array.values, wanted);
-  if (got < wanted) {
-    FailDataFile(path, "the header says " + std::to_string(wanted) +
+  const auto expected = static_cast<std::size_t>(size);
+  const std::size_t got = file.Append(array.values, expected);
+  if (got < expected) {
+    FailDataFile(path, "the header says " + std::to_string(expected) +
                            " bytes, but the file has only " +
                            std::to_string(got));
   }
   std::uint8_t extra = 0;
   if (file.Read(&extra, 1) > 0) {
-    FailDataFile(path, "the file is longer than the " + std::to_string(wanted) +
-                           " bytes its header says");
+    FailDataFile(path, "the file is longer than the " +
+                           std::to_string(expected) + " bytes its header says");
   }
   return array;
 }

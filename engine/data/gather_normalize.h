@@ -33,7 +33,7 @@ struct Placement {
 };
 
 /// Placement of one sample. Depends only on its seed: see SampleSeed.
-DTRAIN_HOST_DEVICE constexpr Placement PlacementOf(
+DTRAIN_HOST_DEVICE constexpr Placement DrawPlacement(
     const Augmentation& augmentation, std::uint64_t sample_seed) {
   // From 32 bits, so that the bias of the remainder is negligible.
   const auto places = static_cast<std::uint64_t>(2 * augmentation.padding + 1);
@@ -84,7 +84,7 @@ DTRAIN_HOST_DEVICE inline Placement PlacementIn(const GatherJob& job,
       job.pass_seed_at == nullptr
           ? job.pass_seed
           : static_cast<std::uint64_t>(*job.pass_seed_at);
-  return PlacementOf(job.augmentation, SampleSeed(seed, sample));
+  return DrawPlacement(job.augmentation, SampleSeed(seed, sample));
 }
 
 /// Value `i` of the image that starts at `from`, after crop, flip and

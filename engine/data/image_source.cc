@@ -67,7 +67,7 @@ void CheckSteps(const ImageSteps& steps) {
 }
 
 // Scales for the normalisation, or for values from 0 to 1.
-std::vector<ChannelScale> ScalesOf(const ImageSteps& steps) {
+std::vector<ChannelScale> MakeChannelScales(const ImageSteps& steps) {
   CheckSteps(steps);
   if (!steps.normalization.mean.empty()) {
     return ChannelScales(steps.normalization);
@@ -100,7 +100,7 @@ class ImageLoader {
         is_pinned_(loading.pinned),
         replaces_unreadable_(stands_in),
         gives_bytes_(loading.normalize_on_device),
-        scales_(ScalesOf(steps)),
+        scales_(MakeChannelScales(steps)),
         skipped_(std::move(skipped)),
         cache_(std::move(cache)) {
     if (!gives_bytes_) return;

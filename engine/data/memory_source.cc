@@ -135,7 +135,7 @@ torch::Tensor Augmented(const torch::Tensor& images,
   std::vector<std::int64_t> mirrored;
   for (const std::int64_t sample : samples) {
     const Placement placement =
-        PlacementOf(augmentation, SampleSeed(pass_seed, sample));
+        DrawPlacement(augmentation, SampleSeed(pass_seed, sample));
     down.push_back(placement.down);
     right.push_back(placement.right);
     mirrored.push_back(placement.mirrored ? 1 : 0);
@@ -209,7 +209,7 @@ MemorySource::Tensors MemorySource::NewTensors(std::int64_t count) const {
 }
 
 // Image indices of these samples. Valid until the next call.
-std::span<const std::int64_t> MemorySource::ImagesOf(
+std::span<const std::int64_t> MemorySource::ToImages(
     std::span<const std::int64_t> samples) {
   if (!set_.samples.defined()) return samples;
   const std::int64_t* images = set_.samples.const_data_ptr<std::int64_t>();
@@ -220,7 +220,7 @@ std::span<const std::int64_t> MemorySource::ImagesOf(
 
 Batch MemorySource::GatherOnHost(const BatchSampler::Indices& indices) {
   Tensors& to = FreeTensors(static_cast<std::int64_t>(indices.samples.size()));
-  GatherJob job = Job(to, ImagesOf(indices.samples).data(), indices.pass);
+  GatherJob job = Job(to, ToImages(indices.samples).data(), indices.pass);
   job.scales = scales_.data();
   for (std::int64_t row = 0; row < job.batch; ++row) GatherRow(job, row);
   return {.data = to.data, .target = to.target};
@@ -244,9 +244,9 @@ Batch GatherByTensors(const ImageSet& set,
 
 Batch MemorySource::GatherOnDevice(const BatchSampler::Indices& indices) {
   const torch::Tensor rows =
-      order_.Rows(indices, [&] { return ImagesOf(sampler_.order()); });
+      order_.Rows(indices, [&] { return ToImages(sampler_.order()); });
   if (kernel_ != nullptr) return GatherByKernel(rows, indices.pass);
-  return GatherByTensors(set_, ImagesOf(indices.samples), rows, device_scales_,
+  return GatherByTensors(set_, ToImages(indices.samples), rows, device_scales_,
                          augmentation_, PassSeed(seed_, indices.pass));
 }
 
@@ -265,7 +265,7 @@ DeviceBatches* MemorySource::on_device() {
 
 std::int64_t MemorySource::Skip(std::int64_t batches) {
   const BatchSampler::Indices first = sampler_.Skip(batches);
-  order_.Rows(first, [&] { return ImagesOf(sampler_.order()); });
+  order_.Rows(first, [&] { return ToImages(sampler_.order()); });
   if (!device_seed_.defined()) {
     device_seed_ = torch::empty({1}, set_.labels.options());
   }

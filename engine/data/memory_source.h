@@ -73,7 +73,7 @@ class DTRAIN_API MemorySource final : public DataSource, public DeviceBatches {
 
   Tensors& FreeTensors(std::int64_t count);
   Tensors NewTensors(std::int64_t count) const;
-  std::span<const std::int64_t> ImagesOf(std::span<const std::int64_t> samples);
+  std::span<const std::int64_t> ToImages(std::span<const std::int64_t> samples);
   Batch GatherOnHost(const BatchSampler::Indices& indices);
   Batch GatherOnDevice(const BatchSampler::Indices& indices);
   Batch GatherByKernel(const torch::Tensor& samples, std::int64_t pass);

@@ -65,15 +65,15 @@ std::int64_t TensorSource::SamplesPerEpoch() const {
   return sampler_.SamplesPerEpoch();
 }
 
-torch::Tensor TensorSource::RowsOf(const BatchSampler::Indices& indices) {
+torch::Tensor TensorSource::GatherRows(const BatchSampler::Indices& indices) {
   return order_.Rows(indices, [&] { return sampler_.order(); });
 }
 
-Batch TensorSource::Read() { return Select(RowsOf(sampler_.Next())); }
+Batch TensorSource::Read() { return Select(GatherRows(sampler_.Next())); }
 
 std::int64_t TensorSource::Skip(std::int64_t batches) {
   const BatchSampler::Indices first = sampler_.Skip(batches);
-  RowsOf(first);
+  GatherRows(first);
   return first.first;
 }
 

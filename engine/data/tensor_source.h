@@ -60,7 +60,7 @@ class DTRAIN_API TensorSource final : public DataSource, public DeviceBatches {
   Batch Gather(const torch::Tensor& position) override;
 
  private:
-  torch::Tensor RowsOf(const BatchSampler::Indices& indices);
+  torch::Tensor GatherRows(const BatchSampler::Indices& indices);
   Batch Select(const torch::Tensor& rows) const;
 
   Batch set_;

@@ -17,7 +17,7 @@ namespace {
 
 // Pinned memory cannot be swapped out. One batch for each worker and two spare
 // ones keep all workers busy.
-std::int64_t DepthOf(const LoaderOptions& options) {
+std::int64_t QueueDepth(const LoaderOptions& options) {
   const std::int64_t workers = std::max(options.workers, 1);
   const std::int64_t depth = workers * std::max(options.prefetch, 1);
   return options.pinned ? std::min(depth, workers + 2) : depth;
@@ -29,7 +29,7 @@ ThreadLoader::ThreadLoader(const SamplerOptions& samples, LoadBatch load,
                            LoaderOptions options)
     : options_(samples),
       load_(std::move(load)),
-      depth_(DepthOf(options)),
+      depth_(QueueDepth(options)),
       workers_(std::max(options.workers, 0)),
       is_pinned_(options.pinned),
       sampler_(samples) {}
@@ -67,7 +67,7 @@ Batch ThreadLoader::Read() {
   Loaded loaded;
   if (workers_ == 0) {
     const std::lock_guard lock(mutex_);
-    const Task task = TakeTask();
+    const Task task = NextTask();
     ++next_read_;
     loaded = Load(task);
   } else {
@@ -95,7 +95,7 @@ void ThreadLoader::Work() {
   while (true) {
     work_.wait(lock, [this] { return stop_ || MayLoadAhead(); });
     if (stop_) return;
-    const Task task = TakeTask();
+    const Task task = NextTask();
     lock.unlock();
     Loaded loaded = Load(task);
     lock.lock();
@@ -114,7 +114,7 @@ bool ThreadLoader::MayLoadAhead() const {
   return next_task_ < (last_read_ / pass + 1) * pass;
 }
 
-ThreadLoader::Task ThreadLoader::TakeTask() {
+ThreadLoader::Task ThreadLoader::NextTask() {
   const BatchSampler::Indices indices = sampler_.Next();
   ++next_task_;
   return {.generation = generation_,

@@ -71,7 +71,7 @@ class DTRAIN_API ThreadLoader final : public DataSource {
   void StartWorkers();
   void Work();
   Loaded Load(const Task& task) const;
-  Task TakeTask();
+  Task NextTask();
   bool MayLoadAhead() const;
 
   const SamplerOptions options_;

@@ -129,9 +129,9 @@ class OneTransfer {
   void SetUp();
   void LimitProtocols();
   void ChooseCertificates();
-  void TakeHeader(std::string_view line);
+  void OnHeaderLine(std::string_view line);
   bool Begin();
-  bool Take(std::span<const std::byte> bytes);
+  bool OnBytes(std::span<const std::byte> bytes);
   bool Fail(TransferEnd end, const std::string& problem, int error = 0);
   TransferResult Judge(CURLcode code);
   long Status() const;
@@ -156,14 +156,14 @@ class OneTransfer {
 
 std::size_t OneTransfer::OnHeader(char* data, std::size_t size,
                                   std::size_t count, void* self) {
-  static_cast<OneTransfer*>(self)->TakeHeader({data, size * count});
+  static_cast<OneTransfer*>(self)->OnHeaderLine({data, size * count});
   return size * count;
 }
 
 std::size_t OneTransfer::OnBody(char* data, std::size_t size, std::size_t count,
                                 void* self) {
   const auto bytes = std::as_bytes(std::span(data, size * count));
-  return static_cast<OneTransfer*>(self)->Take(bytes) ? bytes.size() : 0;
+  return static_cast<OneTransfer*>(self)->OnBytes(bytes) ? bytes.size() : 0;
 }
 
 int OneTransfer::OnProgress(void* self, curl_off_t, curl_off_t, curl_off_t,
@@ -233,7 +233,7 @@ void OneTransfer::ChooseCertificates() {
 }
 
 // With redirects there are several responses; the last one counts.
-void OneTransfer::TakeHeader(std::string_view line) {
+void OneTransfer::OnHeaderLine(std::string_view line) {
   constexpr std::string_view kName = "content-range:";
   if (StartsWithWord(line, "http/")) content_range_.clear();
   if (StartsWithWord(line, kName)) content_range_ = line.substr(kName.size());
@@ -279,7 +279,7 @@ bool OneTransfer::Begin() {
   return true;
 }
 
-bool OneTransfer::Take(std::span<const std::byte> bytes) {
+bool OneTransfer::OnBytes(std::span<const std::byte> bytes) {
   if (!begun_) {
     // No exception may cross libcurl's frames.
     try {
@@ -355,7 +355,7 @@ class Downloader {
   bool Complete() const;
   Outcome CheckSum(std::string& problem);
   bool Pause(milliseconds pause) const;
-  void Say(const std::string& text) const {
+  void Report(const std::string& text) const {
     if (listener_.say) listener_.say(text);
   }
 
@@ -416,7 +416,7 @@ TransferResult Downloader::TransferWithRetries(const std::string& address) {
       pause = request_.patience.pause;
     }
     if (failures >= request_.patience.attempts) return result;
-    Say(ShownAddress(address) + ": " + result.problem + "; trying again");
+    Report(ShownAddress(address) + ": " + result.problem + "; trying again");
     if (!Pause(pause)) return {.end = TransferEnd::kStopped};
     pause *= 2;
   }
@@ -451,7 +451,8 @@ Downloader::Outcome Downloader::FetchFrom(const std::string& address) {
       if (outcome != Outcome::kNextAddress) return outcome;
       if (resumed_) {
         // The bytes of an earlier transfer may be the wrong ones.
-        Say(ShownAddress(address) +
+        Report(
+            ShownAddress(address) +
             ": the part that was present does not match; downloading it from "
             "scratch");
         resumed_ = false;

@@ -61,9 +61,9 @@ fs::path FindFetchProgram() {
                   "dtrain");
 }
 
-std::vector<std::string> ArgumentsOf(const fs::path& program,
-                                     const DataSet& set,
-                                     const FetchOptions& options) {
+std::vector<std::string> FetchArguments(const fs::path& program,
+                                        const DataSet& set,
+                                        const FetchOptions& options) {
   std::vector<std::string> arguments = {program.string(), std::string(set.name),
                                         options.from,
                                         options.force ? kForce : ""};
@@ -103,7 +103,7 @@ FetchProcess::FetchProcess(const DataSet& set, const FetchOptions& options)
   const pid_t pid = Spawn()
                         .Duplicate(input.reading.get(), STDIN_FILENO)
                         .Duplicate(output.writing.get(), STDOUT_FILENO)
-                        .Run(program_, ArgumentsOf(program_, set, options));
+                        .Run(program_, FetchArguments(program_, set, options));
   if (pid < 0) ThrowSystemError("start " + program_.string());
   pid_ = pid;
   input_ = std::move(input.writing);

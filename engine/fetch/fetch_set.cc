@@ -110,7 +110,7 @@ class Fetcher {
   fs::path Part(const KnownFile& file) const {
     return partial_ / (std::string(file.name) + ".part");
   }
-  void Say(const std::string& text) const {
+  void Report(const std::string& text) const {
     if (options_.say) options_.say(std::string(set_.name) + ": " + text);
   }
 
@@ -128,8 +128,8 @@ std::optional<FetchResult> Fetcher::FindPresent() {
   if (found->Complete())
     return FetchResult{.end = FetchResult::End::kThere, .found = *found};
   if (!found->directory.empty()) {
-    Say(found->directory.string() + ": " + found->problem +
-        "; fetching it again");
+    Report(found->directory.string() + ": " + found->problem +
+           "; fetching it again");
   }
   return std::nullopt;
 }
@@ -184,7 +184,7 @@ bool Fetcher::DownloadAll() {
               if (!options_.progress) return;
               options_.progress({file.name, bytes, file.bytes});
             },
-        .say = [&](const std::string& text) { Say(text); },
+        .say = [&](const std::string& text) { Report(text); },
         .stop = options_.stop};
     try {
       const std::string sha256 = Download({.addresses = Addresses(file),
@@ -287,7 +287,7 @@ FetchResult Fetcher::Run() {
   }
   MakeDirectories(place_);
   FetchLock lock(LockFile());
-  switch (lock.Acquire({.say = [&](const std::string& text) { Say(text); },
+  switch (lock.Acquire({.say = [&](const std::string& text) { Report(text); },
                         .stop = options_.stop})) {
     case FetchLock::Got::kNot:
       return {.end = FetchResult::End::kStopped};

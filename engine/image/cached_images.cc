@@ -99,7 +99,7 @@ void CachedImages::StartThread() {
   try {
     thread_ = std::thread([this] { Prepare(); });
   } catch (const std::system_error& error) {
-    GiveUp(error.what());
+    StopCaching(error.what());
   }
 }
 
@@ -114,11 +114,11 @@ void CachedImages::Prepare() {
     if (const auto id = Identify()) OpenOrBuild(*id);
     EndPreparation();
   } catch (const std::exception& error) {
-    GiveUp(error.what());
+    StopCaching(error.what());
   }
 }
 
-void CachedImages::GiveUp(const std::string& why) {
+void CachedImages::StopCaching(const std::string& why) {
   options_.listener.warn(
       "image cache: " + why +
       "; the images are decoded from their files each time (XDG_CACHE_HOME "

@@ -72,7 +72,7 @@ class DTRAIN_API CachedImages {
   void Build(ImageCacheBuilder& builder, const ImageCacheId& id);
   void PutImages(ImageCacheBuilder& builder);
   void RebuildDamaged(std::size_t sample);
-  void GiveUp(const std::string& why);
+  void StopCaching(const std::string& why);
   void EndPreparation();
   bool stopped() const { return stop_.load(std::memory_order_relaxed); }
 

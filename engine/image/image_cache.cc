@@ -127,7 +127,7 @@ ImageCacheFile::Found ImageCacheFile::Find(std::size_t i) const {
     verdicts_[i].store(verdict, std::memory_order_relaxed);
   }
   if (verdict == kBroken) return {};
-  return {.state = State::kPixels, .image = ViewOf(entry)};
+  return {.state = State::kPixels, .image = GetView(entry)};
 }
 
 bool ImageCacheFile::IsIntact(const ImageCacheEntry& entry) const {
@@ -135,10 +135,10 @@ bool ImageCacheFile::IsIntact(const ImageCacheEntry& entry) const {
   if (entry.width == 0 || entry.width > kMaxPixels / entry.height) return false;
   return entry.offset >= PixelsOffset(id_.count) && entry.offset <= size &&
          PixelCount(entry) * 3 <= size - entry.offset &&
-         entry.pixels_checksum == Crc32(PixelBytes(ViewOf(entry)));
+         entry.pixels_checksum == Crc32(PixelBytes(GetView(entry)));
 }
 
-ImageView ImageCacheFile::ViewOf(const ImageCacheEntry& entry) const {
+ImageView ImageCacheFile::GetView(const ImageCacheEntry& entry) const {
   return {entry.height, entry.width, bytes_.bytes.data() + entry.offset};
 }
 

@@ -85,7 +85,7 @@ class ImageCacheFile {
  private:
   ImageCacheFile(SharedBytes bytes, const ImageCacheId& id);
   bool IsIntact(const ImageCacheEntry& entry) const;
-  ImageView ViewOf(const ImageCacheEntry& entry) const;
+  ImageView GetView(const ImageCacheEntry& entry) const;
 
   const SharedBytes bytes_;
   const ImageCacheId id_;

@@ -140,7 +140,7 @@ std::int64_t ConvShape::output_width() const {
   return OutputSize(width, *this);
 }
 
-ConvSizes SizesOf(const ConvShape& shape) {
+ConvSizes ToConvSizes(const ConvShape& shape) {
   ConvSizes sizes{};
   sizes.in_channels = shape.in_channels;
   sizes.height = shape.height;
@@ -213,7 +213,7 @@ std::span<const ConvKernels* const> UsableConvKernels() {
 
 const ConvKernels& BestConvKernels() { return *UsableConvKernels().back(); }
 
-const char* NameOf(const ConvKernels& kernels) { return kernels.name; }
+const char* KernelsName(const ConvKernels& kernels) { return kernels.name; }
 
 std::int64_t ImagesPerBlock(const ConvKernels& kernels) {
   return kernels.images_per_block;
@@ -225,7 +225,7 @@ void ConvForward(const ConvShape& shape, const ConvForwardData& data,
   if (range.first >= range.last) return;
   assert(IsRange(range, kernels));
   ConvForwardCall call{};
-  call.sizes = SizesOf(shape);
+  call.sizes = ToConvSizes(shape);
   call.input = data.input;
   call.weight = data.weight;
   call.bias = shape.bias ? data.bias : nullptr;
@@ -244,7 +244,7 @@ void ConvBackward(const ConvShape& shape, const ConvBackwardData& data,
   if (range.first >= range.last) return;
   assert(IsRange(range, kernels));
   ConvBackwardCall call{};
-  call.sizes = SizesOf(shape);
+  call.sizes = ToConvSizes(shape);
   call.input = data.input;
   call.weight = data.weight;
   call.kept = data.kept;

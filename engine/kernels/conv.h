@@ -86,7 +86,7 @@ struct ConvKernels;
 std::span<const ConvKernels* const> UsableConvKernels();
 /// The fastest of these.
 const ConvKernels& BestConvKernels();
-const char* NameOf(const ConvKernels& kernels);
+const char* KernelsName(const ConvKernels& kernels);
 
 /// Number of images processed at a time.
 std::int64_t ImagesPerBlock(const ConvKernels& kernels = BestConvKernels());

@@ -31,7 +31,7 @@ struct ConvSizes {
   bool pool;
 };
 
-ConvSizes SizesOf(const ConvShape& shape);
+ConvSizes ToConvSizes(const ConvShape& shape);
 
 /// The pointers of conv.h, and working memory. Blocks hold the same pixel of
 /// several images next to each other: [channel][row][column][image].

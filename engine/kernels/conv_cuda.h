@@ -48,7 +48,7 @@ struct ConvPlace {
   int column;
 };
 
-DTRAIN_HOST_DEVICE inline ConvPlace ConvPlaceOf(std::int64_t at,
+DTRAIN_HOST_DEVICE inline ConvPlace ToConvPlace(std::int64_t at,
                                                 std::int64_t channels,
                                                 std::int64_t height,
                                                 std::int64_t width) {
@@ -108,7 +108,7 @@ DTRAIN_HOST_DEVICE inline void ConvForwardThread(const ConvForwardJob& job,
   const std::int64_t at = block * kConvThreads + thread;
   if (at >= ConvForwardThreads(job)) return;
   const ConvSizes& sizes = job.sizes;
-  const ConvPlace place = ConvPlaceOf(at, sizes.out_channels,
+  const ConvPlace place = ToConvPlace(at, sizes.out_channels,
                                       sizes.output_height, sizes.output_width);
   const float start =
       job.data.bias != nullptr ? job.data.bias[place.channel] : 0.0F;
@@ -164,7 +164,7 @@ DTRAIN_HOST_DEVICE inline void ConvInputThread(const ConvBackwardJob& job,
   if (at >= ConvInputThreads(job)) return;
   const ConvSizes& sizes = job.sizes;
   const ConvPlace place =
-      ConvPlaceOf(at, sizes.in_channels, sizes.height, sizes.width);
+      ToConvPlace(at, sizes.in_channels, sizes.height, sizes.width);
   const auto kernel = static_cast<int>(sizes.kernel);
   float sum = 0;
   for (std::ptrdiff_t o = 0; o < sizes.out_channels; ++o) {
@@ -200,7 +200,7 @@ struct ConvParameter {
   std::ptrdiff_t column;
 };
 
-DTRAIN_HOST_DEVICE inline ConvParameter ConvParameterOf(const ConvSizes& sizes,
+DTRAIN_HOST_DEVICE inline ConvParameter ToConvParameter(const ConvSizes& sizes,
                                                         std::int64_t block) {
   const std::ptrdiff_t area = sizes.kernel * sizes.kernel;
   const std::ptrdiff_t weights = sizes.out_channels * sizes.in_channels * area;
@@ -229,7 +229,7 @@ DTRAIN_HOST_DEVICE inline float ConvParameterSum(const ConvBackwardJob& job,
   float sum = 0;
   for (std::int64_t i = thread; i < values; i += kConvThreads) {
     const ConvPlace place =
-        ConvPlaceOf(i, /*channels=*/1, sizes.output_height, sizes.output_width);
+        ToConvPlace(i, /*channels=*/1, sizes.output_height, sizes.output_width);
     const std::int64_t at =
         ((place.image * sizes.out_channels + parameter.out) *
              sizes.output_height +
@@ -265,7 +265,7 @@ template <typename Block>
 DTRAIN_HOST_DEVICE void ConvParameterBlock(const ConvBackwardJob& job,
                                            std::int64_t index, float* sums,
                                            const Block& block) {
-  const ConvParameter parameter = ConvParameterOf(job.sizes, index);
+  const ConvParameter parameter = ToConvParameter(job.sizes, index);
   float* to = parameter.is_bias ? job.data.grad_bias : job.data.grad_weight;
   if (to == nullptr) return;
   block.ForEach([&](int thread) {

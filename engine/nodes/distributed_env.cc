@@ -37,8 +37,8 @@ std::string Shown(const std::string& name, const std::string& value) {
   return name + "=" + Truncate(EscapeForTerminal(value), 100);
 }
 
-int NumberOf(const std::string& name, const std::string& value, int least,
-             int most) {
+int ParseNumber(const std::string& name, const std::string& value, int least,
+                int most) {
   int number = 0;
   const char* const end = value.data() + value.size();
   const auto [at, error] = std::from_chars(value.data(), end, number);
@@ -58,9 +58,9 @@ int NumberOf(const std::string& name, const std::string& value, int least,
 }
 
 // WORLD_SIZE may be left over from another program.
-int WorldSizeOf(const std::string& value) {
+int ParseWorldSize(const std::string& value) {
   try {
-    return NumberOf("WORLD_SIZE", value, 1, kMaxNetworkRanks);
+    return ParseNumber("WORLD_SIZE", value, 1, kMaxNetworkRanks);
   } catch (const Error& error) {
     throw Error(ErrorKind::kUsage,
                 std::string(error.what()) +
@@ -68,13 +68,13 @@ int WorldSizeOf(const std::string& value) {
   }
 }
 
-int RankOf(const EnvironmentLookup& read, int world_size) {
+int ReadRank(const EnvironmentLookup& read, int world_size) {
   const auto rank = read("RANK");
   if (!rank || rank->empty()) {
     FailMissing("RANK", "this process's number from 0", world_size);
   }
   try {
-    return NumberOf("RANK", *rank, 0, world_size - 1);
+    return ParseNumber("RANK", *rank, 0, world_size - 1);
   } catch (const Error& error) {
     throw Error(ErrorKind::kUsage, std::string(error.what()) +
                                        ", because WORLD_SIZE is " +
@@ -83,14 +83,15 @@ int RankOf(const EnvironmentLookup& read, int world_size) {
 }
 
 // `derived`: MASTER_ADDR is derived from the step of srun.
-HostPort RunnerOf(const EnvironmentLookup& read, int world_size, bool derived) {
+HostPort ReadRunnerAddress(const EnvironmentLookup& read, int world_size,
+                           bool derived) {
   const auto host = read("MASTER_ADDR");
   if (!host || host->empty()) {
     FailMissing("MASTER_ADDR", "the machine of RANK=0", world_size);
   }
   HostPort runner{.host = *host, .port = kDefaultPort};
   if (const auto port = read("MASTER_PORT"); port && !port->empty()) {
-    runner.port = NumberOf("MASTER_PORT", *port, 1, 65535);
+    runner.port = ParseNumber("MASTER_PORT", *port, 1, 65535);
   }
   try {
     RequireAddress(runner.host);
@@ -107,7 +108,7 @@ HostPort RunnerOf(const EnvironmentLookup& read, int world_size, bool derived) {
 bool AreAllHere(const EnvironmentLookup& read, int world_size) {
   const auto local = read("LOCAL_WORLD_SIZE");
   if (!local || local->empty()) return false;
-  return NumberOf("LOCAL_WORLD_SIZE", *local, 1, kMaxNetworkRanks) >=
+  return ParseNumber("LOCAL_WORLD_SIZE", *local, 1, kMaxNetworkRanks) >=
          world_size;
 }
 
@@ -182,15 +183,15 @@ std::optional<DistributedEnv> ReadDistributedEnv(
   const EnvironmentLookup read = WithStep(variables);
   const auto size = read("WORLD_SIZE");
   if (!size || size->empty()) return std::nullopt;
-  const int world_size = WorldSizeOf(*size);
+  const int world_size = ParseWorldSize(*size);
   if (world_size == 1) return std::nullopt;
   const auto derived = [&](const char* name) {
     return variables(name).value_or("").empty();
   };
   return DistributedEnv{
-      .rank = RankOf(read, world_size),
+      .rank = ReadRank(read, world_size),
       .world_size = world_size,
-      .runner = RunnerOf(read, world_size, derived("MASTER_ADDR")),
+      .runner = ReadRunnerAddress(read, world_size, derived("MASTER_ADDR")),
       .all_here = AreAllHere(read, world_size),
       .from_step = derived("WORLD_SIZE")};
 }
@@ -223,8 +224,8 @@ std::string NewSecret() {
 
 }  // namespace
 
-SecretFile SecretFile::Of(const StoreLayout& layout,
-                          const EnvironmentLookup& read) {
+SecretFile SecretFile::Locate(const StoreLayout& layout,
+                              const EnvironmentLookup& read) {
   SecretFile secret(layout);
   const auto named = read(kSecretVariable);
   if (!named || named->empty()) return secret;

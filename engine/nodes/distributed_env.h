@@ -59,8 +59,8 @@ class SecretFile {
       : path_(layout.Secret()), shown_(path_.string()) {}
   /// The file that the variable names, else that of the store. Does not open
   /// it.
-  static SecretFile Of(const StoreLayout& layout,
-                       const EnvironmentLookup& read);
+  static SecretFile Locate(const StoreLayout& layout,
+                           const EnvironmentLookup& read);
 
   /// The file at `path`, which may not exist yet.
   static SecretFile At(const std::filesystem::path& path);

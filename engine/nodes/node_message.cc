@@ -35,10 +35,12 @@ void WorkerDraining::Check() const {
 }
 
 // An invalid message is a fault of its sender, not of the trial.
-void ShardSaid::Check() const { static_cast<void>(DecodeTrialMessage(line)); }
+void ShardMessage::Check() const {
+  static_cast<void>(DecodeTrialMessage(line));
+}
 
 // Found by the codec.
-static std::span<const std::string_view> NamesOf(LogLevel) { return kLevels; }
+static std::span<const std::string_view> EnumNames(LogLevel) { return kLevels; }
 
 std::string RankSecret(const std::string& secret, const TrialSpec& spec) {
   return DeriveSecret(secret, "ranks of trial " + ToString(spec.id) + ", " +
@@ -64,32 +66,32 @@ NodeChannel::NodeChannel(UniqueFd socket, PeerSession session, std::string peer,
       clock_(std::move(clock)),
       lines_(std::move(socket), peer_, max_line + PeerSession::kSealBytes),
       silence_(silence),
-      heard_at_(clock_.monotonic()),
-      said_at_(heard_at_) {}
+      last_received_(clock_.monotonic()),
+      last_sent_(last_received_) {}
 
 void NodeChannel::Write(const std::string& line) {
-  said_at_ = clock_.monotonic();
+  last_sent_ = clock_.monotonic();
   lines_.Write(session_.Seal(line.substr(0, line.size() - 1)) + "\n");
 }
 
 std::optional<std::string> NodeChannel::Next() {
   std::optional<std::string> line = lines_.Next();
   if (!line) return line;
-  heard_at_ = clock_.monotonic();
+  last_received_ = clock_.monotonic();
   return session_.Open(*line);
 }
 
 void NodeChannel::OnTime(const std::string& alive) {
   const Duration now = clock_.monotonic();
-  if (now - heard_at_ >= silence_) {
+  if (now - last_received_ >= silence_) {
     throw Error(ErrorKind::kFailed,
                 "it was silent for " + FormatDuration(silence_));
   }
-  if (now - said_at_ >= kNodeBeat) Write(alive);
+  if (now - last_sent_ >= kNodeBeat) Write(alive);
 }
 
 Duration NodeChannel::Deadline() const {
-  return std::min(heard_at_ + silence_, said_at_ + kNodeBeat);
+  return std::min(last_received_ + silence_, last_sent_ + kNodeBeat);
 }
 
 }  // namespace dtrain

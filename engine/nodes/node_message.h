@@ -127,7 +127,7 @@ struct ShardStarted {
   }
 };
 /// Rank 0 of a trial has sent a message, other than its Finished.
-struct ShardSaid {
+struct ShardMessage {
   static constexpr std::string_view kType = "said";
   TrialId trial;
   std::string line;  // the message, encoded
@@ -177,7 +177,7 @@ struct ShardEnded {
 };
 using NodeReport =
     std::variant<Alive, WorkerHello, WorkerReady, WorkerUnable, WorkerDraining,
-                 ShardStarted, ShardSaid, ShardPrinted, ShardEnded>;
+                 ShardStarted, ShardMessage, ShardPrinted, ShardEnded>;
 
 /// The answer to a hello that is rejected.
 struct NodeRefused {
@@ -332,7 +332,7 @@ class NodeChannel {
   /// nothing was received for `silence`.
   void OnTime(const std::string& alive);
   /// Time of the last received line.
-  Duration heard_at() const { return heard_at_; }
+  Duration last_received() const { return last_received_; }
   /// Time of the next call of `OnTime`.
   Duration Deadline() const;
 
@@ -342,8 +342,8 @@ class NodeChannel {
   Clock clock_;
   LineSocket lines_;
   const Duration silence_;
-  Duration heard_at_;
-  Duration said_at_;
+  Duration last_received_;
+  Duration last_sent_;
 };
 
 }  // namespace dtrain

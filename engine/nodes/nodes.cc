@@ -23,7 +23,7 @@ constexpr std::size_t kLongestReport = std::size_t{1} << 20;
 constexpr Duration kShutdownPatience = std::chrono::seconds(5);
 constexpr Duration kRejectionNotices = std::chrono::minutes(1);
 
-std::string NameOf(int rank) { return "RANK=" + std::to_string(rank); }
+std::string RankName(int rank) { return "RANK=" + std::to_string(rank); }
 
 // Adds a new line to a file that workers must see. The old `line` stays if that
 // fails.
@@ -41,7 +41,7 @@ void AddProbeLine(const std::string& path, std::string& line) {
 Nodes::Nodes(Options options)
     : options_(std::move(options)),
       listener_(Listen()),
-      port_(PortOf(listener_.get())),
+      port_(GetPort(listener_.get())),
       secret_(options_.secret.ReadOrMake()),
       pending_(std::move(listener_), secret_, kWorkersPurpose, options_.clock),
       rejection_reported_at_(options_.clock.monotonic() - kRejectionNotices),
@@ -170,14 +170,14 @@ std::optional<Duration> Nodes::Deadline() const {
 std::string Nodes::AbsentRanks() const {
   std::vector<std::string> absent;
   for (int rank = 1; rank < world_size(); ++rank) {
-    if (!At(rank).channel) absent.push_back(NameOf(rank));
+    if (!At(rank).channel) absent.push_back(RankName(rank));
   }
   return Join(absent, ", ");
 }
 
 std::string Nodes::Described(int node) const {
   const std::string host = Truncate(EscapeForTerminal(At(node).host), 80);
-  if (is_fixed_set()) return NameOf(node) + " on " + host;
+  if (is_fixed_set()) return RankName(node) + " on " + host;
   const std::string name = Truncate(EscapeForTerminal(At(node).name), 80);
   return "worker " + name + (name == host ? "" : " on " + host);
 }
@@ -238,7 +238,7 @@ void Nodes::Receive(ProvedPeer peer) {
 }
 
 void Nodes::ReportRejected() {
-  const PendingConnections::Rejected rejected = pending_.TakeRejected();
+  const PendingConnections::Rejected rejected = pending_.DrainRejected();
   unreported_ += rejected.count;
   const Duration now = options_.clock.monotonic();
   if (rejected.count == 0 || now - rejection_reported_at_ < kRejectionNotices) {
@@ -259,7 +259,7 @@ void Nodes::Admit(const WorkerHello& hello,
   const std::string refusal = Refusal(hello);
   if (!refusal.empty()) {
     const std::string name =
-        hello.claim ? NameOf(hello.claim->rank) : hello.name;
+        hello.claim ? RankName(hello.claim->rank) : hello.name;
     Notice("worker " + Truncate(EscapeForTerminal(name), 80) +
            " was rejected: " + EscapeForTerminal(refusal));
     channel->Write(EncodeOrder(NodeRefused{refusal}));
@@ -267,7 +267,7 @@ void Nodes::Admit(const WorkerHello& hello,
   }
   if (!hello.claim) nodes_.emplace_back();
   const int id = hello.claim ? hello.claim->rank : LastNode();
-  const ConnectionEnds ends = EndsOf(channel->fd());
+  const ConnectionEnds ends = GetConnectionEnds(channel->fd());
   At(id) = {.channel = std::move(channel),
             .host = hello.host,
             .ends = ends,
@@ -357,7 +357,7 @@ void Nodes::OnReport(int number, NodeChannel& channel, NodeReport report) {
     Notice(Described(number) +
            " takes no more trials: " + EscapeForTerminal(draining->reason));
   }
-  events_.push_back(NodeSaid{number, std::move(report)});
+  events_.push_back(NodeReported{number, std::move(report)});
 }
 
 std::vector<WorkerRow> Nodes::Workers() const {
@@ -454,8 +454,8 @@ void Nodes::Watch(int number) {
   Node& node = At(number);
   const bool wanted = node.channel->wants_write();
   if (std::exchange(node.watched_for_writing, wanted) == wanted) return;
-  poller_.WantWrite(node.channel->fd(), static_cast<std::uint64_t>(number),
-                    wanted);
+  poller_.WatchForWrite(node.channel->fd(), static_cast<std::uint64_t>(number),
+                        wanted);
 }
 
 void Nodes::Send(int node, const NodeOrder& order) {

@@ -31,11 +31,11 @@ struct NodeLost {
   std::string why;
 };
 /// A worker sent a message.
-struct NodeSaid {
+struct NodeReported {
   int node = 0;
   NodeReport report;
 };
-using NodeEvent = std::variant<NodeJoined, NodeLost, NodeSaid>;
+using NodeEvent = std::variant<NodeJoined, NodeLost, NodeReported>;
 
 /// Listens for workers at an address of this machine; without a host, at all of
 /// them. Throws Error(kResources) that names resources.listen.
@@ -121,9 +121,9 @@ class Nodes {
   /// "RANK=1 on HOST" or "worker NAME", for messages.
   std::string Described(int node) const;
   /// Name of its machine.
-  const std::string& HostOf(int node) const { return At(node).host; }
+  const std::string& NodeHost(int node) const { return At(node).host; }
   /// Name of the worker, or of the machine.
-  const std::string& MachineOf(int node) const {
+  const std::string& MachineName(int node) const {
     return At(node).name.empty() ? At(node).host : At(node).name;
   }
   /// Prints a line for the user.

@@ -116,7 +116,7 @@ class NodesLauncher final : public Launcher {
   void OnDraining(int node, const WorkerDraining& draining);
   void CheckFixedSet();
   void RunTimers();
-  void RunTimersOf(TrialId id);
+  void RunTrialTimers(TrialId id);
 
   Nodes& nodes_;
   StoreLayout layout_;
@@ -203,8 +203,8 @@ void NodesLauncher::LetGo(int worker) {
 void NodesLauncher::FreeEnded(const SharedTrial& trial) {
   for (int shard = 0; shard < std::ssize(trial.places()); ++shard) {
     if (!trial.ended(shard)) continue;
-    slots_.Release(trial.id(), trial.NodeOf(shard));
-    DismissIfDrained(trial.NodeOf(shard));
+    slots_.Release(trial.id(), trial.ShardNode(shard));
+    DismissIfDrained(trial.ShardNode(shard));
   }
 }
 
@@ -244,7 +244,7 @@ std::vector<ShardPlace> NodesLauncher::Place() {
   if (places.size() > 1 && OneStarts()) return {};
   if (!nodes_.is_fixed_set()) {
     std::ranges::stable_sort(places, {}, [this](const ShardPlace& place) {
-      return nodes_.HostOf(place.node);
+      return nodes_.NodeHost(place.node);
     });
   }
   return places;
@@ -298,7 +298,7 @@ std::optional<NodesLauncher::Prepared> NodesLauncher::Prepare(
     if (places.size() > 1 && places.front().node == 0) {
       listener =
           ListenAt({.host = address.host}, {.only_here = nodes_.all_here()});
-      address.port = PortOf(listener.get());
+      address.port = GetPort(listener.get());
     }
     return Prepared{std::move(address), std::move(listener),
                     OpenTrialOutput(spec, layout_, clock_)};
@@ -314,10 +314,10 @@ void NodesLauncher::Begin(Waiting waiting, std::vector<ShardPlace> places) {
   std::vector<int> order(places.size());
   std::iota(order.begin(), order.end(), 0);
   std::ranges::stable_sort(order, {}, [&](int shard) {
-    return nodes_.HostOf(places[static_cast<std::size_t>(shard)].node);
+    return nodes_.NodeHost(places[static_cast<std::size_t>(shard)].node);
   });
   const TrialId id = waiting.spec.id;
-  for (const ShardPlace& place : places) slots_.Take(id, place);
+  for (const ShardPlace& place : places) slots_.Reserve(id, place);
   SharedTrial trial(std::move(waiting.spec), std::move(places), order,
                     std::move(prepared->output), clock_);
   Running& running =
@@ -335,7 +335,7 @@ void NodesLauncher::BeginNext(Running& running) {
   changed_.insert(running.trial.id());
   const std::optional<int> shard = running.trial.PopNext();
   if (!shard) return;
-  const int node = running.trial.NodeOf(*shard);
+  const int node = running.trial.ShardNode(*shard);
   TrialSpec spec = running.trial.ShardSpec(*shard);
   if (node == 0) {
     if (spec.address) spec.address->token = RankSecret(nodes_.secret(), spec);
@@ -343,10 +343,10 @@ void NodesLauncher::BeginNext(Running& running) {
   } else {
     nodes_.Send(node,
                 StartShard{.spec = spec,
-                           .led_by_runner = running.trial.NodeOf(0) == 0});
+                           .led_by_runner = running.trial.ShardNode(0) == 0});
   }
   if (*shard != 0) return;
-  for (const RunnerMessage& message : running.trial.TakeHeld()) {
+  for (const RunnerMessage& message : running.trial.DrainHeld()) {
     Send(spec.id, message);
   }
 }
@@ -368,7 +368,7 @@ void NodesLauncher::Send(TrialId trial, const RunnerMessage& message) {
   if (running == nullptr) return;
   if (running->trial.is_queued(0)) {
     running->trial.Hold({message});
-  } else if (const int node = running->trial.NodeOf(0); node == 0) {
+  } else if (const int node = running->trial.ShardNode(0); node == 0) {
     local_->Send(trial, message);
   } else {
     nodes_.Send(node, TellShard{trial, Encode(message)});
@@ -509,7 +509,7 @@ void NodesLauncher::On(const NodeEvent& event) {
     Update(joined->node);
   } else if (const auto* lost = std::get_if<NodeLost>(&event)) {
     OnLost(*lost);
-  } else if (const auto* said = std::get_if<NodeSaid>(&event)) {
+  } else if (const auto* said = std::get_if<NodeReported>(&event)) {
     OnReport(said->node, said->report);
   }
 }
@@ -529,12 +529,12 @@ void NodesLauncher::OnReport(int node, const NodeReport& report) {
     // The process of a remote rank 0 has no pid here.
     TrialStarted remote{.trial = started->trial};
     for (const std::string& slot : started->slots) {
-      remote.slots.push_back(nodes_.MachineOf(node) + "/" + slot);
+      remote.slots.push_back(nodes_.MachineName(node) + "/" + slot);
     }
     OnStarted(node, std::move(remote), started->port);
-  } else if (const auto* said = std::get_if<ShardSaid>(&report)) {
+  } else if (const auto* said = std::get_if<ShardMessage>(&report)) {
     Running* running = FindOn(node, said->trial);
-    if (running == nullptr || running->trial.NodeOf(0) != node) return;
+    if (running == nullptr || running->trial.ShardNode(0) != node) return;
     running->trial.OnMessage(DecodeTrialMessage(said->line), events_);
   } else if (const auto* printed = std::get_if<ShardPrinted>(&report)) {
     Running* running = FindOn(node, printed->trial);
@@ -578,9 +578,9 @@ void NodesLauncher::OnEnded(int node, const ShardEnded& ended) {
 }
 
 void NodesLauncher::RunTimers() {
-  for (const TrialId id : std::exchange(changed_, {})) RunTimersOf(id);
+  for (const TrialId id : std::exchange(changed_, {})) RunTrialTimers(id);
   const Duration now = clock_.monotonic();
-  while (const auto id = timers_.Pop(now)) RunTimersOf(*id);
+  while (const auto id = timers_.Pop(now)) RunTrialTimers(*id);
   BeginWaiting();
   OfferSlots();
   CheckFixedSet();
@@ -590,13 +590,13 @@ void NodesLauncher::RunTimers() {
   if (failure) events_.push_back(*std::move(failure));
 }
 
-void NodesLauncher::RunTimersOf(TrialId id) {
+void NodesLauncher::RunTrialTimers(TrialId id) {
   Running* running = Find(id);
   if (running == nullptr) return;
   SharedTrial& trial = running->trial;
   trial.OnTime();
   if (const std::optional<int> shard = trial.PopLongWait()) {
-    const int node = trial.NodeOf(*shard);
+    const int node = trial.ShardNode(*shard);
     // LongWait reports waits for slots of this machine.
     if (node != 0) {
       nodes_.Notice("trial " + ToString(id) + " waits for free slots of " +

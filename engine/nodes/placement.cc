@@ -46,7 +46,7 @@ void MachineSlots::Offer(int node, std::int64_t slots) {
   Update(node, [slots](Machine& machine) { machine.all = slots; });
 }
 
-void MachineSlots::Take(TrialId trial, const ShardPlace& place) {
+void MachineSlots::Reserve(TrialId trial, const ShardPlace& place) {
   Update(place.node, [&](Machine& machine) {
     machine.used += place.slots;
     machine.trials[trial] += place.slots;

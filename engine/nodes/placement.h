@@ -34,7 +34,7 @@ class MachineSlots {
 
   /// Sets the number of slots of a machine; 0: it takes no more trials.
   void Offer(int node, std::int64_t slots);
-  void Take(TrialId trial, const ShardPlace& place);
+  void Reserve(TrialId trial, const ShardPlace& place);
   /// No effect if the trial has no slots there.
   void Release(TrialId trial, int node);
 

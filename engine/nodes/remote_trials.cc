@@ -60,7 +60,7 @@ std::string MissingFile(const TrialSpec& spec) {
 
 // Threads of each rank by the plan of this machine; 0 on CPU slots, where the
 // runner decides, because results depend on it.
-std::int64_t GpuThreadsOf(const SlotPlan& slots) {
+std::int64_t GpuThreads(const SlotPlan& slots) {
   return slots.gpus.empty() ? 0 : slots.threads;
 }
 
@@ -107,7 +107,7 @@ std::string ObjectionTo(const TrialSpec& spec,
   return "";
 }
 
-std::string NoticeOf(const LaunchEvent& event) {
+std::string FormatNotice(const LaunchEvent& event) {
   if (const auto* restored = std::get_if<GpuRestored>(&event)) {
     return restored->gpu + " passed a test and is used again";
   }
@@ -127,7 +127,7 @@ RemoteTrials::RemoteTrials(RunnerLink& link, RemoteTrialsOptions options)
       roots_(std::move(options.roots)),
       answer_patience_(options.answer_patience),
       drain_(options.drain),
-      gpu_threads_(GpuThreadsOf(options.launcher.slots)),
+      gpu_threads_(GpuThreads(options.launcher.slots)),
       notice_(std::move(options.notice)),
       idle_since_(clock_.monotonic()),
       launcher_(MakeLocalLauncher(Launcher(std::move(options.launcher)))) {}
@@ -201,7 +201,7 @@ Duration RemoteTrials::TimeLeft() const {
 
 // A live runner sends a message every few seconds.
 Duration RemoteTrials::AnswerEnd() const {
-  return std::max(*asked_at_, link_.heard_at()) + answer_patience_;
+  return std::max(*asked_at_, link_.last_received()) + answer_patience_;
 }
 
 std::optional<int> RemoteTrials::OnSignal(int signal) {
@@ -302,7 +302,7 @@ void RemoteTrials::Start(const StartShard& order) {
     } catch (const Error& error) {
       return NotStarted(spec, name_ + error.what());
     }
-    spec.address->port = PortOf(listener.get());
+    spec.address->port = GetPort(listener.get());
     ports_[spec.id] = spec.address->port;
   }
   trials_.insert(spec.id);
@@ -323,7 +323,7 @@ void RemoteTrials::NotStarted(const TrialSpec& spec, const std::string& why) {
 }
 
 void RemoteTrials::On(const LaunchEvent& event) {
-  if (const std::string line = NoticeOf(event); notice_ && !line.empty()) {
+  if (const std::string line = FormatNotice(event); notice_ && !line.empty()) {
     notice_(line);
   }
   if (const auto* started = std::get_if<TrialStarted>(&event)) {
@@ -335,7 +335,7 @@ void RemoteTrials::On(const LaunchEvent& event) {
     if (finished != nullptr) {
       finished_[said->trial] = *finished;
     } else {
-      Send(ShardSaid{said->trial, Encode(said->message)});
+      Send(ShardMessage{said->trial, Encode(said->message)});
     }
   } else if (const auto* exited = std::get_if<TrialExited>(&event)) {
     OnExited(*exited);

@@ -28,7 +28,7 @@ std::string ObjectionTo(const TrialSpec& spec,
 
 /// Returns the line that a worker prints about an event of its launcher: a GPU
 /// of this machine is set aside or used again. Empty for other events.
-std::string NoticeOf(const LaunchEvent& event);
+std::string FormatNotice(const LaunchEvent& event);
 
 /// Reasons of a worker to drain: to take no more trials and to pause those it
 /// has.

@@ -25,7 +25,7 @@ class RunnerLink {
 
   int fd() const { return channel_.fd(); }
   const std::string& peer() const { return channel_.peer(); }
-  Duration heard_at() const { return channel_.heard_at(); }
+  Duration last_received() const { return channel_.last_received(); }
   /// The secret that both ends proved.
   const std::string& secret() const { return secret_; }
 

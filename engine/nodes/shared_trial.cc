@@ -48,7 +48,7 @@ std::optional<int> SharedTrial::ShardOn(int node) const {
   return static_cast<int>(found - places_.begin());
 }
 
-int SharedTrial::FirstRankOf(int shard) const {
+int SharedTrial::FirstRank(int shard) const {
   std::int64_t rank = 0;
   for (int i = 0; i < shard; ++i) {
     rank += places_[static_cast<std::size_t>(i)].slots;
@@ -102,8 +102,8 @@ TrialSpec SharedTrial::ShardSpec(int shard) const {
   TrialSpec spec = spec_;
   if (is_single()) return spec;
   const ShardPlace& place = places_[static_cast<std::size_t>(shard)];
-  spec.rank = FirstRankOf(shard);
-  spec.world_size = FirstRankOf(static_cast<int>(places_.size()));
+  spec.rank = FirstRank(shard);
+  spec.world_size = FirstRank(static_cast<int>(places_.size()));
   spec.address = address_;
   spec.address->ranks_here = static_cast<int>(place.slots);
   return spec;
@@ -159,7 +159,7 @@ void SharedTrial::OnEnded(int shard, ShardEnded ended) {
 
 void SharedTrial::OnLost(int shard, const std::string& why) {
   if (At(shard).ended) return;
-  const int rank = FirstRankOf(shard);
+  const int rank = FirstRank(shard);
   output_.Append({.time = clock_.now(),
                   .rank = rank,
                   .from_stderr = true,
@@ -196,9 +196,9 @@ std::optional<Duration> SharedTrial::Deadline() const {
 }
 
 // A shard that ended before it had a process names no rank.
-RankEnd SharedTrial::EndOf(int shard) const {
+RankEnd SharedTrial::ShardEnd(int shard) const {
   const TrialExited& exited = At(shard).ended->exited;
-  return {.rank = exited.rank < 0 ? FirstRankOf(shard) : exited.rank,
+  return {.rank = exited.rank < 0 ? FirstRank(shard) : exited.rank,
           .exit_code = exited.exit_code,
           .signal = exited.signal,
           .ended_by_us = exited.killed_by_us,
@@ -222,7 +222,7 @@ std::optional<GpuFault> SharedTrial::GpuFaults() const {
     GpuFault faults = *fault;
     if (is_single()) return faults;
     faults.gpus +=
-        " of the machine of rank " + std::to_string(FirstRankOf(shard));
+        " of the machine of rank " + std::to_string(FirstRank(shard));
     return faults;
   }
   return std::nullopt;
@@ -231,7 +231,7 @@ std::optional<GpuFault> SharedTrial::GpuFaults() const {
 void SharedTrial::EmitEnd(std::deque<LaunchEvent>& events) {
   output_.Flush();
   std::vector<RankEnd> ends;
-  for (const int shard : order_) ends.push_back(EndOf(shard));
+  for (const int shard : order_) ends.push_back(ShardEnd(shard));
   const TrialEnd end = CombineEnds(ends);
   const auto counts = std::ranges::find(ends, end.rank.rank, &RankEnd::rank);
   const int culprit = order_[static_cast<std::size_t>(counts - ends.begin())];

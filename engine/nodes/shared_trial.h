@@ -32,7 +32,7 @@ class SharedTrial {
   TrialId id() const { return spec_.id; }
   const std::vector<ShardPlace>& places() const { return places_; }
   /// Node of a shard.
-  int NodeOf(int shard) const {
+  int ShardNode(int shard) const {
     return places_[static_cast<std::size_t>(shard)].node;
   }
   /// The shard that is on the node, if there is one.
@@ -53,7 +53,7 @@ class SharedTrial {
     held_orders_.insert(held_orders_.end(), messages.begin(), messages.end());
   }
   /// Returns the kept messages, once.
-  std::vector<RunnerMessage> TakeHeld() {
+  std::vector<RunnerMessage> DrainHeld() {
     return std::exchange(held_orders_, {});
   }
   /// Returns a shard that has waited long for its slots, once for each.
@@ -109,10 +109,10 @@ class SharedTrial {
   const Shard& At(int shard) const {
     return shards_[static_cast<std::size_t>(shard)];
   }
-  int FirstRankOf(int shard) const;
+  int FirstRank(int shard) const;
   void Release(std::deque<LaunchEvent>& events);
   void EndQueued(bool killed);
-  RankEnd EndOf(int shard) const;
+  RankEnd ShardEnd(int shard) const;
   std::string NotStarted() const;
   std::optional<GpuFault> GpuFaults() const;
 

@@ -77,7 +77,7 @@ std::unique_ptr<RunnerLink> Join(const WorkerOptions& options,
 }
 
 // Returns the end of a file to which the runner adds a line for each worker.
-std::string EndOf(const fs::path& path) {
+std::string ReadTail(const fs::path& path) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) return "";
   file.seekg(std::max<std::streamoff>(file.tellg() - kMaxProbe, 0));
@@ -93,8 +93,7 @@ bool IsSameDirectory(const fs::path& one, const fs::path& other) {
 }
 
 // Returns why this process could not use the runner's paths, or empty.
-std::string WhyPathsDiffer(const WorkerOptions& options,
-                           const WorkerTask& task) {
+std::string PathMismatch(const WorkerOptions& options, const WorkerTask& task) {
   const fs::path& store = options.roots.front();
   if (!IsSameDirectory(store, task.store)) {
     return "the worker's store is " + EscapeForTerminal(store.string()) +
@@ -112,9 +111,9 @@ std::string WhyPathsDiffer(const WorkerOptions& options,
 }
 
 // Returns which of the runner's files are not seen on this machine, or empty.
-std::string WhyNotSeen(const WorkerTask& task) {
+std::string UnseenFiles(const WorkerTask& task) {
   for (const auto& [path, content] : task.probes) {
-    if (content.empty() || EndOf(path).find(content) == std::string::npos) {
+    if (content.empty() || ReadTail(path).find(content) == std::string::npos) {
       return EscapeForTerminal(path) +
              ": is not on the worker's machine as on the runner's, or is a "
              "copy; keep the store and checkpoint_storage on a file system "
@@ -143,11 +142,11 @@ std::string WhyNotSeen(const WorkerTask& task) {
 }
 
 // Returns why this machine lacks what trials of the task need, or empty.
-std::string WhyUnfit(const WorkerOptions& options, const WorkerTask& task) {
-  std::string why = WhyPathsDiffer(options, task);
+std::string UnfitReason(const WorkerOptions& options, const WorkerTask& task) {
+  std::string why = PathMismatch(options, task);
   if (!why.empty()) return why;
   const Duration end = Clock::System().monotonic() + options.file_patience;
-  while (!(why = WhyNotSeen(task)).empty()) {
+  while (!(why = UnseenFiles(task)).empty()) {
     if (Clock::System().monotonic() >= end) break;
     std::this_thread::sleep_for(kProbePause);
   }
@@ -163,8 +162,9 @@ std::optional<WorkerTask> AwaitTask(RunnerLink& link) {
               link.peer() + " sent an order before its experiment");
 }
 
-LocalLauncherOptions LauncherOf(const WorkerOptions& options,
-                                const WorkerTask& task, SlotPlan plan) {
+LocalLauncherOptions MakeLauncherOptions(const WorkerOptions& options,
+                                         const WorkerTask& task,
+                                         SlotPlan plan) {
   const auto& variables =
       plan.gpus.empty() ? task.cpu_environment : task.gpu_environment;
   return {.experiment = task.experiment,
@@ -195,9 +195,10 @@ void RequireProgram(const WorkerTask& task,
 // is told why, too.
 LocalLauncherOptions Prepare(RunnerLink& link, const WorkerOptions& options,
                              const WorkerTask& task) try {
-  const std::string why = WhyUnfit(options, task);
+  const std::string why = UnfitReason(options, task);
   if (!why.empty()) throw Error(ErrorKind::kUsage, why);
-  LocalLauncherOptions launcher = LauncherOf(options, task, options.plan(task));
+  LocalLauncherOptions launcher =
+      MakeLauncherOptions(options, task, options.plan(task));
   RequireProgram(task, launcher);
   return launcher;
 } catch (const Error& error) {

@@ -27,7 +27,7 @@ constexpr Duration kSourcePeriod = std::chrono::seconds(1);
 }  // namespace
 
 // Found by the codec.
-static std::span<const std::string_view> NamesOf(WorkerState) {
+static std::span<const std::string_view> EnumNames(WorkerState) {
   return kWorkerStates;
 }
 

@@ -74,10 +74,10 @@ std::optional<LineSplitter::Line> LineSplitter::Next() {
                                         " bytes; send less in one message");
   }
   if (overlong && overlong_ == Overlong::kCut) {
-    return Take(max_line_, start_ + max_line_, /*overlong=*/true);
+    return ExtractLine(max_line_, start_ + max_line_, /*overlong=*/true);
   }
   const std::size_t kept = overlong ? std::min(length, kShown) : length;
-  if (whole) return Take(kept, end + 1, overlong);
+  if (whole) return ExtractLine(kept, end + 1, overlong);
   if (overlong) {
     discarding_ = true;
     buffer_.resize(start_ + kept);
@@ -86,8 +86,8 @@ std::optional<LineSplitter::Line> LineSplitter::Next() {
   return std::nullopt;
 }
 
-LineSplitter::Line LineSplitter::Take(std::size_t length, std::size_t next,
-                                      bool overlong) {
+LineSplitter::Line LineSplitter::ExtractLine(std::size_t length,
+                                             std::size_t next, bool overlong) {
   const Line line{std::string_view(buffer_).substr(start_, length), overlong};
   start_ = next;
   scanned_ = std::max(scanned_, start_);
@@ -97,7 +97,7 @@ LineSplitter::Line LineSplitter::Take(std::size_t length, std::size_t next,
 
 std::optional<LineSplitter::Line> LineSplitter::Rest() {
   if (start_ == buffer_.size()) return std::nullopt;
-  return Take(buffer_.size() - start_, buffer_.size(), discarding_);
+  return ExtractLine(buffer_.size() - start_, buffer_.size(), discarding_);
 }
 
 void LineSplitter::Clear() {

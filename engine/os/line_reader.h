@@ -46,7 +46,7 @@ class LineSplitter {
   void Clear();
 
  private:
-  Line Take(std::size_t length, std::size_t next, bool overlong);
+  Line ExtractLine(std::size_t length, std::size_t next, bool overlong);
 
   std::size_t max_line_;
   Overlong overlong_;

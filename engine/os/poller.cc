@@ -30,8 +30,8 @@ void Poller::Add(int fd, std::uint64_t token) {
   }
 }
 
-void Poller::WantWrite(int fd, std::uint64_t token, bool wanted) {
-  epoll_event event = EventFor(token, wanted);
+void Poller::WatchForWrite(int fd, std::uint64_t token, bool enabled) {
+  epoll_event event = EventFor(token, enabled);
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event);
 }
 

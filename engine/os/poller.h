@@ -28,7 +28,7 @@ class Poller {
   /// Error(kFailed).
   void Add(int fd, std::uint64_t token);
   /// Starts or stops watching `fd` for writing, too.
-  void WantWrite(int fd, std::uint64_t token, bool wanted);
+  void WatchForWrite(int fd, std::uint64_t token, bool enabled);
   /// Does nothing if `fd` is not watched.
   void Remove(int fd);
 

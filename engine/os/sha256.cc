@@ -102,7 +102,7 @@ std::string Sha256::FinishBytes() {
   return digest;
 }
 
-std::string Sha256Of(std::span<const std::byte> bytes) {
+std::string ComputeSha256(std::span<const std::byte> bytes) {
   Sha256 sha;
   sha.Update(bytes);
   return sha.Finish();
@@ -110,7 +110,7 @@ std::string Sha256Of(std::span<const std::byte> bytes) {
 
 std::string Sha256OfFile(const std::filesystem::path& file) {
   const std::string bytes = ReadFile(file).value_or("");
-  return Sha256Of(std::as_bytes(std::span(bytes)));
+  return ComputeSha256(std::as_bytes(std::span(bytes)));
 }
 
 std::string HmacSha256(std::string_view key,

@@ -28,7 +28,7 @@ class Sha256 {
 };
 
 /// Returns the SHA-256 of `bytes` in lower-case hex.
-std::string Sha256Of(std::span<const std::byte> bytes);
+std::string ComputeSha256(std::span<const std::byte> bytes);
 /// Returns that of a file's content, which is read into memory. A file that
 /// cannot be read counts as empty.
 std::string Sha256OfFile(const std::filesystem::path& file);

@@ -44,7 +44,7 @@ struct AddressDeleter {
 };
 using Addresses = std::unique_ptr<addrinfo, AddressDeleter>;
 
-Addresses AddressesOf(const HostPort& place, std::string& problem) {
+Addresses ResolveAddresses(const HostPort& place, std::string& problem) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
@@ -119,7 +119,7 @@ struct Listening {
 // Listens on the first address of the place that works.
 Listening ListenAtFirst(const HostPort& place, bool loopback_too) {
   Listening listening{.elsewhere = true};
-  const Addresses addresses = AddressesOf(place, listening.problem);
+  const Addresses addresses = ResolveAddresses(place, listening.problem);
   for (const addrinfo* at = addresses.get(); at != nullptr; at = at->ai_next) {
     if (!loopback_too && IsLoopback(*at)) {
       listening.loopback = true;
@@ -185,7 +185,7 @@ bool SendMessage(int socket, std::uint32_t fd_count, std::string_view text,
   return true;
 }
 
-void TakeFds(msghdr& message, std::vector<UniqueFd>& fds) {
+void ExtractFds(msghdr& message, std::vector<UniqueFd>& fds) {
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
        header = CMSG_NXTHDR(&message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
@@ -220,7 +220,7 @@ std::optional<std::uint32_t> ReceiveMessage(int socket, Packet& packet) {
     ThrowSystemError("read from the trial host's socket");
   }
   if (size < static_cast<ssize_t>(sizeof(fd_count))) return std::nullopt;
-  TakeFds(message, packet.fds);
+  ExtractFds(message, packet.fds);
   if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
     throw Error(ErrorKind::kFailed,
                 "the trial host's socket lost a part of a packet; raise the "
@@ -245,7 +245,7 @@ std::string ToString(const HostPort& place) {
 
 void RequireAddress(const std::string& host) {
   std::string problem;
-  if (AddressesOf({.host = host}, problem)) return;
+  if (ResolveAddresses({.host = host}, problem)) return;
   throw Error(ErrorKind::kUsage, EscapeForTerminal(host) + ": " + problem);
 }
 
@@ -271,7 +271,7 @@ UniqueFd ListenAt(const HostPort& place, const ListenOptions& options) {
                                          ": " + listening.problem);
 }
 
-int PortOf(int socket) {
+int GetPort(int socket) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
   if (::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) !=
@@ -303,7 +303,7 @@ std::string AddressText(const sockaddr_storage& address, socklen_t size) {
 
 }  // namespace
 
-ConnectionEnds EndsOf(int socket) {
+ConnectionEnds GetConnectionEnds(int socket) {
   const auto text_of = [socket](auto* ask) {
     sockaddr_storage address{};
     socklen_t size = sizeof address;
@@ -327,7 +327,7 @@ UniqueFd AcceptFrom(int listener) {
 
 UniqueFd ConnectTo(const HostPort& place, Duration limit) {
   std::string problem;
-  const Addresses addresses = AddressesOf(place, problem);
+  const Addresses addresses = ResolveAddresses(place, problem);
   for (const addrinfo* at = addresses.get(); at != nullptr; at = at->ai_next) {
     UniqueFd socket = SocketFor(*at);
     if (!socket) continue;

@@ -42,14 +42,14 @@ struct ListenOptions {
 UniqueFd ListenAt(const HostPort& place, const ListenOptions& options = {});
 
 /// Returns the port that a socket listens on.
-int PortOf(int socket);
+int GetPort(int socket);
 
 /// IP addresses of the two ends of a connection, "10.0.0.7"; empty if unknown.
 struct ConnectionEnds {
   std::string mine;
   std::string peer;
 };
-ConnectionEnds EndsOf(int socket);
+ConnectionEnds GetConnectionEnds(int socket);
 
 /// True for an address that is reached from its own machine only.
 bool IsLoopbackAddress(const std::string& address);

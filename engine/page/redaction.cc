@@ -74,7 +74,7 @@ void RemoveLogLine(json& reason) {
 }
 
 // Names of the host and the user, if they are long enough to be unmistakable.
-std::vector<std::string> SecretsOf(const json& provenance) {
+std::vector<std::string> FindSecrets(const json& provenance) {
   constexpr std::size_t kMinLength = 4;
   std::vector<std::string> secrets;
   for (const char* field : {"host", "user"}) {
@@ -91,7 +91,7 @@ std::vector<std::string> SecretsOf(const json& provenance) {
 void Redact(json& experiment) {
   json& provenance = experiment["provenance"];
   const std::vector<std::string> secrets = provenance.is_object()
-                                               ? SecretsOf(provenance)
+                                               ? FindSecrets(provenance)
                                                : std::vector<std::string>();
   json kept = json::object();
   for (const char* field :

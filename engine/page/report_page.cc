@@ -13,7 +13,7 @@ namespace {
 
 // Source expression of a Content-Security-Policy: 'sha256-…'.
 std::string HashSource(std::string_view text) {
-  const std::string hex = Sha256Of(std::as_bytes(std::span(text)));
+  const std::string hex = ComputeSha256(std::as_bytes(std::span(text)));
   std::string digest;
   for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
     digest += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));

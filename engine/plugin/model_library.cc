@@ -157,7 +157,7 @@ std::string Key(const ModelSources& sources, const ModelBuild& build,
       Join(std::array{build.abi, CompilerMark(compiler),
                       Join(build.flags, "\n"), ContentHash(sources)},
            "\n\n");
-  return Sha256Of(std::as_bytes(std::span(text))).substr(0, 40);
+  return ComputeSha256(std::as_bytes(std::span(text))).substr(0, 40);
 }
 
 // True if only this user can have written the file.

@@ -17,21 +17,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool IsOneOf(std::string_view text, std::span<const std::string_view> words) {
+bool ContainsWord(std::string_view text,
+                  std::span<const std::string_view> words) {
   return std::ranges::find(words, text) != words.end();
 }
 
 bool IsSource(const fs::path& file) {
   constexpr std::array<std::string_view, 3> kExtensions = {".cpp", ".cc",
                                                            ".cxx"};
-  return IsOneOf(file.extension().native(), kExtensions) &&
+  return ContainsWord(file.extension().native(), kExtensions) &&
          !file.stem().native().ends_with("_test");
 }
 
 bool IsHeader(const fs::path& file) {
   constexpr std::array<std::string_view, 6> kExtensions = {
       ".h", ".hh", ".hpp", ".hxx", ".inc", ".ipp"};
-  return IsOneOf(file.extension().native(), kExtensions);
+  return ContainsWord(file.extension().native(), kExtensions);
 }
 
 [[noreturn]] void RefuseSource(const fs::path& where, const std::string& why) {

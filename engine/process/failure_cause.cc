@@ -233,7 +233,7 @@ bool FailureCause::IsPast(const Line& line) const {
 }
 
 // The exception of a launcher says only that its program has failed.
-void FailureCause::TakeException(const std::string& text) {
+void FailureCause::OnException(const std::string& text) {
   const std::string name = text.substr(0, text.find(':'));
   is_closed_ = name.ends_with("ChildFailedError");
   if (is_closed_ || now_ == Traceback::kIgnored) return;
@@ -249,7 +249,7 @@ void FailureCause::Read(std::string_view raw) {
   const std::string plain =
       ToPlainText(ToValidUtf8(std::string(part.substr(0, kMaxLine))));
   std::string_view marked = WithoutMarks(plain);
-  (void)TakeLevel(marked);  // within a line that was overwritten
+  (void)ParseLevelPrefix(marked);  // within a line that was overwritten
   if (!HasText(marked)) return;
   const std::string text(marked);
   ++lines_;
@@ -262,7 +262,7 @@ void FailureCause::Read(std::string_view raw) {
   if (in_traceback_ && text.front() == ' ') return;  // a frame
   if (in_traceback_ && IsException(text)) {
     in_traceback_ = false;
-    return TakeException(text);
+    return OnException(text);
   }
   if (is_closed_) return;
   if (text.starts_with("Exception ignored") ||

@@ -34,7 +34,7 @@ class FailureCause {
     std::int64_t number = 0;
   };
 
-  void TakeException(const std::string& text);
+  void OnException(const std::string& text);
   // True if so many lines followed that the program went on.
   bool IsPast(const Line& line) const;
 

@@ -35,7 +35,7 @@ namespace {
 
 // Returns the GPUs of `rank` of `ranks` on this machine: one, or all if it is
 // the only rank; none on CPU slots.
-std::vector<Gpu> ShareOf(const std::vector<Gpu>& gpus, int rank, int ranks) {
+std::vector<Gpu> RankGpus(const std::vector<Gpu>& gpus, int rank, int ranks) {
   if (ranks == 1 || gpus.empty()) return gpus;
   return {gpus.at(static_cast<std::size_t>(rank))};
 }
@@ -88,7 +88,7 @@ LaunchedTrial::LaunchedTrial(TrialSpec spec, SlotLease lease,
   if (several_ && !spec.address) memory_ = MakeSharedMemory(spec.world_size);
   const int count = RanksHere(spec);
   for (int i = 0; i < count; ++i) {
-    std::vector<Gpu> gpus = ShareOf(lease_.gpus, i, count);
+    std::vector<Gpu> gpus = RankGpus(lease_.gpus, i, count);
     auto process = std::make_unique<RankProcess>(
         SpecOfRank(spec, spec.rank + i, gpus), output_, clock, poller,
         token_ + tokens());
@@ -348,7 +348,7 @@ TrialEnd LaunchedTrial::End() const {
 
 // Returns the final message or the last line of the log for which `is_cause` is
 // true. A program, and a process that was aborted, tell it in the log only.
-std::optional<std::string> LaunchedTrial::LineOf(
+std::optional<std::string> LaunchedTrial::FindCause(
     const Rank& rank, bool (*is_cause)(std::string_view)) const {
   if (!rank.end.failed()) return std::nullopt;
   if (rank.end.message && is_cause(rank.end.message->message)) {
@@ -365,7 +365,7 @@ std::vector<Gpu> LaunchedTrial::GpusOfFailure(
   std::vector<Gpu> gpus;
   for (const std::size_t number : dead_) {
     const Rank& rank = ranks_[number];
-    const auto line = LineOf(rank, is_cause);
+    const auto line = FindCause(rank, is_cause);
     if (!line) continue;
     if (gpus.empty() && reason != nullptr) *reason = *line;
     gpus.insert(gpus.end(), rank.gpus.begin(), rank.gpus.end());

@@ -105,8 +105,8 @@ class LaunchedTrial {
   void OnExit(std::size_t number);
   void KillRemainingRanks();
   TrialEnd End() const;
-  std::optional<std::string> LineOf(const Rank& rank,
-                                    bool (*is_cause)(std::string_view)) const;
+  std::optional<std::string> FindCause(
+      const Rank& rank, bool (*is_cause)(std::string_view)) const;
 
   TrialId id_;
   // Held by the trial's processes, and here until they are reaped: a process

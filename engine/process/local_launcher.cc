@@ -145,10 +145,10 @@ class ProcessLauncher final : public LocalLauncher {
   void StartWaiting();
   SlotWaiter Waiter() const;
   void StartTrial(Waiting waiting, SlotLease lease);
-  TrialOutput OutputOf(const TrialSpec& spec);
+  TrialOutput MakeOutput(const TrialSpec& spec);
   void ForkNext(Trials::iterator trial);
-  void TakeForkOutcomes();
-  void TakeForkOutcome(const TrialForker::Outcome& outcome);
+  void DrainForkOutcomes();
+  void OnForkOutcome(const TrialForker::Outcome& outcome);
   void SweepOrphans();
   void ReportEnds();
   void RestoreGpus();
@@ -330,7 +330,7 @@ void ProcessLauncher::Dispatch(const Poller::Ready& ready) {
     OnSignal();
   } else if (ready.token == kHost) {
     forker_.OnReady();
-    TakeForkOutcomes();
+    DrainForkOutcomes();
   } else if (ready.token == kSlotsToken) {
     if (pool_.waiting()) pool_.OnWake();
   } else if (ready.token == kWake) {
@@ -361,7 +361,7 @@ void ProcessLauncher::OnSignal() {
 void ProcessLauncher::OnTime() {
   for (auto& [token, running] : trials_) running.trial->OnTime();
   forker_.OnTime();
-  TakeForkOutcomes();
+  DrainForkOutcomes();
   // A host that died may have forked a trial without reporting it.
   if (std::exchange(swept_host_, forker_.host_pid()) != forker_.host_pid()) {
     sweep_at_ = options_.clock.monotonic();
@@ -505,7 +505,7 @@ std::optional<SlotWait> ProcessLauncher::LongWait() {
 void ProcessLauncher::StartTrial(Waiting waiting, SlotLease lease) {
   const TrialId id = waiting.spec.id;
   try {
-    TrialOutput output = OutputOf(waiting.spec);
+    TrialOutput output = MakeOutput(waiting.spec);
     auto trial = std::make_unique<LaunchedTrial>(
         std::move(waiting.spec), std::move(lease), std::move(output),
         options_.clock, poller_, next_token_, std::move(waiting.listener));
@@ -516,7 +516,7 @@ void ProcessLauncher::StartTrial(Waiting waiting, SlotLease lease) {
         token,
         Running{.trial = std::move(trial), .oom_kills = oom_counter_.Read()});
     ForkNext(added.first);
-    TakeForkOutcomes();
+    DrainForkOutcomes();
   } catch (const Error& error) {
     events_.push_back(
         TrialExited{.trial = id,
@@ -527,7 +527,7 @@ void ProcessLauncher::StartTrial(Waiting waiting, SlotLease lease) {
   }
 }
 
-TrialOutput ProcessLauncher::OutputOf(const TrialSpec& spec) {
+TrialOutput ProcessLauncher::MakeOutput(const TrialSpec& spec) {
   if (options_.log) {
     return TrialOutput(
         [id = spec.id, this](const LogRecord& record) {
@@ -549,11 +549,11 @@ void ProcessLauncher::ForkNext(Trials::iterator trial) {
   forker_.Fork(std::move(order));
 }
 
-void ProcessLauncher::TakeForkOutcomes() {
-  while (const auto outcome = forker_.TakeOutcome()) TakeForkOutcome(*outcome);
+void ProcessLauncher::DrainForkOutcomes() {
+  while (const auto outcome = forker_.PopOutcome()) OnForkOutcome(*outcome);
 }
 
-void ProcessLauncher::TakeForkOutcome(const TrialForker::Outcome& outcome) {
+void ProcessLauncher::OnForkOutcome(const TrialForker::Outcome& outcome) {
   const auto found = trials_.find(*std::exchange(forking_, std::nullopt));
   LaunchedTrial& trial = *found->second.trial;
   std::string problem = outcome.error;

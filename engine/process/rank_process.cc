@@ -140,7 +140,7 @@ void RankProcess::Write(const std::string& lines) {
   control_->Write(std::exchange(unsent_, {}));
   const bool wants = control_->wants_write();
   if (wants != wanted) {
-    poller_.WantWrite(control_->fd(), token_ + kControl, wants);
+    poller_.WatchForWrite(control_->fd(), token_ + kControl, wants);
   }
 }
 
@@ -162,7 +162,8 @@ void RankProcess::DrainOutput(RankOutput::Stream stream) {
 void RankProcess::FlushControl() {
   if (!control_) return;
   control_->Flush();
-  poller_.WantWrite(control_->fd(), token_ + kControl, control_->wants_write());
+  poller_.WatchForWrite(control_->fd(), token_ + kControl,
+                        control_->wants_write());
 }
 
 std::optional<std::string> RankProcess::NextLine() {

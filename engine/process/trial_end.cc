@@ -16,7 +16,7 @@ bool ReportsError(const RankEnd& end) {
 
 // Returns the rank's message with the rank's number, which a message from
 // another machine contains already.
-std::optional<Finished> MessageOf(const RankEnd& end) {
+std::optional<Finished> MessageWithRank(const RankEnd& end) {
   Finished message = *end.message;
   if (end.rank != 0 && !message.message.starts_with("rank ")) {
     message.message =
@@ -37,10 +37,10 @@ std::optional<Finished> CombineMessages(const std::vector<RankEnd>& ends,
     if (!misses_another && !knows_less) return first->message;
   }
   if (crashed) return std::nullopt;
-  if (culprit != nullptr) return MessageOf(*culprit);
+  if (culprit != nullptr) return MessageWithRank(*culprit);
   const auto reporter = std::ranges::find_if(ends, ReportsError);
   if (reporter == ends.end()) return std::nullopt;
-  return MessageOf(*reporter);
+  return MessageWithRank(*reporter);
 }
 
 }  // namespace

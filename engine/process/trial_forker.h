@@ -87,7 +87,7 @@ class TrialForker {
               std::uint64_t token);
 
   /// Starts a fork with copies of the order's descriptors, which must stay open
-  /// until `TakeOutcome` returns the outcome. REQUIRES: !busy().
+  /// until `PopOutcome` returns the outcome. REQUIRES: !busy().
   void Fork(ForkOrder order);
   /// True if the outcome of a fork is not known yet.
   bool busy() const { return request_.has_value(); }
@@ -95,7 +95,7 @@ class TrialForker {
   bool in_flight() const { return in_flight_; }
   /// Drops the fork. REQUIRES: !in_flight().
   void Cancel() { request_.reset(); }
-  std::optional<Outcome> TakeOutcome() { return std::exchange(outcome_, {}); }
+  std::optional<Outcome> PopOutcome() { return std::exchange(outcome_, {}); }
 
   /// Handles a message or the end of the host.
   void OnReady();

@@ -361,15 +361,15 @@ std::string Mark() {
 // Opens the library that checksums need, once for all trials, which then need
 // not open it beside their threads. A failure is reported by the trial that
 // needs a checksum.
-void OpenChecksums() try { (void)Sha256Of({}); } catch (const Error&) {
+void OpenChecksums() try { (void)ComputeSha256({}); } catch (const Error&) {
 }
 
 }  // namespace
 
 Duration StopGrace() {
-  const char* given = std::getenv("DTRAIN_STOP_GRACE");
-  if (given == nullptr || *given == '\0') return std::chrono::seconds(30);
-  return ParseDuration(given, "DTRAIN_STOP_GRACE");
+  const char* text = std::getenv("DTRAIN_STOP_GRACE");
+  if (text == nullptr || *text == '\0') return std::chrono::seconds(30);
+  return ParseDuration(text, "DTRAIN_STOP_GRACE");
 }
 
 int RunTrialHost(int socket, const TrialHostHooks& hooks) {

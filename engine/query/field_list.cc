@@ -12,7 +12,7 @@ template <typename Take>
 void ForEachElement(Tokens& tokens, const Take& take) {
   do {
     take();
-  } while (tokens.TakeIf(","));
+  } while (tokens.ConsumeIf(","));
   const Token& rest = tokens.Peek();
   if (rest.kind != Token::Kind::kEnd) {
     tokens.Expected("','", rest.begin, "quote names that have blanks");
@@ -26,9 +26,9 @@ std::vector<SortKey> ParseSortKeys(std::string_view text,
   Tokens tokens(text, context);
   std::vector<SortKey> keys;
   ForEachElement(tokens, [&] {
-    const bool descending = !tokens.NextIsKnown() && tokens.TakeMinus();
+    const bool descending = !tokens.NextIsKnown() && tokens.ConsumeMinus();
     const std::size_t begin = tokens.Peek().begin;
-    const SortKey key{.field = tokens.TakeField(), .descending = descending};
+    const SortKey key{.field = tokens.ParseField(), .descending = descending};
     (void)tokens.ResolveValue(key.field, begin);
     keys.push_back(key);
   });
@@ -42,7 +42,7 @@ std::vector<FieldName> ParseColumns(
   std::vector<FieldName> columns;
   ForEachElement(tokens, [&] {
     const std::size_t begin = tokens.Peek().begin;
-    FieldName field = tokens.TakeField();
+    FieldName field = tokens.ParseField();
     if (field.function == FieldFunction::kNone && field.name.ends_with(".*")) {
       for (FieldName& one : expand(field.name)) {
         if (std::ranges::count(columns, one) == 0) {

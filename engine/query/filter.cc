@@ -34,7 +34,7 @@ bool IsOrder(CompareOp op) {
          op == CompareOp::kGreater || op == CompareOp::kGreaterEqual;
 }
 
-std::optional<double> NumberOf(const std::string& text) {
+std::optional<double> ParseNumber(const std::string& text) {
   if (IsSameText(text, "nan")) return std::numeric_limits<double>::quiet_NaN();
   const char* begin = text.data() + (text.starts_with('+') ? 1 : 0);
   const char* end = text.data() + text.size();
@@ -45,16 +45,16 @@ std::optional<double> NumberOf(const std::string& text) {
 }
 
 // Returns an integer for a text that is one.
-std::optional<FieldValue> NumberValueOf(const std::string& text) {
+std::optional<FieldValue> ParseNumberValue(const std::string& text) {
   const char* begin = text.data() + (text.starts_with('+') ? 1 : 0);
   const char* end = text.data() + text.size();
   std::int64_t whole = 0;
   const auto [rest, error] = std::from_chars(begin, end, whole);
   if (error == std::errc() && rest == end) return whole;
-  return NumberOf(text);
+  return ParseNumber(text);
 }
 
-std::optional<double> SecondsOf(const std::string& text) {
+std::optional<double> ParseSeconds(const std::string& text) {
   try {
     return std::chrono::duration<double>(ParseDuration(text, "")).count();
   } catch (const Error&) {
@@ -63,11 +63,11 @@ std::optional<double> SecondsOf(const std::string& text) {
 }
 
 // "10 MB" without the blank, in powers of 1000.
-std::optional<double> BytesOf(const std::string& text) {
+std::optional<double> ParseBytes(const std::string& text) {
   double scale = 1;
   for (const std::string_view unit : {"B", "kB", "MB", "GB", "TB"}) {
     const std::size_t digits = text.size() - std::min(unit.size(), text.size());
-    const auto number = NumberOf(text.substr(0, digits));
+    const auto number = ParseNumber(text.substr(0, digits));
     if (number && IsSameText(text.substr(digits), std::string(unit))) {
       return *number * scale;
     }
@@ -100,35 +100,35 @@ bool IsAskedFor(std::partial_ordering order, CompareOp op) {
   }
 }
 
-bool Equals(const FieldValue& actual, const Literal& wanted) {
+bool Equals(const FieldValue& actual, const Literal& literal) {
   if (std::holds_alternative<std::monostate>(actual)) return false;
   if (const auto* texts = std::get_if<std::vector<std::string>>(&actual)) {
     return std::ranges::any_of(
-        *texts, [&](const std::string& text) { return Equals(text, wanted); });
+        *texts, [&](const std::string& text) { return Equals(text, literal); });
   }
-  if (IsNumber(actual) && IsNumber(wanted.value)) {
-    return CompareNumbers(actual, wanted.value) == 0;
+  if (IsNumber(actual) && IsNumber(literal.value)) {
+    return CompareNumbers(actual, literal.value) == 0;
   }
   const auto* time = std::get_if<Timestamp>(&actual);
-  const auto* begin = std::get_if<Timestamp>(&wanted.value);
+  const auto* begin = std::get_if<Timestamp>(&literal.value);
   if (time != nullptr && begin != nullptr) {
-    return wanted.whole_day ? *time >= *begin && *time < *begin + kDay
-                            : *time == *begin;
+    return literal.whole_day ? *time >= *begin && *time < *begin + kDay
+                             : *time == *begin;
   }
   // A number is compared with a text as it was written: 7.10 is not 7.1.
-  return IsSameText(FieldText(actual), wanted.text);
+  return IsSameText(FieldText(actual), literal.text);
 }
 
-bool IsOrdered(const FieldValue& actual, CompareOp op, const Literal& wanted) {
-  if (IsNumber(actual) && IsNumber(wanted.value)) {
-    return IsAskedFor(CompareNumbers(actual, wanted.value), op);
+bool IsOrdered(const FieldValue& actual, CompareOp op, const Literal& literal) {
+  if (IsNumber(actual) && IsNumber(literal.value)) {
+    return IsAskedFor(CompareNumbers(actual, literal.value), op);
   }
   const auto* time = std::get_if<Timestamp>(&actual);
-  if (time == nullptr || actual.index() != wanted.value.index()) return false;
-  const Timestamp begin = std::get<Timestamp>(wanted.value);
+  if (time == nullptr || actual.index() != literal.value.index()) return false;
+  const Timestamp begin = std::get<Timestamp>(literal.value);
   // After a day, or not after it, is meant from its end.
   const bool at_end = op == CompareOp::kGreater || op == CompareOp::kLessEqual;
-  const Timestamp end = wanted.whole_day ? begin + kDay - Timestamp(1) : begin;
+  const Timestamp end = literal.whole_day ? begin + kDay - Timestamp(1) : begin;
   return IsAskedFor(*time <=> (at_end ? end : begin), op);
 }
 
@@ -181,7 +181,7 @@ class FilterParser {
     all.text_ = std::string(text_);
     do {
       all.parts_.push_back(ParsePlainComparison());
-    } while (TakePlainAnd());
+    } while (ConsumePlainAnd());
     return all.parts_.size() == 1 ? std::move(all.parts_.front()) : all;
   }
 
@@ -205,7 +205,7 @@ class FilterParser {
     Filter chain;
     chain.kind_ = kind;
     chain.parts_.push_back(std::move(first));
-    while (tokens_.TakeKeyword(word)) chain.parts_.push_back(parse_part());
+    while (tokens_.ConsumeKeyword(word)) chain.parts_.push_back(parse_part());
     chain.text_ = TextFrom(begin);
     return chain;
   }
@@ -220,11 +220,11 @@ class FilterParser {
                        " levels of parentheses and 'not'",
                    first.begin);
     }
-    (void)tokens_.Take();
+    (void)tokens_.Next();
     Filter filter;
     if (first.is("(")) {
       filter = ParseOr(depth + 1);
-      if (!tokens_.TakeIf(")")) {
+      if (!tokens_.ConsumeIf(")")) {
         tokens_.Expected("')', 'and' or 'or'", tokens_.Peek().begin,
                          HintFor(tokens_.Peek()));
       }
@@ -241,19 +241,19 @@ class FilterParser {
     Filter filter;
     filter.kind_ = Kind::kComparison;
     Comparison& comparison = filter.comparison_;
-    comparison.field = tokens_.TakeField();
+    comparison.field = tokens_.ParseField();
     const ResolvedField field = tokens_.ResolveValue(comparison.field, begin);
-    const bool negated = tokens_.TakeKeyword("not");
+    const bool negated = tokens_.ConsumeKeyword("not");
     const Token op = tokens_.Peek();
-    if (tokens_.TakeKeyword("in")) {
+    if (tokens_.ConsumeKeyword("in")) {
       comparison.op = CompareOp::kIn;
       ParseList(field, comparison);
     } else if (negated) {
       tokens_.Expected("'in'", op.begin);
-    } else if (tokens_.TakeKeyword("is")) {
+    } else if (tokens_.ConsumeKeyword("is")) {
       comparison.op = CompareOp::kIsNull;
-      const bool inverse = tokens_.TakeKeyword("not");
-      if (!tokens_.TakeKeyword("null")) {
+      const bool inverse = tokens_.ConsumeKeyword("not");
+      if (!tokens_.ConsumeKeyword("null")) {
         tokens_.Expected(inverse ? "'null'" : "'null' or 'not null'",
                          tokens_.Peek().begin);
       }
@@ -276,12 +276,12 @@ class FilterParser {
 
   void ParseOperator(const ResolvedField& field, Comparison& comparison) {
     const Token token = tokens_.Peek();
-    const auto op = OperatorOf(token);
+    const auto op = FindOperator(token);
     if (!op) {
       tokens_.Expected("an operator (== != < <= > >= ~ in is)", token.begin,
                        HintFor(token));
     }
-    (void)tokens_.Take();
+    (void)tokens_.Next();
     comparison.op = *op;
     CheckOperator(field, comparison, token.begin);
     if (*op == CompareOp::kMatches) return ParseRegex(comparison);
@@ -312,18 +312,18 @@ class FilterParser {
       tokens_.Expected("a regular expression", token.begin,
                        "write it in quotes");
     }
-    comparison.regex.emplace(tokens_.Take().text, context_.option);
+    comparison.regex.emplace(tokens_.Next().text, context_.option);
   }
 
   void ParseList(const ResolvedField& field, Comparison& comparison) {
     const std::string hint = "write in (VALUE, VALUE)";
-    if (!tokens_.TakeIf("(")) {
+    if (!tokens_.ConsumeIf("(")) {
       tokens_.Expected("'('", tokens_.Peek().begin, hint);
     }
     do {
       comparison.values.push_back(ParseValue(field, comparison));
-    } while (tokens_.TakeIf(","));
-    if (tokens_.TakeIf(")")) return;
+    } while (tokens_.ConsumeIf(","));
+    if (tokens_.ConsumeIf(")")) return;
     tokens_.Expected("',' or ')'", tokens_.Peek().begin, hint);
   }
 
@@ -333,8 +333,8 @@ class FilterParser {
         token.kind != Token::Kind::kQuoted) {
       tokens_.Expected("a value", token.begin, HintFor(token));
     }
-    (void)tokens_.Take();
-    return LiteralOf(token, field, comparison);
+    (void)tokens_.Next();
+    return ParseLiteral(token, field, comparison);
   }
 
   FieldValue Measure(const std::optional<FieldValue>& number,
@@ -345,25 +345,25 @@ class FilterParser {
     return *measure;
   }
 
-  Literal LiteralOf(const Token& token, const ResolvedField& field,
-                    const Comparison& comparison) const {
+  Literal ParseLiteral(const Token& token, const ResolvedField& field,
+                       const Comparison& comparison) const {
     Literal literal{.value = token.text, .text = token.text};
     const bool quoted = token.kind == Token::Kind::kQuoted;
-    const auto number = quoted ? std::nullopt : NumberValueOf(token.text);
+    const auto number = quoted ? std::nullopt : ParseNumberValue(token.text);
     switch (field.kind) {
       case FieldKind::kTime:
         SetTime(token, comparison, literal);
         return literal;
       case FieldKind::kDuration:
         literal.value =
-            Measure(number, quoted ? std::nullopt : SecondsOf(token.text),
+            Measure(number, quoted ? std::nullopt : ParseSeconds(token.text),
                     token, "a duration",
                     "write seconds, or a number with m, h or d such as 10m");
         return literal;
       case FieldKind::kBytes:
         literal.value =
-            Measure(number, quoted ? std::nullopt : BytesOf(token.text), token,
-                    "a size",
+            Measure(number, quoted ? std::nullopt : ParseBytes(token.text),
+                    token, "a size",
                     "write bytes, or a number with kB, MB or GB such as 10MB");
         return literal;
       case FieldKind::kNumber:
@@ -379,7 +379,7 @@ class FilterParser {
         }
         return literal;
       case FieldKind::kShare:
-        literal.value = ShareOf(token, comparison);
+        literal.value = ParseShare(token, comparison);
         return literal;
       case FieldKind::kText:
       case FieldKind::kTexts:
@@ -389,8 +389,9 @@ class FilterParser {
     return literal;
   }
 
-  FieldValue ShareOf(const Token& token, const Comparison& comparison) const {
-    const auto number = NumberValueOf(token.text);
+  FieldValue ParseShare(const Token& token,
+                        const Comparison& comparison) const {
+    const auto number = ParseNumberValue(token.text);
     const bool valid = number && CompareNumbers(*number, 0.0) >= 0 &&
                        CompareNumbers(*number, 1.0) <= 0;
     if (!valid) {
@@ -410,7 +411,7 @@ class FilterParser {
       return;
     }
     const auto ago = token.text.starts_with('-')
-                         ? SecondsOf(token.text.substr(1))
+                         ? ParseSeconds(token.text.substr(1))
                          : std::nullopt;
     if (!ago) {
       tokens_.Expected("a time", token.begin,
@@ -440,7 +441,7 @@ class FilterParser {
                      (guess.empty() ? DidYouMean(upper, field.words) : guess));
   }
 
-  static std::optional<CompareOp> OperatorOf(const Token& token) {
+  static std::optional<CompareOp> FindOperator(const Token& token) {
     if (token.is("==")) return CompareOp::kEqual;
     if (token.is("!=")) return CompareOp::kNotEqual;
     if (token.is("<=")) return CompareOp::kLessEqual;
@@ -469,8 +470,8 @@ class FilterParser {
   }
 
   Filter ParsePlainComparison();
-  bool TakePlainAnd();
-  Token TakePlainWord();
+  bool ConsumePlainAnd();
+  Token ParsePlainWord();
 
   Tokens tokens_;
   std::string_view text_;
@@ -486,7 +487,7 @@ constexpr std::string_view kEndOfPlainWord = " \t<>=!";
 
 }  // namespace
 
-Token FilterParser::TakePlainWord() {
+Token FilterParser::ParsePlainWord() {
   const std::size_t begin =
       std::min(text_.find_first_not_of(kPlainBlanks, at_), text_.size());
   if (begin == text_.size()) tokens_.Expected("a name or value", begin);
@@ -511,29 +512,29 @@ Token FilterParser::TakePlainWord() {
 Filter FilterParser::ParsePlainComparison() {
   Filter filter;
   filter.kind_ = Kind::kComparison;
-  const Token name = TakePlainWord();
+  const Token name = ParsePlainWord();
   filter.comparison_.field = {.name = name.text};
   const ResolvedField field =
       tokens_.Resolve(filter.comparison_.field, name.begin);
   at_ = std::min(text_.find_first_not_of(kPlainBlanks, at_), text_.size());
   for (const std::string_view symbol : {"==", "!=", "<=", ">=", "<", ">"}) {
     if (!text_.substr(at_).starts_with(symbol)) continue;
-    filter.comparison_.op = *OperatorOf(
+    filter.comparison_.op = *FindOperator(
         {.kind = Token::Kind::kSymbol, .text = std::string(symbol)});
     CheckOperator(field, filter.comparison_, at_);
     at_ += symbol.size();
     filter.comparison_.values.push_back(
-        LiteralOf(TakePlainWord(), field, filter.comparison_));
+        ParseLiteral(ParsePlainWord(), field, filter.comparison_));
     filter.text_ = std::string(text_.substr(name.begin, at_ - name.begin));
     return filter;
   }
   tokens_.Expected("an operator", at_);
 }
 
-bool FilterParser::TakePlainAnd() {
+bool FilterParser::ConsumePlainAnd() {
   at_ = std::min(text_.find_first_not_of(kPlainBlanks, at_), text_.size());
   if (at_ == text_.size()) return false;
-  const Token word = TakePlainWord();
+  const Token word = ParsePlainWord();
   if (!word.is_keyword("and")) tokens_.Expected("'and'", word.begin);
   return true;
 }

@@ -2,7 +2,7 @@
 //
 // Names of metrics and hyperparameters may contain almost any character, so a
 // word ends only at blanks, operators, parentheses and commas; others are
-// quoted. A minus belongs to a word, and TakeMinus splits it off where an
+// quoted. A minus belongs to a word, and ConsumeMinus splits it off where an
 // operator is expected. `f(x)` is a function unless a field with just this
 // name, parentheses included, is known, as some programs report them.
 //
@@ -70,26 +70,26 @@ Tokens::Tokens(std::string_view text, const QueryContext& context)
   next_ = Read(0);
 }
 
-Token Tokens::Take() {
+Token Tokens::Next() {
   Token token = std::move(next_);
   taken_to_ = token.end;
   next_ = Read(token.end);
   return token;
 }
 
-bool Tokens::TakeIf(std::string_view symbol) {
+bool Tokens::ConsumeIf(std::string_view symbol) {
   if (!next_.is(symbol)) return false;
-  (void)Take();
+  (void)Next();
   return true;
 }
 
-bool Tokens::TakeKeyword(std::string_view word) {
+bool Tokens::ConsumeKeyword(std::string_view word) {
   if (!next_.is_keyword(word)) return false;
-  (void)Take();
+  (void)Next();
   return true;
 }
 
-bool Tokens::TakeMinus() {
+bool Tokens::ConsumeMinus() {
   const bool minus =
       next_.kind == Token::Kind::kWord && next_.text.starts_with('-');
   if (minus) next_ = Read(next_.begin + 1);
@@ -138,25 +138,25 @@ bool Tokens::NextIsKnown() const {
   return next_.kind == Token::Kind::kWord && IsKnown(next_.text);
 }
 
-FieldName Tokens::TakeField() {
+FieldName Tokens::ParseField() {
   const bool is_name =
       next_.kind == Token::Kind::kWord || next_.kind == Token::Kind::kQuoted;
   if (!is_name) Expected("a name", next_.begin);
-  const Token word = Take();
+  const Token word = Next();
   const bool calls = word.kind == Token::Kind::kWord && next_.is("(");
   if (!calls) return {.name = word.text};
   const std::size_t close = text_.find(')', word.end);
   if (next_.begin == word.end && close != std::string_view::npos) {
     std::string whole(text_.substr(word.begin, close + 1 - word.begin));
     if (IsKnown(whole)) {
-      while (taken_to_ <= close) (void)Take();
+      while (taken_to_ <= close) (void)Next();
       return {.name = std::move(whole)};
     }
   }
-  return TakeFunction(word);
+  return ParseFunction(word);
 }
 
-FieldName Tokens::TakeFunction(const Token& word) {
+FieldName Tokens::ParseFunction(const Token& word) {
   const auto function = std::ranges::find(kFunctions, word.text, &FunctionName);
   if (function == kFunctions.end()) {
     std::vector<std::string> names;
@@ -166,23 +166,23 @@ FieldName Tokens::TakeFunction(const Token& word) {
     Fail(ErrorKind::kUsage, "unknown function '" + word.text + "'", word.begin,
          "available: " + Join(names, ", "));
   }
-  (void)Take();
+  (void)Next();
   FieldName field{.function = *function};
   const bool is_name =
       next_.kind == Token::Kind::kWord || next_.kind == Token::Kind::kQuoted;
   if (!is_name) Expected("the name of a metric", next_.begin);
-  field.name = Take().text;
+  field.name = Next().text;
   if (*function == FieldFunction::kAt) {
     const std::string hint = "write at(METRIC, LENGTH), such as at(loss, 300)";
-    if (!TakeIf(",")) Expected("','", next_.begin, hint);
+    if (!ConsumeIf(",")) Expected("','", next_.begin, hint);
     const auto length = ParseFinite(next_.text);
     if (!length || *length <= 0) {
       Expected("a length above 0", next_.begin, hint);
     }
     field.length = *length;
-    (void)Take();
+    (void)Next();
   }
-  if (!TakeIf(")")) Expected("')'", next_.begin);
+  if (!ConsumeIf(")")) Expected("')'", next_.begin);
   return field;
 }
 

@@ -42,12 +42,12 @@ class Tokens {
   /// The next token. Throws Error(kUsage) for a quote that is not closed.
   const Token& Peek() const { return next_; }
   /// Returns the next token and steps over it.
-  Token Take();
+  Token Next();
   /// Steps over the next token if it is this symbol, or this keyword.
-  bool TakeIf(std::string_view symbol);
-  bool TakeKeyword(std::string_view word);
+  bool ConsumeIf(std::string_view symbol);
+  bool ConsumeKeyword(std::string_view word);
   /// Steps over a minus sign at the begin of the next word.
-  bool TakeMinus();
+  bool ConsumeMinus();
   /// True if the next token is the name of a field, without quotes.
   bool NextIsKnown() const;
   /// The end of the last token taken.
@@ -57,7 +57,7 @@ class Tokens {
 
   /// Takes a field: a name, in quotes where it has blanks or operators, or a
   /// function of a metric. A name that is known is never read as a function.
-  FieldName TakeField();
+  FieldName ParseField();
   /// Asks for the meaning of the field that starts at `begin`. Throws the
   /// resolver's error, with the position.
   ResolvedField Resolve(const FieldName& field, std::size_t begin) const;
@@ -76,7 +76,7 @@ class Tokens {
   Token Read(std::size_t from) const;
   Token ReadQuoted(std::size_t from) const;
   bool IsKnown(const std::string& name) const;
-  FieldName TakeFunction(const Token& word);
+  FieldName ParseFunction(const Token& word);
 
   std::string_view text_;
   const QueryContext& context_;

@@ -79,7 +79,7 @@ namespace {
 // Signed overflow is undefined; unsigned arithmetic wraps around.
 struct Add {
   template <typename T>
-  static T Of(T a, T b) {
+  static T Apply(T a, T b) {
     if constexpr (std::integral<T>) {
       return static_cast<T>(static_cast<std::uint64_t>(a) +
                             static_cast<std::uint64_t>(b));
@@ -91,7 +91,7 @@ struct Add {
 
 struct Multiply {
   template <typename T>
-  static T Of(T a, T b) {
+  static T Apply(T a, T b) {
     if constexpr (std::integral<T>) {
       return static_cast<T>(static_cast<std::uint64_t>(a) *
                             static_cast<std::uint64_t>(b));
@@ -104,14 +104,14 @@ struct Multiply {
 // A NaN is the only value that differs from itself; it is propagated.
 struct Least {
   template <typename T>
-  static T Of(T a, T b) {
+  static T Apply(T a, T b) {
     return b < a || b != b ? b : a;
   }
 };
 
 struct Greatest {
   template <typename T>
-  static T Of(T a, T b) {
+  static T Apply(T a, T b) {
     return a < b || b != b ? b : a;
   }
 };
@@ -125,9 +125,10 @@ void Combine(const T* __restrict a, const T* __restrict b, std::span<T> into) {
   T* __restrict out = into.data();
   std::size_t i = 0;
   for (; i + kStep<T> <= into.size(); i += kStep<T>) {
-    for (std::size_t j = i; j < i + kStep<T>; ++j) out[j] = Op::Of(a[j], b[j]);
+    for (std::size_t j = i; j < i + kStep<T>; ++j)
+      out[j] = Op::Apply(a[j], b[j]);
   }
-  for (; i < into.size(); ++i) out[i] = Op::Of(a[i], b[i]);
+  for (; i < into.size(); ++i) out[i] = Op::Apply(a[i], b[i]);
 }
 
 template <typename Op, typename T>
@@ -136,10 +137,10 @@ void CombineInto(const T* __restrict from, std::span<T> into) {
   std::size_t i = 0;
   for (; i + kStep<T> <= into.size(); i += kStep<T>) {
     for (std::size_t j = i; j < i + kStep<T>; ++j) {
-      out[j] = Op::Of(out[j], from[j]);
+      out[j] = Op::Apply(out[j], from[j]);
     }
   }
-  for (; i < into.size(); ++i) out[i] = Op::Of(out[i], from[i]);
+  for (; i < into.size(); ++i) out[i] = Op::Apply(out[i], from[i]);
 }
 
 template <typename Op, typename T>

@@ -49,7 +49,7 @@ struct CallBytes {
   std::uint64_t bytes = 0;
 };
 
-CallBytes BytesOf(const CollectiveCall& call) {
+CallBytes EncodeCall(const CollectiveCall& call) {
   return {.kind = static_cast<std::uint8_t>(call.kind),
           .type = static_cast<std::uint8_t>(call.type),
           .op = static_cast<std::uint8_t>(call.op),
@@ -57,7 +57,7 @@ CallBytes BytesOf(const CollectiveCall& call) {
           .bytes = call.bytes};
 }
 
-CollectiveCall CallOf(const CallBytes& bytes) {
+CollectiveCall DecodeCall(const CallBytes& bytes) {
   return {.kind = static_cast<CollectiveCall::Kind>(bytes.kind),
           .type = static_cast<CollectiveCall::Type>(bytes.type),
           .op = static_cast<ReduceOp>(bytes.op),
@@ -110,7 +110,7 @@ void NetworkCollectives::Begin(const CollectiveCall& call) {
   connections_.abort_channel().ThrowIfAborted();
   std::byte go{1};
   if (rank() != 0) {
-    CallBytes mine = BytesOf(call);
+    CallBytes mine = EncodeCall(call);
     streams_.Send(0, BytesAt(mine));
     streams_.Receive(0, BytesAt(go));
     return;
@@ -123,7 +123,7 @@ void NetworkCollectives::Compare(const CollectiveCall& mine) {
   for (int peer = 1; peer < ranks(); ++peer) {
     CallBytes bytes;
     streams_.Receive(peer, BytesAt(bytes));
-    const CollectiveCall other = CallOf(bytes);
+    const CollectiveCall other = DecodeCall(bytes);
     if (other == mine) continue;
     const std::string difference = DescribeDifference(mine, peer, other);
     SetAborted(difference);

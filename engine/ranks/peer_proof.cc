@@ -72,7 +72,7 @@ std::string BigEndian(std::uint64_t number, std::size_t bytes) {
   return text;
 }
 
-std::size_t LengthOf(std::string_view bytes) {
+std::size_t DecodeLength(std::string_view bytes) {
   return static_cast<std::size_t>(static_cast<unsigned char>(bytes[0])) << 8 |
          static_cast<unsigned char>(bytes[1]);
 }
@@ -83,7 +83,7 @@ struct Address {
 };
 
 // The owner of one IPv6 address usually has all 2^64 of its network.
-Address AddressOf(int socket) {
+Address PeerAddress(int socket) {
   sockaddr_storage storage{};
   socklen_t size = sizeof storage;
   auto* const address = reinterpret_cast<sockaddr*>(&storage);
@@ -174,7 +174,7 @@ PeerProof::State PeerProof::Advance(int socket) {
       // rejects the claim.
       return step_ == Step::kWelcome ? State::kRefused : State::kClosed;
     }
-    heard_ = true;
+    has_received_ = true;
     state = Continue(socket);
   }
   return state;
@@ -202,7 +202,7 @@ PeerProof::State PeerProof::Continue(int socket) {
       return whole ? OnAnswer(socket) : State::kWaiting;
     case Step::kClaim:
       if (received_.size() == kLengthBytes) {
-        const std::size_t length = LengthOf(received_);
+        const std::size_t length = DecodeLength(received_);
         if (length > kMaxClaim) return State::kRefused;
         wanted_ = kLengthBytes + length + kMacBytes;
         return State::kWaiting;
@@ -316,7 +316,7 @@ void PendingConnections::Accept() {
       if (!nothing) paused_until_ = clock_.monotonic() + kMinPatience;
       return;
     }
-    Address address = AddressOf(socket.get());
+    Address address = PeerAddress(socket.get());
     const auto count =
         std::ranges::count(peers_, address.network, &Peer::network);
     const bool room = static_cast<std::size_t>(count) < kMaxPerAddress
@@ -363,7 +363,7 @@ std::vector<ProvedPeer> PendingConnections::Serve() {
         continue;
       case PeerProof::State::kClosed:
         // A port scan or health check sends nothing.
-        if (!peer->proof.heard()) {
+        if (!peer->proof.has_received()) {
           peer = peers_.erase(peer);
           continue;
         }
@@ -392,7 +392,7 @@ std::optional<Duration> PendingConnections::Deadline() const {
                                      : peers_.front().since + kMinPatience);
 }
 
-PendingConnections::Rejected PendingConnections::TakeRejected() {
+PendingConnections::Rejected PendingConnections::DrainRejected() {
   return std::exchange(rejected_, {});
 }
 

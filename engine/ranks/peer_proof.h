@@ -83,7 +83,7 @@ class PeerProof {
   /// is the same each time and non-blocking.
   State Advance(int socket);
   /// True if the peer has sent anything.
-  bool heard() const { return heard_; }
+  bool has_received() const { return has_received_; }
 
   /// The claim of the peer that connected. REQUIRES: kProved.
   const std::string& claim() const { return options_.claim; }
@@ -112,7 +112,7 @@ class PeerProof {
   std::string peer_nonce_;
   std::string received_;
   std::size_t wanted_ = 0;
-  bool heard_ = false;
+  bool has_received_ = false;
 };
 
 /// Advances the proof of the side that connects until it is done. Returns
@@ -155,7 +155,7 @@ class PendingConnections {
   /// Latest time of the next call of `Serve`.
   std::optional<Duration> Deadline() const;
   /// Returns the peers that were rejected since the last call.
-  Rejected TakeRejected();
+  Rejected DrainRejected();
 
  private:
   struct Peer {

@@ -55,7 +55,7 @@ struct Hello {
   std::uint32_t unused = 0;
 };
 
-std::string ClaimOf(const Hello& hello) {
+std::string EncodeHello(const Hello& hello) {
   return {reinterpret_cast<const char*>(&hello), sizeof hello};
 }
 
@@ -145,9 +145,9 @@ UniqueFd ConnectPatiently(const Rendezvous& rendezvous) {
 // Rank 0 answers once its process runs, which may have to wait for slots.
 UniqueFd JoinRank0(const Rendezvous& rendezvous, std::size_t purpose) {
   const std::string claim =
-      ClaimOf({.rank = static_cast<std::uint32_t>(rendezvous.rank),
-               .ranks = static_cast<std::uint32_t>(rendezvous.ranks),
-               .purpose = static_cast<std::uint32_t>(purpose)});
+      EncodeHello({.rank = static_cast<std::uint32_t>(rendezvous.rank),
+                   .ranks = static_cast<std::uint32_t>(rendezvous.ranks),
+                   .purpose = static_cast<std::uint32_t>(purpose)});
   std::optional<steady_clock::time_point> end;
   while (true) {
     UniqueFd socket = ConnectPatiently(rendezvous);
@@ -177,7 +177,7 @@ UniqueFd JoinRank0(const Rendezvous& rendezvous, std::size_t purpose) {
 
 // Returns the bytes of an IP address; those of an IPv4 address that is mapped
 // to IPv6 are the IPv4 address.
-std::string BytesOf(const sockaddr& address) {
+std::string AddressBytes(const sockaddr& address) {
   if (address.sa_family == AF_INET) {
     const auto& ip = reinterpret_cast<const sockaddr_in&>(address).sin_addr;
     return {reinterpret_cast<const char*>(&ip), sizeof ip};
@@ -190,7 +190,7 @@ std::string BytesOf(const sockaddr& address) {
 
 // Returns the interface that has the local address of a socket; empty for a
 // loopback interface.
-std::string InterfaceOf(int socket) {
+std::string FindInterface(int socket) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
   auto* generic = reinterpret_cast<sockaddr*>(&address);
@@ -199,11 +199,11 @@ std::string InterfaceOf(int socket) {
     return "";
   }
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owned(list, ::freeifaddrs);
-  const std::string wanted = BytesOf(*generic);
+  const std::string wanted = AddressBytes(*generic);
   for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
     const bool is_loopback = (at->ifa_flags & IFF_LOOPBACK) != 0;
     if (at->ifa_addr == nullptr || is_loopback) continue;
-    if (BytesOf(*at->ifa_addr) == wanted) return at->ifa_name;
+    if (AddressBytes(*at->ifa_addr) == wanted) return at->ifa_name;
   }
   return "";
 }
@@ -213,7 +213,7 @@ std::string InterfaceOf(int socket) {
 std::string RankConnections::Interface() const {
   for (const UniqueFd& socket : sockets_.front()) {
     if (!socket) continue;
-    std::string name = InterfaceOf(socket.get());
+    std::string name = FindInterface(socket.get());
     if (!name.empty()) return name;
   }
   return "";

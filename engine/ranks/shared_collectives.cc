@@ -43,7 +43,7 @@ namespace {
 
 // The part of `bytes` that is in a segment; empty beyond their end.
 template <typename Byte>
-std::span<Byte> SegmentOf(std::span<Byte> bytes, std::size_t segment) {
+std::span<Byte> GetSegment(std::span<Byte> bytes, std::size_t segment) {
   const std::size_t start = std::min(segment * kSegmentBytes, bytes.size());
   return bytes.subspan(start, std::min(kSegmentBytes, bytes.size() - start));
 }
@@ -128,7 +128,7 @@ void SharedCollectives::Exchange(const CollectiveCall& call,
   }
   for (std::size_t segment = 0; segment < segments; ++segment) {
     const std::size_t use = uses_++;
-    Move(SegmentOf(mine, segment), Staging(rank(), use));
+    Move(GetSegment(mine, segment), Staging(rank(), use));
     if (segment == 0) {
       barrier_.Begin(call);
     } else {
@@ -136,7 +136,7 @@ void SharedCollectives::Exchange(const CollectiveCall& call,
     }
     for (std::size_t rank = 0; rank < into.size(); ++rank) {
       if (rank == rank_number) continue;
-      const std::span<std::byte> place = SegmentOf(into[rank], segment);
+      const std::span<std::byte> place = GetSegment(into[rank], segment);
       Move({Staging(static_cast<int>(rank), use), place.size()}, place.data());
     }
   }

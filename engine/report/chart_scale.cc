@@ -51,7 +51,7 @@ struct Extent {
   }
 };
 
-Extent ExtentOf(const Chart& chart) {
+Extent ComputeExtent(const Chart& chart) {
   Extent extent;
   for (const CurveMark& curve : chart.curves) {
     for (const auto& [x, y] : curve.points) extent.Include(x, y, chart);
@@ -84,7 +84,7 @@ Scale ScaleOver(double low, double high, bool log) {
   return {.low = low, .high = high, .log = log};
 }
 
-Scale ScaleOf(const ChartAxis& axis, double low, double high, double margin) {
+Scale MakeScale(const ChartAxis& axis, double low, double high, double margin) {
   if (!axis.names.empty()) {
     return {.low = -0.5,
             .high = static_cast<double>(axis.names.size()) - 0.5,
@@ -103,11 +103,11 @@ Scale ScaleOf(const ChartAxis& axis, double low, double high, double margin) {
 
 // Round values for a logarithmic scale: powers of ten, and 2 and 5 times them
 // if it has few.
-std::vector<double> LogTicks(const Scale& scale, int wanted) {
+std::vector<double> LogTicks(const Scale& scale, int count) {
   const double decades = scale.high - scale.low;
   std::vector<double> ticks;
-  if (decades * 3 > wanted && decades >= 2) {
-    ticks = AxisTicks(scale.low, scale.high, wanted);
+  if (decades * 3 > count && decades >= 2) {
+    ticks = AxisTicks(scale.low, scale.high, count);
     // Half a power of ten is not a round number.
     std::erase_if(ticks, [](double at) { return at != std::round(at); });
     return ticks;
@@ -131,12 +131,12 @@ double Scale::Share(double value) const {
   return (at - low) / (high - low);
 }
 
-Scales ScalesOf(const Chart& chart) {
-  const Extent extent = ExtentOf(chart);
+Scales MakeScales(const Chart& chart) {
+  const Extent extent = ComputeExtent(chart);
   const double margin =
       chart.dots.empty() || !chart.cells.empty() ? 0 : kDotMargin;
-  Scales scales = {ScaleOf(chart.x, extent.left, extent.right, margin),
-                   ScaleOf(chart.y, extent.bottom, extent.top, margin)};
+  Scales scales = {MakeScale(chart.x, extent.left, extent.right, margin),
+                   MakeScale(chart.y, extent.bottom, extent.top, margin)};
   // Rows are read from the top.
   if (!chart.y.names.empty() && !chart.bars.empty()) {
     std::swap(scales.y.low, scales.y.high);
@@ -161,23 +161,23 @@ std::string TickText(double value) {
 
 }  // namespace
 
-std::vector<Tick> TicksOf(const Scale& scale, int wanted) {
+std::vector<Tick> MakeTicks(const Scale& scale, int count) {
   std::vector<Tick> ticks;
   for (std::size_t i = 0; i < scale.names.size(); ++i) {
     ticks.push_back({scale.Share(static_cast<double>(i)), scale.names[i]});
   }
   if (!ticks.empty()) return ticks;
-  for (const double at : scale.log ? LogTicks(scale, wanted)
-                                   : AxisTicks(scale.low, scale.high, wanted)) {
+  for (const double at : scale.log ? LogTicks(scale, count)
+                                   : AxisTicks(scale.low, scale.high, count)) {
     ticks.push_back({(at - scale.low) / (scale.high - scale.low),
                      TickText(scale.log ? std::pow(10, at) : at)});
   }
   return ticks;
 }
 
-std::vector<double> AxisTicks(double low, double high, int wanted) {
+std::vector<double> AxisTicks(double low, double high, int count) {
   if (low == high) return {low};
-  const double rough = (high - low) / wanted;
+  const double rough = (high - low) / count;
   if (rough < std::numeric_limits<double>::min()) return {low};
   const double power = std::pow(10, std::floor(std::log10(rough)));
   double step = power;
@@ -188,7 +188,7 @@ std::vector<double> AxisTicks(double low, double high, int wanted) {
   // Multiples of the step, so that rounding errors do not accumulate.
   const double slack = step * 1e-9;
   const double first = std::ceil((low - slack) / step);
-  for (int i = 0; i <= 2 * wanted; ++i) {
+  for (int i = 0; i <= 2 * count; ++i) {
     const double at = (first + i) * step + 0.0;  // not -0
     if (at > high + slack) break;
     // Near the precision of large numbers steps round to the same one.

@@ -28,7 +28,7 @@ struct Scales {
 };
 
 /// Scales over all marks of the chart, or over the limits that it sets.
-Scales ScalesOf(const Chart& chart);
+Scales MakeScales(const Chart& chart);
 
 /// A mark of an axis.
 struct Tick {
@@ -36,12 +36,12 @@ struct Tick {
   std::string text;
 };
 
-/// About `wanted` round numbers within the scale, or all of its names.
-std::vector<Tick> TicksOf(const Scale& scale, int wanted);
+/// About `count` round numbers within the scale, or all of its names.
+std::vector<Tick> MakeTicks(const Scale& scale, int count);
 
 /// Returns round numbers, ascending, that mark an axis from `low` to `high`:
-/// about `wanted` of them, all within. REQUIRES: both finite, low ≤ high.
-std::vector<double> AxisTicks(double low, double high, int wanted);
+/// about `count` of them, all within. REQUIRES: both finite, low ≤ high.
+std::vector<double> AxisTicks(double low, double high, int count);
 
 /// Parts of a curve without interruptions, as shares of the canvas, each
 /// reduced to `columns` for the whole width.

@@ -67,7 +67,7 @@ struct Frame {
 
 // Marks of the vertical axis of a panel.
 std::vector<Tick> YTicks(const Scale& scale, double height) {
-  return TicksOf(scale, std::max(static_cast<int>(height / 70), 5));
+  return MakeTicks(scale, std::max(static_cast<int>(height / 70), 5));
 }
 
 // Coarseness of marks: 1 at first, doubled while the document is too
@@ -90,7 +90,7 @@ struct Detail {
   }
 };
 
-Detail DetailOf(const Figure& figure) {
+Detail CountMarks(const Figure& figure) {
   Detail detail;
   for (const Chart& chart : figure.panels) {
     for (const CurveMark& curve : chart.curves) {
@@ -110,7 +110,7 @@ class PanelDrawing {
         frame_(frame),
         detail_(detail),
         faint_seen_(faint_seen),
-        scales_(ScalesOf(chart)) {}
+        scales_(MakeScales(chart)) {}
 
   std::string Draw() {
     if (!chart_.empty.empty()) {
@@ -150,7 +150,7 @@ class PanelDrawing {
                      TextWidth(frame_.margin - 8));
     }
     const auto ticks =
-        TicksOf(scales_.x, std::max(static_cast<int>(frame_.width / 100), 5));
+        MakeTicks(scales_.x, std::max(static_cast<int>(frame_.width / 100), 5));
     for (const auto& [share, text] : ticks) {
       const double at = frame_.X(share);
       svg += SvgLine(at, bottom, at, bottom + 5, line);
@@ -368,7 +368,7 @@ double PanelHeight(const Chart& chart, std::size_t across) {
 double LeftMargin(const Chart& chart, double width, double height) {
   if (!chart.parallel.empty()) return 60;
   std::size_t longest = 0;
-  for (const Tick& tick : YTicks(ScalesOf(chart).y, height)) {
+  for (const Tick& tick : YTicks(MakeScales(chart).y, height)) {
     longest = std::max(longest, DisplayWidth(ToValidUtf8(tick.text)));
   }
   const double texts =
@@ -474,7 +474,7 @@ std::string SvgPanels(const Figure& figure, const Detail& detail, double& top) {
 }
 
 // Splits titles and notes at blanks: their ends say how much is shown.
-std::vector<std::string> LinesOf(const std::string& text) {
+std::vector<std::string> WrapText(const std::string& text) {
   std::vector<std::string> lines(1);
   for (const std::string& word : Split(text, ' ')) {
     std::string& line = lines.back();
@@ -492,7 +492,7 @@ std::string SvgDocument(const Figure& figure, const Detail& detail,
                         const std::vector<std::string>& notes) {
   double at = kTitle - kLegendLine;
   std::string body;
-  for (const std::string& line : LinesOf(figure.title)) {
+  for (const std::string& line : WrapText(figure.title)) {
     at += kLegendLine;
     body += SvgText(kWidth / 2, at - 6, "middle", line, kMaxLine);
   }
@@ -503,7 +503,7 @@ std::string SvgDocument(const Figure& figure, const Detail& detail,
   }
   body += SvgLegend(figure.legend, at);
   for (const std::string& note : notes) {
-    for (const std::string& line : LinesOf(note)) {
+    for (const std::string& line : WrapText(note)) {
       at += kLegendLine;
       body += SvgText(80, at, "start", line, kMaxLine,
                       " font-size=\"12\" fill=\"#555555\"");
@@ -518,7 +518,7 @@ std::string SvgDocument(const Figure& figure, const Detail& detail,
          body + "</svg>\n";
 }
 
-std::vector<std::string> NotesOf(const Figure& figure, const Detail& detail) {
+std::vector<std::string> MakeNotes(const Figure& figure, const Detail& detail) {
   std::vector<std::string> notes;
   if (detail.FaintCurvesDrawn() < detail.faint_curves) {
     notes.push_back("of the " + std::to_string(detail.faint_curves) +
@@ -537,9 +537,9 @@ std::vector<std::string> NotesOf(const Figure& figure, const Detail& detail) {
 
 Drawing DrawSvg(const Figure& figure, std::size_t max_bytes) {
   assert(figure.legend.size() <= kMaxLegend);
-  Detail detail = DetailOf(figure);
+  Detail detail = CountMarks(figure);
   while (true) {
-    auto notes = NotesOf(figure, detail);
+    auto notes = MakeNotes(figure, detail);
     std::string svg = SvgDocument(figure, detail, notes);
     if (svg.size() <= max_bytes || detail.coarseness >= 1024) {
       notes.erase(notes.begin(), notes.begin() + static_cast<std::ptrdiff_t>(

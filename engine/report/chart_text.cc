@@ -33,18 +33,18 @@ constexpr std::array kAsciiFillings = {"#", "=", "-", "%", "+", "~"};
 constexpr std::array kShades = {"░", "▒", "▓", "█"};
 constexpr std::array kAsciiShades = {".", ":", "-", "=", "+", "*", "%", "@"};
 
-std::string AnsiColorOf(const MarkStyle& style) {
+std::string AnsiColor(const MarkStyle& style) {
   return style.faint ? "\x1b[2m"
                      : kAnsiColors[style.color % kAnsiColors.size()];
 }
 
-std::string LetterOf(const MarkStyle& style) {
+std::string MarkLetter(const MarkStyle& style) {
   if (style.faint) return ".";
   return std::string(
       1, static_cast<char>((style.dashed ? 'a' : 'A') + style.color % 26));
 }
 
-std::string FillingOf(const MarkStyle& style, bool utf8) {
+std::string FillGlyph(const MarkStyle& style, bool utf8) {
   return utf8 ? kFillings[style.color % kFillings.size()]
               : kAsciiFillings[style.color % kAsciiFillings.size()];
 }
@@ -56,14 +56,14 @@ std::string Pick(const Shades& shades, double shade) {
   return shades[static_cast<std::size_t>(step)];
 }
 
-std::string ShadeOf(double shade, bool utf8) {
+std::string ShadeGlyph(double shade, bool utf8) {
   return utf8 ? Pick(kShades, shade) : Pick(kAsciiShades, shade);
 }
 
 std::string Colored(bool color, const MarkStyle& style,
                     const std::string& text) {
   if (!color) return text;
-  return AnsiColorOf(style) + text + "\x1b[0m";
+  return AnsiColor(style) + text + "\x1b[0m";
 }
 
 // One line without control characters, and without the ellipsis of a cut name
@@ -139,7 +139,7 @@ class CellGrid {
         SetDot(dots.style, at_x, at_y);
       } else if (IsInside(at_x, at_y)) {
         SetGlyph(ColumnAt(at_x), RowAt(at_y), dots.style,
-                 dots.cross ? "x" : LetterOf(dots.style));
+                 dots.cross ? "x" : MarkLetter(dots.style));
       }
     }
   }
@@ -148,7 +148,7 @@ class CellGrid {
     const double from = scales.x.Share(bar.from), to = scales.x.Share(bar.to);
     if (!(from <= to) || to < 0 || from > 1) return;
     const std::size_t row = RowAt(scales.y.Share(static_cast<double>(bar.row)));
-    const std::string block = FillingOf(bar.style, utf8_);
+    const std::string block = FillGlyph(bar.style, utf8_);
     // A bar takes the columns whose middle it covers, at least one if it is
     // not empty.
     bool any = false;
@@ -178,7 +178,7 @@ class CellGrid {
                 y < scales.y.Share(cell.top))) {
             continue;
           }
-          SetGlyph(column, row, {.faint = true}, ShadeOf(cell.shade, utf8_));
+          SetGlyph(column, row, {.faint = true}, ShadeGlyph(cell.shade, utf8_));
           break;
         }
       }
@@ -198,7 +198,7 @@ class CellGrid {
   std::string Line(std::size_t row) const {
     std::string line;
     for (std::size_t column = 0; column < width_; ++column) {
-      line += TextOf(cells_[row * width_ + column]);
+      line += CellText(cells_[row * width_ + column]);
     }
     return line;
   }
@@ -229,7 +229,8 @@ class CellGrid {
   // Sets the dot, or in ASCII the letter, at these shares of the axes.
   void SetDot(const MarkStyle& style, double x, double y) {
     if (!IsInside(x, y)) return;
-    if (!utf8_) return SetGlyph(ColumnAt(x), RowAt(y), style, LetterOf(style));
+    if (!utf8_)
+      return SetGlyph(ColumnAt(x), RowAt(y), style, MarkLetter(style));
     const std::size_t column = Place(x, width_ * 2);
     const std::size_t row = Place(1 - y, height_ * 4);
     // Bits of the dots in Unicode's Braille patterns, row by row.
@@ -260,7 +261,7 @@ class CellGrid {
     }
   }
 
-  std::string TextOf(const GridCell& cell) const {
+  std::string CellText(const GridCell& cell) const {
     if (cell.glyph.empty() && cell.dots == 0) return " ";
     std::string text = cell.glyph;
     if (text.empty()) {
@@ -282,12 +283,12 @@ class CellGrid {
 class PanelText {
  public:
   PanelText(const Chart& chart, const TextCanvas& canvas)
-      : chart_(chart), canvas_(canvas), scales_(ScalesOf(chart)) {
+      : chart_(chart), canvas_(canvas), scales_(MakeScales(chart)) {
     height_ = chart.bars.empty() ? std::max<std::size_t>(canvas.height, 2)
                                  : chart.y.names.size();
     if (chart.parallel.empty()) {
-      const int wanted = static_cast<int>(height_ / 3);
-      ticks_ = TicksOf(scales_.y, std::max(2, wanted));
+      const int count = static_cast<int>(height_ / 3);
+      ticks_ = MakeTicks(scales_.y, std::max(2, count));
     }
     const std::size_t longest = std::max<std::size_t>(canvas.width / 3, 8);
     for (Tick& tick : ticks_) {
@@ -406,8 +407,8 @@ class PanelText {
     std::size_t used = 0;
     const std::size_t limit =
         canvas_.width - std::min(canvas_.width, margin_ + 2);
-    const int wanted = static_cast<int>(columns_ / 12);
-    const auto ticks = TicksOf(scales_.x, std::max(2, wanted));
+    const int count = static_cast<int>(columns_ / 12);
+    const auto ticks = MakeTicks(scales_.x, std::max(2, count));
     const std::size_t longest =
         std::max<std::size_t>(columns_ / std::max<std::size_t>(ticks.size(), 1),
                               4) -
@@ -477,18 +478,18 @@ class PanelText {
   std::vector<Tick> ticks_;
 };
 
-std::string SampleOf(const LegendEntry& entry, const TextCanvas& canvas) {
+std::string SampleText(const LegendEntry& entry, const TextCanvas& canvas) {
   switch (entry.sample) {
     case LegendEntry::Sample::kCross:
       return "x";
     case LegendEntry::Sample::kBar:
-      return FillingOf(entry.style, canvas.utf8);
+      return FillGlyph(entry.style, canvas.utf8);
     case LegendEntry::Sample::kDot:
-      return LetterOf(entry.style);
+      return MarkLetter(entry.style);
     case LegendEntry::Sample::kCurve:
       break;
   }
-  if (!canvas.utf8) return LetterOf(entry.style);
+  if (!canvas.utf8) return MarkLetter(entry.style);
   return entry.style.dashed ? "⠤ ⠤" : "⠤⠤⠤";
 }
 
@@ -497,7 +498,7 @@ std::string LegendText(const Figure& figure, const TextCanvas& canvas) {
   std::string text;
   if (!figure.dark.empty()) {
     std::string shades;
-    for (int i = 0; i < 8; ++i) shades += ShadeOf(i / 8.0, canvas.utf8);
+    for (int i = 0; i < 8; ++i) shades += ShadeGlyph(i / 8.0, canvas.utf8);
     text += std::string(kIndent, ' ') + figure.light + " " + shades + " " +
             figure.dark + "\n";
   }
@@ -506,7 +507,7 @@ std::string LegendText(const Figure& figure, const TextCanvas& canvas) {
   std::vector<std::size_t> widths;
   std::size_t widest = 0;
   for (const LegendEntry& entry : figure.legend) {
-    const std::string sample = SampleOf(entry, canvas);
+    const std::string sample = SampleText(entry, canvas);
     const std::size_t used = kIndent + DisplayWidth(sample) + 2;
     const std::string name =
         Plain(entry.name, canvas.width - std::min(canvas.width - 8, used),

@@ -113,14 +113,14 @@ bool IsExact(const json& number) {
   return !number.is_number_integer() || std::abs(number.get<double>()) < 0x1p53;
 }
 
-DataType TypeOf(const json& value) {
+DataType ToDataType(const json& value) {
   if (value.is_number()) return IsExact(value) ? kNumber : kString;
   return value.is_boolean() ? kBool : kString;
 }
 
 // google.protobuf.Value of a scalar; others as their JSON.
-ProtoMessage ValueOf(const json& value) {
-  switch (TypeOf(value)) {
+ProtoMessage ToProtoValue(const json& value) {
+  switch (ToDataType(value)) {
     case kNumber:
       return ProtoMessage().Double(2, value.get<double>());
     case kBool:
@@ -147,12 +147,13 @@ ProtoMessage ColumnInfo(const HparamColumn& column) {
     std::vector<json> choices = column.choices;
     std::erase(choices, json(nullptr));
     if (choices.empty()) return info;
-    const DataType type = TypeOf(choices[0]);
-    const bool equal = std::ranges::all_of(
-        choices, [&](const json& choice) { return TypeOf(choice) == type; });
+    const DataType type = ToDataType(choices[0]);
+    const bool equal = std::ranges::all_of(choices, [&](const json& choice) {
+      return ToDataType(choice) == type;
+    });
     if (!equal) return info;
     ProtoMessage list;
-    for (const json& choice : choices) list.Part(1, ValueOf(choice));
+    for (const json& choice : choices) list.Part(1, ToProtoValue(choice));
     info.Varint(4, type).Part(5, list);
   }
   return info;
@@ -197,7 +198,7 @@ void AppendTrialStart(std::string& to, double time,
   ProtoMessage start;
   for (const auto& [name, value] : hparams) {
     if (value.is_null()) continue;  // TensorBoard has no value for none
-    start.Part(1, ProtoMessage().Text(1, name).Part(2, ValueOf(value)));
+    start.Part(1, ProtoMessage().Text(1, name).Part(2, ToProtoValue(value)));
   }
   start.Double(5, time);
   AppendPluginData(to, time, "_hparams_/session_start_info",

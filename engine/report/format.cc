@@ -244,7 +244,7 @@ std::string SlotsText(const std::string& slots) {
   return text;
 }
 
-Tone ToneOf(State state) {
+Tone ChooseTone(State state) {
   switch (state) {
     case State::kCompleted:
       return Tone::kGood;

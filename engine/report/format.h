@@ -76,7 +76,7 @@ double ElapsedSeconds(const TrialRow& row, Timestamp now);
 /// Shortens the slots of a trial as TrialRow has them: "gpu:0,1 node2/gpu:0".
 std::string SlotsText(const std::string& slots);
 
-Tone ToneOf(State state);
+Tone ChooseTone(State state);
 
 /// Columns of a sparkline in a table.
 inline constexpr std::size_t kSparkWidth = 16;

@@ -61,7 +61,7 @@ void JsonLinesReporter::OnTrialStarted(const TrialRow& trial,
   object["from_batches"] = from.batches;
   object["from_length"] = from.batches;
   object["promoted"] =
-      paused_.NoteStart(trial.id, from) == StartKind::kPromoted;
+      paused_.RecordStart(trial.id, from) == StartKind::kPromoted;
   Write("trial_started", std::move(object));
 }
 
@@ -99,7 +99,7 @@ void JsonLinesReporter::OnCheckpointFailed(TrialId trial,
 
 void JsonLinesReporter::OnTrialEnded(
     const TrialRow& trial, const std::vector<std::string>& last_lines) {
-  paused_.NoteEnd(trial);
+  paused_.RecordEnd(trial);
   json object = TrialJson(trial, metric_, trial.seconds);
   json lines = json::array();
   for (const std::string& line : last_lines) {

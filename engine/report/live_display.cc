@@ -326,8 +326,9 @@ std::string ProgressBar(double progress, std::size_t width) {
 
 namespace {
 
-std::vector<std::string> LinesOf(const LiveFrame& frame,
-                                 const TerminalMode& mode, bool with_trials) {
+std::vector<std::string> FormatFrame(const LiveFrame& frame,
+                                     const TerminalMode& mode,
+                                     bool with_trials) {
   // A line as wide as the terminal would wrap on some terminals, and the cursor
   // is below the last one.
   const std::size_t width =
@@ -360,12 +361,12 @@ std::vector<std::string> LinesOf(const LiveFrame& frame,
 
 std::vector<std::string> RunLines(const LiveFrame& frame,
                                   const TerminalMode& mode) {
-  return LinesOf(frame, mode, /*with_trials=*/false);
+  return FormatFrame(frame, mode, /*with_trials=*/false);
 }
 
 std::vector<std::string> FrameLines(const LiveFrame& frame,
                                     const TerminalMode& mode) {
-  return LinesOf(frame, mode, /*with_trials=*/true);
+  return FormatFrame(frame, mode, /*with_trials=*/true);
 }
 
 std::vector<std::string> StackedLines(const std::vector<LiveFrame>& frames,
@@ -444,7 +445,7 @@ void LiveDisplay::Begin(const RunInfo& info) {
 
 void LiveDisplay::OnTrialStarted(const TrialRow& trial,
                                  const ReportedAt& from) {
-  const StartKind kind = paused_.NoteStart(trial.id, from);
+  const StartKind kind = paused_.RecordStart(trial.id, from);
   if (from.batches == 0) histories_.erase(trial.id);
   // Normal starts are visible in the frame.
   const bool usual = kind != StartKind::kResumed;
@@ -453,16 +454,16 @@ void LiveDisplay::OnTrialStarted(const TrialRow& trial,
 }
 
 void LiveDisplay::OnTraining(TrialId trial, const TrainingReport& report) {
-  reports_.Note(trial, {report.batches, report.epoch});
+  reports_.Update(trial, {report.batches, report.epoch});
 }
 
 void LiveDisplay::OnCheckpoint(TrialId trial, const CheckpointSaved& saved) {
-  reports_.Note(trial, {saved.batches, saved.epoch});
+  reports_.Update(trial, {saved.batches, saved.epoch});
 }
 
 void LiveDisplay::OnValidation(TrialId trial, const ValidationReport& report,
                                bool) {
-  reports_.Note(trial, {report.batches, report.epoch});
+  reports_.Update(trial, {report.batches, report.epoch});
   for (const auto& [name, value] : report.metrics) {
     if (name == info_.metric) histories_[trial].push_back(value);
   }
@@ -470,7 +471,7 @@ void LiveDisplay::OnValidation(TrialId trial, const ValidationReport& report,
 
 void LiveDisplay::OnTrialEnded(const TrialRow& trial,
                                const std::vector<std::string>& last_lines) {
-  paused_.NoteEnd(trial);
+  paused_.RecordEnd(trial);
   if (IsFinal(trial.state)) histories_.erase(trial.id);
   const bool failure = IsFailure(trial);
   // These reasons, an early end of the only trial among them, are reported
@@ -489,8 +490,8 @@ void LiveDisplay::OnTrialEnded(const TrialRow& trial,
 }
 
 void LiveDisplay::OnOutput(TrialId trial, const LogRecord& record) {
-  if (!IsSaid(record.level, verbosity_)) return;
-  Print(ToneOf(record.level), OutputLine(info_, trial, record));
+  if (!IsVisible(record.level, verbosity_)) return;
+  Print(ChooseTone(record.level), OutputLine(info_, trial, record));
 }
 
 void LiveDisplay::OnCheckpointFailed(TrialId trial,
@@ -502,8 +503,8 @@ void LiveDisplay::OnCheckpointFailed(TrialId trial,
 }
 
 void LiveDisplay::OnNotice(LogLevel level, const std::string& text) {
-  if (!IsSaid(level, verbosity_)) return;
-  Print(ToneOf(level), NoticeLine(level, text));
+  if (!IsVisible(level, verbosity_)) return;
+  Print(ChooseTone(level), NoticeLine(level, text));
 }
 
 void LiveDisplay::OnStatus(const RunStatus& status) {

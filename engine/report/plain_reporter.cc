@@ -38,7 +38,7 @@ std::string StartText(const RunInfo& info, StartKind kind,
 }
 
 // Returns why the trial ended, or what it waits for.
-std::string WhyEnded(const TrialRow& trial) {
+std::string EndText(const TrialRow& trial) {
   const bool all_done =
       trial.rung > 0 && trial.latest && trial.latest->batches == trial.batches;
   if (trial.state != State::kPaused || !all_done) return trial.reason;
@@ -59,11 +59,11 @@ std::string BeginLine(const RunInfo& info) {
                            ", seed " + std::to_string(info.seed));
 }
 
-void PausedTrials::NoteEnd(const TrialRow& trial) {
+void PausedTrials::RecordEnd(const TrialRow& trial) {
   if (trial.state == State::kPaused) paused_.insert(trial.id);
 }
 
-StartKind PausedTrials::NoteStart(TrialId trial, const ReportedAt& from) {
+StartKind PausedTrials::RecordStart(TrialId trial, const ReportedAt& from) {
   const bool promoted = paused_.erase(trial) > 0;
   if (promoted) return StartKind::kPromoted;
   return from.batches == 0 ? StartKind::kStarted : StartKind::kResumed;
@@ -77,9 +77,9 @@ ReportedAt LastReports::Find(TrialId trial, const ReportedAt& at) const {
 }
 
 bool SlotWaitNotice::IsDue(const RunStatus& status) {
-  if (!status.running.empty()) said_ = false;
-  if (said_ || !status.slot_wait || !status.running.empty()) return false;
-  return said_ = true;
+  if (!status.running.empty()) reported_ = false;
+  if (reported_ || !status.slot_wait || !status.running.empty()) return false;
+  return reported_ = true;
 }
 
 std::string StartedLine(const RunInfo& info, const TrialRow& trial,
@@ -171,7 +171,7 @@ std::vector<std::string> EndedLines(const RunInfo& info, const TrialRow& trial,
       line += ", " + info.metric + " " + FormatMetric(trial.latest->value);
     }
   }
-  const std::string why = WhyEnded(trial);
+  const std::string why = EndText(trial);
   if (!why.empty()) line += ": " + why;
   std::vector<std::string> lines = {EscapeForTerminal(line)};
   if (!IsFailure(trial)) return lines;
@@ -185,37 +185,40 @@ bool IsSearch(const RunInfo& info) { return info.searcher != "single"; }
 
 void PlainReporter::Begin(const RunInfo& info) {
   info_ = info;
-  Say(Verbosity::kNormal, Tone::kPlain, BeginLine(info));
+  PrintLine(Verbosity::kNormal, Tone::kPlain, BeginLine(info));
 }
 
 void PlainReporter::OnTrialStarted(const TrialRow& trial,
                                    const ReportedAt& from) {
-  const StartKind kind = paused_.NoteStart(trial.id, from);
-  Say(Verbosity::kNormal, Tone::kPlain, StartedLine(info_, trial, kind, from));
+  const StartKind kind = paused_.RecordStart(trial.id, from);
+  PrintLine(Verbosity::kNormal, Tone::kPlain,
+            StartedLine(info_, trial, kind, from));
 }
 
 void PlainReporter::OnTraining(TrialId trial, const TrainingReport& report) {
-  reports_.Note(trial, {report.batches, report.epoch});
-  Say(Verbosity::kVerbose, Tone::kPlain, TrainingLine(info_, trial, report));
+  reports_.Update(trial, {report.batches, report.epoch});
+  PrintLine(Verbosity::kVerbose, Tone::kPlain,
+            TrainingLine(info_, trial, report));
 }
 
 void PlainReporter::OnValidation(TrialId trial, const ValidationReport& report,
                                  bool best) {
-  reports_.Note(trial, {report.batches, report.epoch});
+  reports_.Update(trial, {report.batches, report.epoch});
   const bool minor = IsSearch(info_) && !best;
-  Say(minor ? Verbosity::kVerbose : Verbosity::kNormal, Tone::kPlain,
-      ValidationLine(info_, trial, report, best));
+  PrintLine(minor ? Verbosity::kVerbose : Verbosity::kNormal, Tone::kPlain,
+            ValidationLine(info_, trial, report, best));
 }
 
 void PlainReporter::OnCheckpoint(TrialId trial, const CheckpointSaved& saved) {
-  reports_.Note(trial, {saved.batches, saved.epoch});
-  Say(Verbosity::kVerbose, Tone::kPlain, CheckpointLine(info_, trial, saved));
+  reports_.Update(trial, {saved.batches, saved.epoch});
+  PrintLine(Verbosity::kVerbose, Tone::kPlain,
+            CheckpointLine(info_, trial, saved));
 }
 
 void PlainReporter::OnTrialEnded(const TrialRow& trial,
                                  const std::vector<std::string>& last_lines) {
-  paused_.NoteEnd(trial);
-  if (trial.state == State::kStopped && paused_.NoteStop(trial.id)) {
+  paused_.RecordEnd(trial);
+  if (trial.state == State::kStopped && paused_.RecordStop(trial.id)) {
     ++stopped_;
     if (verbosity_ != Verbosity::kVerbose) return;
   }
@@ -225,7 +228,7 @@ void PlainReporter::OnTrialEnded(const TrialRow& trial,
   for (const std::string& line :
        EndedLines(info_, trial, last_lines,
                   reports_.Find(trial.id, trial.at()).epoch)) {
-    Say(least, tone, line);
+    PrintLine(least, tone, line);
     tone = Tone::kPlain;
   }
 }
@@ -233,16 +236,16 @@ void PlainReporter::OnTrialEnded(const TrialRow& trial,
 void PlainReporter::End(const RunResult&) {
   if (stopped_ == 0) return;
   const bool one = stopped_ == 1;
-  Say(Verbosity::kNormal, Tone::kPlain,
-      std::to_string(stopped_) +
-          (one ? " paused trial was" : " paused trials were") +
-          " never promoted, and stopped");
+  PrintLine(Verbosity::kNormal, Tone::kPlain,
+            std::to_string(stopped_) +
+                (one ? " paused trial was" : " paused trials were") +
+                " never promoted, and stopped");
 }
 
 void PlainReporter::OnOutput(TrialId trial, const LogRecord& record) {
-  if (!IsSaid(record.level, verbosity_)) return;
-  Say(Verbosity::kQuiet, ToneOf(record.level),
-      OutputLine(info_, trial, record));
+  if (!IsVisible(record.level, verbosity_)) return;
+  PrintLine(Verbosity::kQuiet, ChooseTone(record.level),
+            OutputLine(info_, trial, record));
 }
 
 void PlainReporter::OnCheckpointFailed(TrialId trial,
@@ -254,17 +257,18 @@ void PlainReporter::OnCheckpointFailed(TrialId trial,
 }
 
 void PlainReporter::OnNotice(LogLevel level, const std::string& text) {
-  if (!IsSaid(level, verbosity_)) return;
-  Say(Verbosity::kQuiet, ToneOf(level), NoticeLine(level, text));
+  if (!IsVisible(level, verbosity_)) return;
+  PrintLine(Verbosity::kQuiet, ChooseTone(level), NoticeLine(level, text));
 }
 
 void PlainReporter::OnStatus(const RunStatus& status) {
   if (!slot_wait_.IsDue(status)) return;
-  Say(Verbosity::kNormal, Tone::kPlain,
-      NoticeLine(LogLevel::kInfo, status.slot_wait->ToString()));
+  PrintLine(Verbosity::kNormal, Tone::kPlain,
+            NoticeLine(LogLevel::kInfo, status.slot_wait->ToString()));
 }
 
-void PlainReporter::Say(Verbosity least, Tone tone, const std::string& line) {
+void PlainReporter::PrintLine(Verbosity least, Tone tone,
+                              const std::string& line) {
   if (verbosity_ < least) return;
   out_ << Paint(mode_, tone, line) + "\n" << std::flush;
 }
@@ -276,7 +280,7 @@ std::string NoticeLine(LogLevel level, const std::string& text) {
          EscapeForTerminal(text);
 }
 
-Tone ToneOf(LogLevel level) {
+Tone ChooseTone(LogLevel level) {
   switch (level) {
     case LogLevel::kDebug:
       return Tone::kDim;
@@ -290,7 +294,7 @@ Tone ToneOf(LogLevel level) {
   return Tone::kPlain;
 }
 
-bool IsSaid(LogLevel level, Verbosity verbosity) {
+bool IsVisible(LogLevel level, Verbosity verbosity) {
   switch (verbosity) {
     case Verbosity::kQuiet:
       return level == LogLevel::kError;

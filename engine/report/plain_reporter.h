@@ -31,10 +31,10 @@ enum class StartKind {
 /// wants more.
 class PausedTrials {
  public:
-  void NoteEnd(const TrialRow& trial);
-  StartKind NoteStart(TrialId trial, const ReportedAt& from);
+  void RecordEnd(const TrialRow& trial);
+  StartKind RecordStart(TrialId trial, const ReportedAt& from);
   /// True if the trial, which was just stopped, had been paused.
-  bool NoteStop(TrialId trial) { return paused_.erase(trial) > 0; }
+  bool RecordStop(TrialId trial) { return paused_.erase(trial) > 0; }
 
  private:
   std::set<TrialId> paused_;
@@ -47,13 +47,13 @@ class SlotWaitNotice {
   bool IsDue(const RunStatus& status);
 
  private:
-  bool said_ = false;
+  bool reported_ = false;
 };
 
 /// Last reported position of each trial of a run.
 class LastReports {
  public:
-  void Note(TrialId trial, const ReportedAt& at) { last_[trial] = at; }
+  void Update(TrialId trial, const ReportedAt& at) { last_[trial] = at; }
   /// Returns `at` with the epoch of its batches, if that is known.
   ReportedAt Find(TrialId trial, const ReportedAt& at) const;
 
@@ -129,7 +129,7 @@ class PlainReporter : public Reporter {
   void End(const RunResult& result) override;
 
  private:
-  void Say(Verbosity least, Tone tone, const std::string& line);
+  void PrintLine(Verbosity least, Tone tone, const std::string& line);
 
   std::ostream& out_;
   TerminalMode mode_;
@@ -143,9 +143,9 @@ class PlainReporter : public Reporter {
 
 /// Returns the line of a notice: "warning: …", escaped.
 std::string NoticeLine(LogLevel level, const std::string& text);
-Tone ToneOf(LogLevel level);
+Tone ChooseTone(LogLevel level);
 /// True if a notice of `level` is printed.
-bool IsSaid(LogLevel level, Verbosity verbosity);
+bool IsVisible(LogLevel level, Verbosity verbosity);
 
 /// Passes every event on to several reporters, in the order they were added.
 class ReporterGroup : public Reporter {

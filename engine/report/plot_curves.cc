@@ -58,7 +58,7 @@ class CurvesDrawing {
       : data_(data),
         request_(request),
         top_(look.top),
-        subjects_(SubjectsOf(data, look.top, LegendEntry::Sample::kCurve)),
+        subjects_(ChooseSubjects(data, look.top, LegendEntry::Sample::kCurve)),
         both_kinds_(NamesOfBothKinds(curves)) {
     for (const TrialCurve& curve : curves) {
       curves_[{curve.trial, curve.metric, curve.kind}] = &curve;
@@ -132,7 +132,7 @@ class CurvesDrawing {
         chart.curves.push_back(std::move(marks.front()));
         continue;
       }
-      chart.curves.push_back(MedianOf(marks));
+      chart.curves.push_back(MakeMedian(marks));
       for (CurveMark& mark : marks) {
         ends_differ |= mark.points.back().first != marks[0].points.back().first;
         mark.style.faint = true;
@@ -150,7 +150,7 @@ class CurvesDrawing {
     return GroupedText(data_) + (has_medians ? " (medians)" : "");
   }
 
-  static CurveMark MedianOf(const std::vector<CurveMark>& marks) {
+  static CurveMark MakeMedian(const std::vector<CurveMark>& marks) {
     std::vector<std::vector<CurvePoint>> curves;
     for (const CurveMark& mark : marks) curves.push_back(mark.points);
     return {.style = marks.front().style,
@@ -239,7 +239,7 @@ Figure CurvesFigure(const PlotData& data, std::vector<TrialCurve> curves,
 namespace {
 
 // The curve as steps: each value holds until the next point.
-std::vector<CurvePoint> StepsOf(const std::vector<CurvePoint>& curve) {
+std::vector<CurvePoint> ToSteps(const std::vector<CurvePoint>& curve) {
   std::vector<CurvePoint> steps;
   for (const CurvePoint& point : curve) {
     if (!steps.empty()) steps.emplace_back(point.first, steps.back().second);
@@ -249,8 +249,8 @@ std::vector<CurvePoint> StepsOf(const std::vector<CurvePoint>& curve) {
 }
 
 // Trials that failed: the effort at which each ended, and its value or NaN.
-std::vector<CurvePoint> FailuresOf(const PlotSearch& search, Effort effort,
-                                   const std::vector<double>& efforts) {
+std::vector<CurvePoint> FailurePoints(const PlotSearch& search, Effort effort,
+                                      const std::vector<double>& efforts) {
   std::vector<CurvePoint> places;
   for (const PlotTrial& trial : search.trials) {
     if (trial.state != State::kError) continue;
@@ -320,11 +320,12 @@ class HistoryDrawing {
   HistoryDrawing(const PlotData& data, Effort effort)
       : data_(data),
         effort_(effort),
-        groups_(
-            SubjectsOf(data, 0, LegendEntry::Sample::kCurve, kMaxLegend - 2)) {}
+        groups_(ChooseSubjects(data, 0, LegendEntry::Sample::kCurve,
+                               kMaxLegend - 2)) {}
 
   void Add(const PlotSearch& search) {
-    const auto efforts = EffortsOf(search.validations, effort_, search.start);
+    const auto efforts =
+        ComputeEfforts(search.validations, effort_, search.start);
     std::set<std::int64_t> validated;
     for (std::size_t i = 0; i < efforts.size(); ++i) {
       const Observation& seen = search.validations[i];
@@ -334,7 +335,7 @@ class HistoryDrawing {
     }
     trials_ += search.trials.size();
     missing_ += search.trials.size() - validated.size();
-    const auto own = FailuresOf(search, effort_, efforts);
+    const auto own = FailurePoints(search, effort_, efforts);
     failures_.insert(failures_.end(), own.begin(), own.end());
     if (!data_.group.empty()) {
       AddGroups(search);
@@ -343,8 +344,8 @@ class HistoryDrawing {
     // One line of the legend is left for failures.
     if (curves_.size() == kMaxLegend - 1) return;
     const MarkStyle style = {.color = curves_.size()};
-    curves_.push_back(
-        {style, BestOf(search, search.validations), std::to_string(search.id)});
+    curves_.push_back({style, BestSteps(search, search.validations),
+                       std::to_string(search.id)});
     legend_.push_back({style, LegendEntry::Sample::kCurve,
                        "best so far of " + SearchName(search)});
   }
@@ -375,9 +376,9 @@ class HistoryDrawing {
   }
 
  private:
-  std::vector<CurvePoint> BestOf(const PlotSearch& search,
-                                 const std::vector<Observation>& seen) const {
-    return StepsOf(BestSoFar(seen, effort_, search.start,
+  std::vector<CurvePoint> BestSteps(
+      const PlotSearch& search, const std::vector<Observation>& seen) const {
+    return ToSteps(BestSoFar(seen, effort_, search.start,
                              data_.metrics.at(0).smaller_is_better));
   }
 
@@ -400,7 +401,7 @@ class HistoryDrawing {
         // Without a value it counts as effort only.
         if (!counts) one.value = std::nan("");
       }
-      auto best = BestOf(search, seen);
+      auto best = BestSteps(search, seen);
       if (!style.faint && !best.empty()) {
         group_curves_[group].push_back(
             {style, std::move(best), FormatValue(group)});
@@ -424,7 +425,7 @@ class HistoryDrawing {
       for (const CurveMark& mark : marks) curves.push_back(mark.points);
       curves_.push_back(marks.front());
       if (marks.size() > 1) {
-        curves_.back().points = StepsOf(MedianCurve(curves));
+        curves_.back().points = ToSteps(MedianCurve(curves));
       }
     }
   }
@@ -451,7 +452,7 @@ std::string HistoryText(const PlotData& data) {
       GroupedText(data) + (has_medians ? " (median of the experiments)" : ""),
       data.group.empty()
           ? ""
-          : SubjectsOf(data, 0, LegendEntry::Sample::kCurve, most).shown});
+          : ChooseSubjects(data, 0, LegendEntry::Sample::kCurve, most).shown});
 }
 
 }  // namespace

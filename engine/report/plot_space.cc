@@ -51,7 +51,7 @@ std::string ChoiceName(const nlohmann::json& choice) {
   return ShortName(FormatValue(choice));
 }
 
-ChartAxis ChartAxisOf(const SearchAxis& axis) {
+ChartAxis MakeChartAxis(const SearchAxis& axis) {
   ChartAxis chart = {.label = ShortName(axis.name), .log = axis.log};
   if (HasNames(axis)) {
     for (const auto& choice : axis.choices) {
@@ -65,8 +65,8 @@ ChartAxis ChartAxisOf(const SearchAxis& axis) {
 }
 
 // Returns why a search has nothing to show over its space; empty if it has.
-std::string WhyEmpty(const PlotSearch& search, const ChosenAxes& chosen,
-                     const PlotMetric& metric) {
+std::string EmptySpaceReason(const PlotSearch& search, const ChosenAxes& chosen,
+                             const PlotMetric& metric) {
   if (search.axes.empty()) return "its search space has no hyperparameter";
   if (chosen.axes.empty())
     return "its search space lacks these hyperparameters";
@@ -77,9 +77,9 @@ std::string WhyEmpty(const PlotSearch& search, const ChosenAxes& chosen,
 }
 
 // Adds what is shown of one search: to the title if it is the only one.
-void SayShown(const PlotData& data, const PlotSearch& search,
-              const std::string& shown, std::vector<std::string>& title,
-              Figure& figure) {
+void AddCaption(const PlotData& data, const PlotSearch& search,
+                const std::string& shown, std::vector<std::string>& title,
+                Figure& figure) {
   if (shown.empty()) return;
   if (data.searches.size() == 1) {
     title.push_back(shown);
@@ -106,7 +106,7 @@ void AddImportance(const HparamImportance& one, Chart& chart) {
 Chart ImportanceChart(const PlotSearch& search, const PlotData& data,
                       double quantile, std::string& shown) {
   const PlotMetric& metric = data.metrics.at(0);
-  const auto outcomes = OutcomesOf(search);
+  const auto outcomes = FiniteOutcomes(search);
   Chart chart;
   chart.x.label = "share of importance, per cent";
   if (search.axes.empty()) {
@@ -149,19 +149,19 @@ Figure ImportanceFigure(const PlotData& data, double quantile) {
   for (const PlotSearch& search : data.searches) {
     std::string shown;
     Chart chart = ImportanceChart(search, data, quantile, shown);
-    SayShown(data, search, shown, title, figure);
+    AddCaption(data, search, shown, title, figure);
     chart.title = PanelTitle(data, search);
     figure.panels.push_back(std::move(chart));
   }
   figure.title = PlotTitle(data, JoinParts(title));
-  NoteMissingValues(data, figure);
+  AddMissingValuesNote(data, figure);
   LimitPanels(figure);
   return figure;
 }
 
 namespace {
 
-ParallelAxis ParallelAxisOf(const SearchAxis& axis) {
+ParallelAxis MakeParallelAxis(const SearchAxis& axis) {
   ParallelAxis parallel = {
       .name = ShortName(axis.name) + (axis.log ? " (log)" : ""), .ticks = {}};
   if (!axis.choices.empty()) {
@@ -201,9 +201,9 @@ Chart ParallelChart(const PlotSearch& search, const ChosenAxes& chosen,
   const SearchAxis value_axis = MetricAxis(search, metric);
   Chart chart;
   for (const std::size_t i : chosen.axes) {
-    chart.parallel.push_back(ParallelAxisOf(search.axes[i]));
+    chart.parallel.push_back(MakeParallelAxis(search.axes[i]));
   }
-  chart.parallel.push_back(ParallelAxisOf(value_axis));
+  chart.parallel.push_back(MakeParallelAxis(value_axis));
   for (const PlotTrial* trial : RankedTrials(data)) {
     const PlotTrial& one = *trial;
     if (one.id.experiment != search.id || !HasValue(one)) continue;
@@ -237,7 +237,7 @@ std::vector<Chart> EmptyPanel(std::string why) {
 template <typename Draw>
 Figure SpaceFigure(const PlotData& data, const PlotLook& look,
                    const SpacePlot& plot, const Draw& draw) {
-  const PlotSubjects subjects = SubjectsOf(data, look.top, plot.sample);
+  const PlotSubjects subjects = ChooseSubjects(data, look.top, plot.sample);
   Figure figure{.title = "", .panels = {}, .legend = subjects.legend};
   std::vector<std::string> title = {plot.text, GroupedText(data),
                                     subjects.shown};
@@ -249,10 +249,10 @@ Figure SpaceFigure(const PlotData& data, const PlotLook& look,
           std::vector<std::string>{PanelTitle(data, search), panel.title});
       figure.panels.push_back(std::move(panel));
     }
-    SayShown(data, search, chosen.shown, title, figure);
+    AddCaption(data, search, chosen.shown, title, figure);
   }
   figure.title = PlotTitle(data, JoinParts(title));
-  NoteMissingValues(data, figure);
+  AddMissingValuesNote(data, figure);
   LimitPanels(figure);
   return figure;
 }
@@ -267,7 +267,7 @@ Figure ParallelFigure(const PlotData& data, const PlotLook& look) {
                      [&](const PlotSearch& search, const ChosenAxes& chosen,
                          const PlotSubjects& subjects) {
                        std::string empty =
-                           WhyEmpty(search, chosen, data.metrics.at(0));
+                           EmptySpaceReason(search, chosen, data.metrics.at(0));
                        if (!empty.empty()) return EmptyPanel(std::move(empty));
                        return std::vector<Chart>{
                            ParallelChart(search, chosen, data, subjects)};
@@ -300,13 +300,13 @@ Figure SliceFigure(const PlotData& data, const PlotLook& look) {
   const PlotMetric& metric = data.metrics.at(0);
   const auto draw = [&](const PlotSearch& search, const ChosenAxes& chosen,
                         const PlotSubjects& subjects) {
-    std::string empty = WhyEmpty(search, chosen, metric);
+    std::string empty = EmptySpaceReason(search, chosen, metric);
     if (!empty.empty()) return EmptyPanel(std::move(empty));
     std::vector<Chart> panels;
     for (const std::size_t i : chosen.axes) {
       Chart chart;
       chart.title = ShortName(search.axes[i].name);
-      chart.x = ChartAxisOf(search.axes[i]);
+      chart.x = MakeChartAxis(search.axes[i]);
       if (chart.x.label == chart.title) chart.x.label.clear();
       chart.y = {.label = ShortName(metric.name),
                  .log = look.log_y,
@@ -327,7 +327,7 @@ Figure SliceFigure(const PlotData& data, const PlotLook& look) {
 
 namespace {
 
-FieldAxis FieldAxisOf(const SearchAxis& axis) {
+FieldAxis MakeFieldAxis(const SearchAxis& axis) {
   if (!HasNames(axis)) return {.cells = kFieldCells};
   return {.cells = axis.choices.size(), .categories = true};
 }
@@ -378,11 +378,11 @@ Chart ContourChart(const PlotSearch& search, std::size_t x_index,
   const SearchAxis& x = search.axes[x_index];
   const SearchAxis& y = search.axes[y_index];
   Chart chart;
-  chart.x = ChartAxisOf(x);
-  chart.y = ChartAxisOf(y);
+  chart.x = MakeChartAxis(x);
+  chart.y = MakeChartAxis(y);
   const auto samples =
       RankSamples(search, x, y, x_index, y_index, metric.smaller_is_better);
-  const FieldAxis columns = FieldAxisOf(x), rows = FieldAxisOf(y);
+  const FieldAxis columns = MakeFieldAxis(x), rows = MakeFieldAxis(y);
   const auto field = EstimateField(samples, columns, rows);
   for (std::size_t i = 0; i < field.size(); ++i) {
     if (std::isnan(field[i])) continue;
@@ -397,9 +397,9 @@ Chart ContourChart(const PlotSearch& search, std::size_t x_index,
 }
 
 // Returns why a search has no contour; empty if it has one.
-std::string WhyNoContour(const PlotSearch& search, const ChosenAxes& chosen,
-                         const PlotMetric& metric) {
-  const std::string empty = WhyEmpty(search, chosen, metric);
+std::string NoContourReason(const PlotSearch& search, const ChosenAxes& chosen,
+                            const PlotMetric& metric) {
+  const std::string empty = EmptySpaceReason(search, chosen, metric);
   if (!empty.empty()) return empty;
   if (chosen.axes.size() < 2) {
     return "a contour needs two hyperparameters, its search space has " +
@@ -419,7 +419,7 @@ Figure ContourFigure(const PlotData& data, const PlotLook& look) {
   const PlotMetric& metric = data.metrics.at(0);
   const auto draw = [&](const PlotSearch& search, const ChosenAxes& chosen,
                         const PlotSubjects& subjects) {
-    std::string empty = WhyNoContour(search, chosen, metric);
+    std::string empty = NoContourReason(search, chosen, metric);
     if (!empty.empty()) return EmptyPanel(std::move(empty));
     return std::vector<Chart>{
         ContourChart(search, chosen.axes[0], chosen.axes[1], metric, subjects)};

@@ -50,8 +50,8 @@ PlotSubjects BestTrials(const PlotData& data, std::size_t top,
   return subjects;
 }
 
-PlotSubjects GroupsOf(const PlotData& data, LegendEntry::Sample sample,
-                      std::size_t max_groups) {
+PlotSubjects LargestGroups(const PlotData& data, LegendEntry::Sample sample,
+                           std::size_t max_groups) {
   std::map<nlohmann::json, std::size_t> counts;
   for (const PlotSearch& search : data.searches) {
     for (const PlotTrial& trial : search.trials) ++counts[trial.group];
@@ -95,7 +95,7 @@ PlotSubjects GroupsOf(const PlotData& data, LegendEntry::Sample sample,
 // their own order if there are too few trials to tell.
 std::vector<std::size_t> AxesByImportance(const PlotSearch& search,
                                           const PlotMetric& metric) {
-  const auto outcomes = OutcomesOf(search);
+  const auto outcomes = FiniteOutcomes(search);
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < search.axes.size(); ++i) {
     if (!search.axes[i].is_part) order.push_back(i);
@@ -114,7 +114,7 @@ std::vector<std::size_t> AxesByImportance(const PlotSearch& search,
 
 }  // namespace
 
-std::vector<TrialOutcome> OutcomesOf(const PlotSearch& search) {
+std::vector<TrialOutcome> FiniteOutcomes(const PlotSearch& search) {
   std::vector<TrialOutcome> outcomes;
   for (const PlotTrial& trial : search.trials) {
     if (!std::isfinite(trial.values.at(0))) continue;
@@ -137,10 +137,11 @@ std::vector<const PlotTrial*> RankedTrials(const PlotData& data) {
   return ranked;
 }
 
-PlotSubjects SubjectsOf(const PlotData& data, std::size_t top,
-                        LegendEntry::Sample sample, std::size_t max_groups) {
+PlotSubjects ChooseSubjects(const PlotData& data, std::size_t top,
+                            LegendEntry::Sample sample,
+                            std::size_t max_groups) {
   return data.group.empty() ? BestTrials(data, top, sample)
-                            : GroupsOf(data, sample, max_groups);
+                            : LargestGroups(data, sample, max_groups);
 }
 
 std::string ShortName(const std::string& name) {
@@ -179,7 +180,7 @@ std::string MetricLabel(const PlotData& data, std::size_t metric) {
          (one.smaller_is_better ? "smaller" : "larger") + " is better)";
 }
 
-void NoteMissingValues(const PlotData& data, Figure& figure) {
+void AddMissingValuesNote(const PlotData& data, Figure& figure) {
   std::size_t missing = 0;
   for (const PlotSearch& search : data.searches) {
     missing += static_cast<std::size_t>(

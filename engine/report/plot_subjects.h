@@ -26,9 +26,9 @@ struct PlotSubjects {
 /// Colours the groups, if the trials are grouped, else the best `top` trials by
 /// the first metric. Gray are trials beyond those and groups beyond the
 /// `max_groups` largest.
-PlotSubjects SubjectsOf(const PlotData& data, std::size_t top,
-                        LegendEntry::Sample sample,
-                        std::size_t max_groups = kMaxLegend);
+PlotSubjects ChooseSubjects(const PlotData& data, std::size_t top,
+                            LegendEntry::Sample sample,
+                            std::size_t max_groups = kMaxLegend);
 
 /// All trials, best first by the first metric; those without a value last.
 std::vector<const PlotTrial*> RankedTrials(const PlotData& data);
@@ -49,10 +49,10 @@ std::string GroupedText(const PlotData& data);
 std::string ShortName(const std::string& name);
 
 /// Adds a note on trials that have no finite value of a metric.
-void NoteMissingValues(const PlotData& data, Figure& figure);
+void AddMissingValuesNote(const PlotData& data, Figure& figure);
 
 /// The trials with a finite value of the first metric.
-std::vector<TrialOutcome> OutcomesOf(const PlotSearch& search);
+std::vector<TrialOutcome> FiniteOutcomes(const PlotSearch& search);
 
 /// The axes of one search that a figure has room for.
 struct ChosenAxes {

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kMaxRows = 40;
 
 // Values by the name of their curve: of each search or group.
-std::vector<std::pair<LegendEntry, std::vector<double>>> SamplesOf(
+std::vector<std::pair<LegendEntry, std::vector<double>>> CollectSamples(
     const PlotData& data, PlotSubjects& subjects) {
   std::vector<std::pair<LegendEntry, std::vector<double>>> samples;
   if (data.group.empty()) {
@@ -33,7 +33,7 @@ std::vector<std::pair<LegendEntry, std::vector<double>>> SamplesOf(
     }
     return samples;
   }
-  subjects = SubjectsOf(data, 0, LegendEntry::Sample::kCurve);
+  subjects = ChooseSubjects(data, 0, LegendEntry::Sample::kCurve);
   for (const LegendEntry& entry : subjects.legend) {
     samples.emplace_back(entry, std::vector<double>());
   }
@@ -81,7 +81,7 @@ Figure DistributionFigure(const PlotData& data, const PlotLook& look) {
              .range = std::pair(0.0, 1.0)};
   PlotSubjects subjects;
   std::size_t infinite = 0;
-  for (auto& [entry, values] : SamplesOf(data, subjects)) {
+  for (auto& [entry, values] : CollectSamples(data, subjects)) {
     infinite += static_cast<std::size_t>(std::ranges::count_if(
         values, [](double value) { return std::isinf(value); }));
     chart.curves.push_back(
@@ -90,7 +90,7 @@ Figure DistributionFigure(const PlotData& data, const PlotLook& look) {
     figure.legend.push_back(entry);
   }
   figure.title = DistributionTitle(data, chart.curves.size(), subjects.shown);
-  NoteMissingValues(data, figure);
+  AddMissingValuesNote(data, figure);
   if (infinite > 0) {
     figure.notes.push_back(
         "infinite values count in the shares: a curve may begin above 0 or end "
@@ -116,8 +116,8 @@ std::vector<const PlotTrial*> CompleteTrials(const PlotData& data) {
 }
 
 // The trials that no other one dominates, by their first value.
-std::vector<const PlotTrial*> FrontOf(const PlotData& data,
-                                      std::vector<const PlotTrial*> trials) {
+std::vector<const PlotTrial*> SelectFront(
+    const PlotData& data, std::vector<const PlotTrial*> trials) {
   std::vector<std::vector<double>> points;
   for (const PlotTrial* trial : trials) points.push_back(trial->values);
   std::vector<const PlotTrial*> front;
@@ -154,7 +154,7 @@ void AddFront(const PlotData& data, const std::vector<const PlotTrial*>& front,
 
 Figure ParetoFigure(const PlotData& data, const PlotLook& look) {
   const auto trials = CompleteTrials(data);
-  const auto front = FrontOf(data, trials);
+  const auto front = SelectFront(data, trials);
   Figure figure{.title = "", .panels = {Chart{}}};
   Chart& chart = figure.panels.front();
   chart.x = {.label = MetricLabel(data, 0), .log = look.log_x};
@@ -175,7 +175,7 @@ Figure ParetoFigure(const PlotData& data, const PlotLook& look) {
   figure.title = PlotTitle(
       data, "Pareto front of " + ShortName(data.metrics[0].name) + " and " +
                 ShortName(data.metrics[1].name) + ", " + shown);
-  NoteMissingValues(data, figure);
+  AddMissingValuesNote(data, figure);
   return figure;
 }
 

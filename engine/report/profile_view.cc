@@ -9,7 +9,7 @@ namespace {
 
 using nlohmann::json;
 
-double SecondsOf(const ProfileReport& profile, Phase phase) {
+double GetPhaseSeconds(const ProfileReport& profile, Phase phase) {
   return profile.seconds[static_cast<std::size_t>(phase)];
 }
 
@@ -22,8 +22,9 @@ double PerBatch(double value, const ProfileReport& profile) {
 
 double SamplesPerSecond(const ProfileReport& profile) {
   return Ratio(static_cast<double>(profile.samples),
-               profile.wall_seconds() - SecondsOf(profile, Phase::kValidation) -
-                   SecondsOf(profile, Phase::kCheckpoint));
+               profile.wall_seconds() -
+                   GetPhaseSeconds(profile, Phase::kValidation) -
+                   GetPhaseSeconds(profile, Phase::kCheckpoint));
 }
 
 double FaultsPerBatch(const ProfileReport& profile) {

@@ -75,7 +75,7 @@ TerminalMode DecideMode(ColorChoice choice, bool terminal,
           .utf8 = IsUtf8(environment)};
 }
 
-TerminalMode ModeOf(int fd, ColorChoice choice) {
+TerminalMode GetTerminalMode(int fd, ColorChoice choice) {
   TerminalMode mode = DecideMode(choice, isatty(fd) != 0,
                                  [](const char* name) { return getenv(name); });
   if (isatty(STDOUT_FILENO) == 0) mode.redraw = false;
@@ -198,11 +198,11 @@ std::vector<std::size_t> Table::Widths(std::size_t limit) const {
     }
   }
   if (limit == 0 || LineWidth(widths) <= limit) return widths;
-  std::vector<std::size_t> wanted;
+  std::vector<std::size_t> natural;
   std::vector<std::size_t> least;
   for (std::size_t i = 0; i < widths.size(); ++i) {
     least.push_back(MinWidth(i, widths[i]));
-    wanted.push_back(std::max(
+    natural.push_back(std::max(
         least[i], columns_[i].elastic ? std::min(widths[i], columns_[i].least)
                                       : widths[i]));
   }
@@ -212,12 +212,12 @@ std::vector<std::size_t> Table::Widths(std::size_t limit) const {
                         bool optional_only) {
     for (std::size_t i = widths.size(); i-- > 1 && LineWidth(needed) > limit;) {
       if (optional_only && !columns_[i].optional) continue;
-      widths[i] = wanted[i] = least[i] = 0;
+      widths[i] = natural[i] = least[i] = 0;
     }
   };
-  omit(wanted, /*optional_only=*/true);
+  omit(natural, /*optional_only=*/true);
   omit(least, /*optional_only=*/false);
-  Shrink(limit, wanted, widths);
+  Shrink(limit, natural, widths);
   Shrink(limit, least, widths);
   return widths;
 }

@@ -36,7 +36,7 @@ TerminalMode DecideMode(ColorChoice choice, bool terminal,
 
 /// Returns the mode of descriptor `fd`, with its size. Redrawing also requires
 /// that stdout is a terminal.
-TerminalMode ModeOf(int fd, ColorChoice choice);
+TerminalMode GetTerminalMode(int fd, ColorChoice choice);
 
 /// Returns the sign of a cut text: one character where the locale has it, else
 /// three dots.

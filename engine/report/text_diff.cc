@@ -217,7 +217,7 @@ std::string RangeText(std::size_t begin, std::size_t count) {
 
 }  // namespace
 
-std::vector<std::string_view> LinesOf(std::string_view text) {
+std::vector<std::string_view> SplitLines(std::string_view text) {
   std::vector<std::string_view> lines;
   while (!text.empty()) {
     const std::size_t size = std::min(text.find('\n'), text.size() - 1) + 1;

@@ -19,7 +19,7 @@ struct LineChange {
 };
 
 /// Splits a text into lines that keep their newline, which the last may lack.
-std::vector<std::string_view> LinesOf(std::string_view text);
+std::vector<std::string_view> SplitLines(std::string_view text);
 
 /// Returns the changes from the old lines to the new ones, ascending: as few
 /// removed and added lines as possible, unless the texts differ in thousands of

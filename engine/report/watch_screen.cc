@@ -118,14 +118,14 @@ void ThinnedCurve::Add(double value) {
   mean.sum += value;
 }
 
-double ThinnedCurve::ValueOf(const Mean& mean) {
+double ThinnedCurve::MeanValue(const Mean& mean) {
   return mean.count == 0 ? std::nan("")
                          : mean.sum / static_cast<double>(mean.count);
 }
 
 std::vector<double> ThinnedCurve::Values() const {
   std::vector<double> values;
-  for (const Mean& mean : means_) values.push_back(ValueOf(mean));
+  for (const Mean& mean : means_) values.push_back(MeanValue(mean));
   return values;
 }
 
@@ -147,7 +147,7 @@ TerminalMode Bounded(TerminalMode mode) {
   return mode;
 }
 
-const TrialStatus* StatusOf(const WatchedRun& run, TrialId trial) {
+const TrialStatus* FindStatus(const WatchedRun& run, TrialId trial) {
   const auto& running = run.frame.status.running;
   const auto found = std::ranges::find(running, trial, &TrialStatus::id);
   return found == running.end() ? nullptr : &*found;
@@ -419,7 +419,7 @@ void AddCells(const WatchedRun& run, const TrialRow& trial, bool utf8,
               std::vector<ListColumn>& columns) {
   const std::array cells = {ToString(trial.id),
                             std::string(StateName(trial.state)),
-                            CountText(trial, StatusOf(run, trial.id)),
+                            CountText(trial, FindStatus(run, trial.id)),
                             LatestText(trial),
                             BestText(trial),
                             CurveText(run, trial, utf8)};
@@ -469,7 +469,7 @@ namespace {
 std::string DetailHead(const WatchedRun& run, const TrialRow& trial,
                        const TerminalMode& mode) {
   const RunInfo& info = run.frame.info;
-  const TrialStatus* status = StatusOf(run, trial.id);
+  const TrialStatus* status = FindStatus(run, trial.id);
   return EscapeForTerminal("trial " + ToString(trial.id) + " of " +
                            Truncate(info.name, 24, Ellipsis(mode)) + "  " +
                            std::string(StateName(trial.state)) +

@@ -57,7 +57,7 @@ class ThinnedCurve {
     std::int64_t count = 0;  // finite values
     std::int64_t all = 0;
   };
-  static double ValueOf(const Mean& mean);
+  static double MeanValue(const Mean& mean);
 
   std::vector<Mean> means_;
   std::int64_t each_ = 1;  // values in each mean but the last

@@ -112,7 +112,7 @@ CheckpointKeeper::Rows CheckpointKeeper::SetMetric(TrialId trial,
     // The metric is part of the rank, so the row must leave the map before it
     // changes.
     changed = true;
-    if (IsBest(row)) best_.erase(RankOf(row));
+    if (IsBest(row)) best_.erase(MakeRank(row));
     row.metric = metric;
     Offer(row, dropped);
   }
@@ -125,7 +125,7 @@ void CheckpointKeeper::Forget(TrialId trial, const std::string& uuid) {
   if (found == unfinished_.end()) return;
   std::erase_if(found->second, [&](const CheckpointRow& row) {
     if (row.uuid != uuid) return false;
-    if (IsBest(row)) best_.erase(RankOf(row));
+    if (IsBest(row)) best_.erase(MakeRank(row));
     return true;
   });
 }
@@ -134,13 +134,14 @@ CheckpointKeeper::Rows CheckpointKeeper::End(TrialId trial) {
   Rows dropped;
   const auto found = unfinished_.find(trial);
   if (found == unfinished_.end()) return dropped;
-  const std::set<std::string> wanted = Wanted(trial, /*unfinished=*/false);
+  const std::set<std::string> kept =
+      KeptCheckpoints(trial, /*unfinished=*/false);
   for (CheckpointRow& row : found->second) {
-    const bool is_wanted = wanted.contains(row.uuid);
+    const bool is_kept = kept.contains(row.uuid);
     if (IsBest(row)) {
       // Remains until a better one pushes it out of the map.
-      best_.at(RankOf(row)).wanted = is_wanted;
-    } else if (!is_wanted) {
+      best_.at(MakeRank(row)).kept = is_kept;
+    } else if (!is_kept) {
       dropped.push_back(std::move(row));
     }
   }
@@ -164,7 +165,7 @@ const CheckpointRow* CheckpointKeeper::At(TrialId trial,
   return nullptr;
 }
 
-CheckpointKeeper::Rank CheckpointKeeper::RankOf(
+CheckpointKeeper::Rank CheckpointKeeper::MakeRank(
     const CheckpointRow& row) const {
   return {RankKey(*row.metric, smaller_is_better_), row.trial, row.batches,
           row.uuid};
@@ -172,12 +173,12 @@ CheckpointKeeper::Rank CheckpointKeeper::RankOf(
 
 bool CheckpointKeeper::IsBest(const CheckpointRow& row) const {
   return row.metric && std::isfinite(*row.metric) &&
-         best_.contains(RankOf(row));
+         best_.contains(MakeRank(row));
 }
 
 void CheckpointKeeper::Offer(const CheckpointRow& row, Rows& dropped) {
   if (best_limit_ == 0 || !row.metric || !std::isfinite(*row.metric)) return;
-  best_.emplace(RankOf(row), BestRow{.row = row});
+  best_.emplace(MakeRank(row), BestRow{.row = row});
   if (best_.size() <= best_limit_) return;
   const auto worst = std::prev(best_.end());
   const BestRow out = std::move(worst->second);
@@ -185,22 +186,23 @@ void CheckpointKeeper::Offer(const CheckpointRow& row, Rows& dropped) {
   const TrialId trial = out.row.trial;
   if (unfinished_.contains(trial)) {
     if (trial != row.trial) Prune(trial, dropped);
-  } else if (!out.wanted) {
+  } else if (!out.kept) {
     dropped.push_back(out.row);
   }
 }
 
-std::set<std::string> CheckpointKeeper::Wanted(TrialId trial,
-                                               bool unfinished) const {
+std::set<std::string> CheckpointKeeper::KeptCheckpoints(TrialId trial,
+                                                        bool unfinished) const {
   return CheckpointsToKeep(
       policy_, smaller_is_better_, unfinished_.at(trial),
       unfinished ? std::set<TrialId>{trial} : std::set<TrialId>{});
 }
 
 void CheckpointKeeper::Prune(TrialId trial, Rows& dropped) {
-  const std::set<std::string> wanted = Wanted(trial, /*unfinished=*/true);
+  const std::set<std::string> kept =
+      KeptCheckpoints(trial, /*unfinished=*/true);
   std::erase_if(unfinished_.at(trial), [&](const CheckpointRow& row) {
-    if (wanted.contains(row.uuid) || IsBest(row)) return false;
+    if (kept.contains(row.uuid) || IsBest(row)) return false;
     dropped.push_back(row);
     return true;
   });

@@ -60,13 +60,13 @@ class CheckpointKeeper {
   };
   struct BestRow {
     CheckpointRow row;
-    bool wanted = false;  // kept for its trial too, which has ended
+    bool kept = false;  // kept for its trial too, which has ended
   };
 
-  Rank RankOf(const CheckpointRow& row) const;
+  Rank MakeRank(const CheckpointRow& row) const;
   bool IsBest(const CheckpointRow& row) const;
   void Offer(const CheckpointRow& row, Rows& dropped);
-  std::set<std::string> Wanted(TrialId trial, bool unfinished) const;
+  std::set<std::string> KeptCheckpoints(TrialId trial, bool unfinished) const;
   void Prune(TrialId trial, Rows& dropped);
 
   CheckpointConfig policy_;  // for one trial

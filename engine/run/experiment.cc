@@ -218,7 +218,7 @@ void Experiment::RecordTime(Duration now) {
   std::vector<std::pair<TrialId, double>> trials;
   for (const auto& [number, trial] : trials_.live()) {
     if (!trial->process->running()) continue;
-    trials.emplace_back(trial->row.id, trial->process->TakeSeconds(now));
+    trials.emplace_back(trial->row.id, trial->process->DrainSeconds(now));
   }
   outbox_.Add(
       [id = setup_.id, run, trials](StoreWriter& writer) {
@@ -237,15 +237,15 @@ void Experiment::WriteRecords(bool all) try {
   deps_.store.MaybeCheckpointWal();
 } catch (const Error& error) {
   if (error.kind() != ErrorKind::kDiskFull) throw;
-  if (!GiveUpReserve(deps_.store.layout())) throw;
-  StopBecauseOf(error);
+  if (!FreeReserve(deps_.store.layout())) throw;
+  StopOnError(error);
 }
 
 void Experiment::CheckHangs() {
   const Duration now = Now();
   const std::chrono::duration<double> limit(setup_.config.hang_timeout);
   for (const auto& [number, trial] : trials_.live()) {
-    if (!trial->has_work() || !trial->process->Hangs(now, limit)) continue;
+    if (!trial->has_work() || !trial->process->IsHanging(now, limit)) continue;
     Fail(*trial, StopCause::kHang,
          "timeout: no step for " +
              FormatDuration(std::chrono::duration_cast<Duration>(limit)) +
@@ -347,7 +347,7 @@ double SecondsBetween(Duration from, Duration to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
-TrialStatus StatusOf(const TrialState& trial, Duration now) {
+TrialStatus MakeStatus(const TrialState& trial, Duration now) {
   const TrialProcess& process = *trial.process;
   return {.id = trial.row.id,
           .hparams = trial.row.hparams,
@@ -384,7 +384,7 @@ RunStatus Experiment::Status() const {
   std::map<std::int64_t, std::int64_t> lengths;
   for (const auto& [number, trial] : trials_.live()) {
     if (trial->process->running()) {
-      status.running.push_back(StatusOf(*trial, now));
+      status.running.push_back(MakeStatus(*trial, now));
       if (trial->has_work()) ++lengths[trial->operations.front()];
     } else {
       ++status.waiting;
@@ -431,8 +431,7 @@ void Experiment::CheckDiskWait() {
   for (const auto& [number, trial] : trials_.live()) {
     const auto& since = trial->process->blocked_since();
     if (!since || Now() - *since < *limit) continue;
-    return StopBecauseOf(
-        Error(ErrorKind::kDiskFull, trial->process->failure()));
+    return StopOnError(Error(ErrorKind::kDiskFull, trial->process->failure()));
   }
 }
 
@@ -456,7 +455,7 @@ void Experiment::StopAll(const std::string& why) {
 }
 
 // Stops because the machine lacks what the run needs, and tells the user.
-void Experiment::StopBecauseOf(const Error& problem) {
+void Experiment::StopOnError(const Error& problem) {
   if (!stop_.SetProblem(problem)) return;
   deps_.reporter.OnNotice(LogLevel::kError, std::string(problem.what()) +
                                                 "; pausing the experiment");
@@ -466,14 +465,14 @@ void Experiment::StopBecauseOf(const Error& problem) {
 // Stops if the store or the checkpoint directory was moved or removed while the
 // experiment runs. Returns false if they are in place.
 bool Experiment::StopIfLost(bool with_storage) {
-  const std::string why = files_.WhyLost(with_storage);
+  const std::string why = files_.FindLoss(with_storage);
   if (why.empty()) return false;
-  StopBecauseOf(Error(ErrorKind::kStore, why));
+  StopOnError(Error(ErrorKind::kStore, why));
   return true;
 }
 
 // Stops, and the experiment ends in ERROR.
-void Experiment::FailBecauseOf(const std::string& why) {
+void Experiment::FailExperiment(const std::string& why) {
   if (stop_.SetFailure(why)) StopAll("the experiment failed: " + why);
 }
 

@@ -142,7 +142,7 @@ class Experiment {
   void StopProcess(TrialState& trial, StopCause cause);
   void ExplainRepeat(const TrialState& trial);
   void Start(TrialState& trial);
-  TrialSpec SpecOf(const TrialState& trial) const;
+  TrialSpec MakeSpec(const TrialState& trial) const;
 
   // Messages of trials: experiment_messages.cc.
   void Redact(LaunchEvent& event) const;
@@ -161,21 +161,21 @@ class Experiment {
   void On(TrialState& trial, const Progress& progress);
   void On(TrialState& trial, const Finished& finished);
   // Returns the run of the trial that made a report.
-  static std::int64_t RunOf(const TrialState& trial, std::int64_t batches,
-                            Timestamp time);
+  static std::int64_t FindRun(const TrialState& trial, std::int64_t batches,
+                              Timestamp time);
   // False for a report that a process sent again from its checkpoint, if the
   // reporter has received it before.
   // `recorded`: by an earlier runner, which has shown it.
-  static bool TakeUnshown(TrialState& trial, MetricKind kind,
-                          std::int64_t batches, Timestamp time,
-                          bool recorded = false);
+  static bool MarkShown(TrialState& trial, MetricKind kind,
+                        std::int64_t batches, Timestamp time,
+                        bool recorded = false);
   void Acknowledge(TrialState& trial, std::int64_t seq);
   void SetBatches(TrialState& trial, std::int64_t batches);
   void SetPosition(TrialState& trial, const ReportedAt& at);
   void ReportUnit(bool has_changed);
   bool RecordValidation(TrialState& trial, double value, const ReportedAt& at);
-  std::optional<double> ResultOf(TrialState& trial,
-                                 const OperationCompleted& completed);
+  std::optional<double> FindResult(TrialState& trial,
+                                   const OperationCompleted& completed);
   std::optional<double> LastValidation(const TrialState& trial,
                                        std::int64_t batches) const;
   void SupersedeUntil(TrialState& trial, MetricKind kind, std::int64_t batches);
@@ -236,9 +236,9 @@ class Experiment {
   void CheckDiskWait();
   void CheckFiles(Duration now);
   void StopAll(const std::string& why);
-  void StopBecauseOf(const Error& problem);
+  void StopOnError(const Error& problem);
   bool StopIfLost(bool with_storage = true);
-  void FailBecauseOf(const std::string& why);
+  void FailExperiment(const std::string& why);
   void PollRequests();
   std::optional<std::int64_t> RecordedMaxSlots() const;
   void PollMaxSlots();

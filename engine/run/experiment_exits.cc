@@ -43,8 +43,8 @@ std::string DescribeExit(const TrialExited& event) {
 
 // Returns the line of a failed program on stderr that names the cause; empty if
 // the end was forced from outside.
-std::string ErrorLineOf(const TrialExited& event,
-                        const ExperimentConfig& config) {
+std::string FindErrorLine(const TrialExited& event,
+                          const ExperimentConfig& config) {
   constexpr std::size_t kMaxColumns = 200;
   if (!IsCommand(config) || event.out_of_memory || event.signal == SIGKILL ||
       event.signal == SIGTERM) {
@@ -111,7 +111,7 @@ void Experiment::On(const TrialExited& event) {
   trial->last_lines = event.last_lines;
   trial->row.pid = 0;
   trial->row.seconds += event.seconds;
-  if (trial->has_work()) trial->worked += process->TakeWork(Now());
+  if (trial->has_work()) trial->worked += process->DrainWork(Now());
   // RecordTime has recorded most of the process's seconds while it ran.
   const double unrecorded =
       std::max(event.seconds - process->recorded_seconds(), 0.0);
@@ -157,7 +157,7 @@ void Experiment::HandleNoStart(TrialState& trial, const TrialExited& event) {
   if (StopIfUnwritable(trial, event.not_started, /*has_run=*/false)) return;
   const auto wait = failures_.CountFailedStart();
   if (!wait) {
-    return StopBecauseOf(
+    return StopOnError(
         Error(ErrorKind::kResources,
               event.not_started + "; fix this, then run `dtrain resume`"));
   }
@@ -190,7 +190,7 @@ void Experiment::HandleFinished(TrialState& trial, TrialProcess& process,
   }
   if (process.FinishedBy(EndReason::kDamaged)) return FallBack(trial, process);
   if (process.FinishedBy(EndReason::kDiskFull)) {
-    StopBecauseOf(Error(ErrorKind::kDiskFull, process.finished()->message));
+    StopOnError(Error(ErrorKind::kDiskFull, process.finished()->message));
     return Pause(trial);
   }
   const bool stopped = stop_.stopping() || process.asked_to_stop();
@@ -235,7 +235,8 @@ void Experiment::HandleCrash(TrialState& trial, const TrialProcess& process,
              event.gpu_fault->gpus + ": " + event.gpu_fault->reason);
     return Advance(trial);
   }
-  const std::string line = has_message ? "" : ErrorLineOf(event, setup_.config);
+  const std::string line =
+      has_message ? "" : FindErrorLine(event, setup_.config);
   const std::string why = line.empty() ? what : what + ": " + line;
   // The rules for failures that repeat do not apply: the next attempt may find
   // the port free.
@@ -274,7 +275,7 @@ void Experiment::CountEarlyFailure(const TrialState& trial,
                                    const std::string& cause) {
   const std::string why =
       failures_.CountEarly(trial.row, cause, trials_.ended());
-  if (!why.empty() && !stop_.stopping()) FailBecauseOf(why);
+  if (!why.empty() && !stop_.stopping()) FailExperiment(why);
 }
 
 // Counts a trial with invalid hyperparameters, likewise.
@@ -283,7 +284,7 @@ void Experiment::CountInvalid(const std::string& why) {
       PlanSearch(searcher(), setup_.config.hyperparameters).max_trials;
   const std::string end = failures_.CountInvalid(why, planned);
   if (end.empty() || stop_.stopping() || search_.over()) return;
-  FailBecauseOf(end);
+  FailExperiment(end);
 }
 
 // Names the GPUs that were set aside. Pauses the experiment if too few are
@@ -298,7 +299,7 @@ void Experiment::ReportGpuFault(const GpuFault& fault) {
     return;
   }
   if (fault.none_left) {
-    return StopBecauseOf(Error(
+    return StopOnError(Error(
         ErrorKind::kResources,
         "no trial can be started, because too few GPUs are left: " + what +
             "; see what nvidia-smi prints, reset the GPU (nvidia-smi -r) or "
@@ -311,7 +312,7 @@ void Experiment::ReportGpuFault(const GpuFault& fault) {
 }
 
 void Experiment::On(const WorkersFailed& event) {
-  StopBecauseOf(Error(ErrorKind::kResources, event.why));
+  StopOnError(Error(ErrorKind::kResources, event.why));
 }
 
 void Experiment::On(const GpuRestored& event) {
@@ -338,11 +339,11 @@ bool Experiment::StopIfDiskIsFull(const TrialState& trial,
                                   const std::vector<std::string>& last_lines) {
   const auto line = LineAboutAFullDisk(why, last_lines);
   if (!line) return false;
-  StopBecauseOf(Error(ErrorKind::kDiskFull,
-                      "trial " + ToString(trial.row.id) + ": " + why +
-                          (*line == why ? "" : ": " + *line) +
-                          "; free some space, then run `dtrain resume " +
-                          std::to_string(setup_.id) + "`"));
+  StopOnError(Error(ErrorKind::kDiskFull,
+                    "trial " + ToString(trial.row.id) + ": " + why +
+                        (*line == why ? "" : ": " + *line) +
+                        "; free some space, then run `dtrain resume " +
+                        std::to_string(setup_.id) + "`"));
   return true;
 }
 
@@ -352,10 +353,10 @@ bool Experiment::StopIfUnwritable(const TrialState& trial,
                                   const std::string& why, bool has_run) {
   const std::string problem = files_.FindUnwritable(trial.row.id, has_run);
   if (problem.empty()) return false;
-  StopBecauseOf(Error(ErrorKind::kStore, "trial " + ToString(trial.row.id) +
-                                             ": " + why + ": " + problem +
-                                             ", then run `dtrain resume " +
-                                             std::to_string(setup_.id) + "`"));
+  StopOnError(Error(ErrorKind::kStore, "trial " + ToString(trial.row.id) +
+                                           ": " + why + ": " + problem +
+                                           ", then run `dtrain resume " +
+                                           std::to_string(setup_.id) + "`"));
   return true;
 }
 
@@ -408,7 +409,7 @@ bool Experiment::LacksItsValidation(const TrialState& trial,
   }
   const auto& validated = process.validated;
   if (validated && validated->batches >= latest->batches) return false;
-  const double length = lengths_.LengthOf(latest->at());
+  const double length = lengths_.DecodeLength(latest->at());
   return length >= static_cast<double>(trial.operations.front());
 }
 
@@ -484,7 +485,7 @@ void Experiment::HandleIdleExit(TrialState& trial, const TrialProcess& process,
       (process.finished() ? process.finished()->reason != EndReason::kError
                           : event.exit_code == 0);
   if (!orderly) {
-    const std::string line = ErrorLineOf(event, setup_.config);
+    const std::string line = FindErrorLine(event, setup_.config);
     if (!line.empty() && event.signal == 0 && event.lost.empty()) {
       failures_.SetLate(trial.row.id.number,
                         "failed after its last validation: " +

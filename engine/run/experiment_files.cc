@@ -3,7 +3,7 @@
 // may take long; the one thing that does, tidying a working copy, happens in a
 // thread (WorkingTreeCleaner).
 //
-// WhyLost and FindUnwritable answer different questions. WhyLost: must the
+// FindLoss and FindUnwritable answer different questions. FindLoss: must the
 // experiment stop, because a directory of it was moved or removed?
 // FindUnwritable, after a trial has failed: can its directories be written at
 // all? If not, that stops the experiment and does not count as a failure of the
@@ -70,15 +70,15 @@ ExperimentFiles::ExperimentFiles(const Store& store, std::int64_t experiment,
                                  ExperimentPlaces places)
     : store_(store), experiment_(experiment), places_(std::move(places)) {}
 
-std::string ExperimentFiles::WhyLost(bool with_storage) const {
-  std::string why = store_.WhyMoved();
+std::string ExperimentFiles::FindLoss(bool with_storage) const {
+  std::string why = store_.MovedReason();
   std::error_code error;
   if (why.empty() && !places_.directory.empty() &&
       !std::filesystem::is_directory(places_.directory, error)) {
     why = places_.directory.string() + ": no longer exists; put it back";
   }
   if (why.empty() && with_storage && !places_.storage_directory.empty()) {
-    why = WhyStorageFails(places_.storage_directory);
+    why = StorageFailure(places_.storage_directory);
   }
   return why;
 }
@@ -86,7 +86,7 @@ std::string ExperimentFiles::WhyLost(bool with_storage) const {
 std::string ExperimentFiles::FindUnwritable(TrialId trial, bool has_run) const {
   if (places_.directory.empty()) return "";
   const std::filesystem::path directory = store_.layout().Trial(trial);
-  std::vector<std::filesystem::path> candidates = {CheckpointsOf(trial)};
+  std::vector<std::filesystem::path> candidates = {CheckpointDirectory(trial)};
   if (has_run) candidates.push_back(directory);
   const auto access = [](const std::filesystem::path& path) {
     return ::faccessat(AT_FDCWD, path.c_str(), W_OK | X_OK, AT_EACCESS) == 0
@@ -111,19 +111,20 @@ std::string ExperimentFiles::FindUnwritable(TrialId trial, bool has_run) const {
   return "";
 }
 
-std::filesystem::path ExperimentFiles::CheckpointsOf(TrialId trial) const {
-  return store_.CheckpointsOf(trial, places_.storage);
+std::filesystem::path ExperimentFiles::CheckpointDirectory(
+    TrialId trial) const {
+  return store_.CheckpointDirectory(trial, places_.storage);
 }
 
 std::filesystem::path ExperimentFiles::Checkpoint(
     TrialId trial, const std::string& uuid) const {
-  return CheckpointsOf(trial) / uuid;
+  return CheckpointDirectory(trial) / uuid;
 }
 
 std::vector<std::string> ExperimentFiles::CleanCheckpoints(
     TrialId trial) const {
   std::vector<std::string> finished;
-  const std::filesystem::path directory = CheckpointsOf(trial);
+  const std::filesystem::path directory = CheckpointDirectory(trial);
   for (const std::string& name : NamesIn(directory)) {
     if (IsUuid(name)) {
       finished.push_back(name);
@@ -157,7 +158,7 @@ std::filesystem::path ExperimentFiles::SourceCheckpoint(
   const auto own = store_.layout().Source(experiment_, uuid);
   std::error_code error;
   if (std::filesystem::is_directory(own, error)) return own;
-  return store_.PathOf(store_.CheckpointByPrefix(uuid));
+  return store_.CheckpointPath(store_.CheckpointByPrefix(uuid));
 }
 
 void ExperimentFiles::SetPaths(TrialSpec& spec,
@@ -165,7 +166,7 @@ void ExperimentFiles::SetPaths(TrialSpec& spec,
   const StoreLayout& layout = store_.layout();
   spec.directory = layout.Trial(spec.id).string();
   if (!places_.storage.empty()) {
-    spec.checkpoints = CheckpointsOf(spec.id).string();
+    spec.checkpoints = CheckpointDirectory(spec.id).string();
   }
   if (spec.restore.empty() && !source.empty()) {
     spec.warm_start = SourceCheckpoint(source).string();

@@ -63,11 +63,11 @@ class ExperimentFiles {
 
   /// Explains that the store or, with `with_storage`, the checkpoint directory
   /// was moved or removed; empty if both are in place.
-  std::string WhyLost(bool with_storage = true) const;
+  std::string FindLoss(bool with_storage = true) const;
   /// Explains that nothing can be written now for the trial; empty if something
   /// can. `has_run`: it has a directory already.
   std::string FindUnwritable(TrialId trial, bool has_run) const;
-  /// True if `WhyLost` may look at the checkpoint directory at any time.
+  /// True if `FindLoss` may look at the checkpoint directory at any time.
   bool watches_storage() const { return places_.watches_storage; }
   /// Storage of new checkpoints, as in CheckpointRow.
   const std::string& storage() const { return places_.storage; }
@@ -93,7 +93,7 @@ class ExperimentFiles {
   void SetPaths(TrialSpec& spec, const std::string& source) const;
 
  private:
-  std::filesystem::path CheckpointsOf(TrialId trial) const;
+  std::filesystem::path CheckpointDirectory(TrialId trial) const;
   std::filesystem::path SourceCheckpoint(const std::string& uuid) const;
 
   const Store& store_;

@@ -20,21 +20,22 @@ namespace {
 
 using Urgency = Outbox::Urgency;
 
-std::string NamesOf(const MetricValues& metrics) {
+std::string ListMetricNames(const MetricValues& metrics) {
   std::vector<std::string> names;
   for (const auto& [name, value] : metrics) names.push_back(name);
   return names.empty() ? "none" : Join(names, ", ");
 }
 
 // Returns "; did you mean 'acc'?" for "val_acc", or an empty string.
-std::string SimilarMetric(const std::string& wanted,
+std::string SimilarMetric(const std::string& metric_name,
                           const MetricValues& metrics) {
   std::vector<std::string> names;
   for (const auto& [name, value] : metrics) names.push_back(name);
-  const std::string similar = DidYouMean(wanted, names);
+  const std::string similar = DidYouMean(metric_name, names);
   if (!similar.empty()) return similar;
   const auto part = std::ranges::find_if(names, [&](const std::string& name) {
-    return name.find(wanted) != name.npos || wanted.find(name) != wanted.npos;
+    return name.find(metric_name) != name.npos ||
+           metric_name.find(name) != metric_name.npos;
   });
   return part == names.end() ? "" : "; did you mean '" + *part + "'?";
 }
@@ -107,16 +108,16 @@ void Experiment::On(const MessageReceived& event) {
   std::visit([&](const auto& message) { On(*trial, message); }, event.message);
 }
 
-std::int64_t Experiment::RunOf(const TrialState& trial, std::int64_t batches,
-                               Timestamp time) {
+std::int64_t Experiment::FindRun(const TrialState& trial, std::int64_t batches,
+                                 Timestamp time) {
   const bool earlier = trial.process->IsFromCheckpoint(batches, time);
   return earlier ? std::max<std::int64_t>(trial.row.runs - 1, 1)
                  : trial.row.runs;
 }
 
-bool Experiment::TakeUnshown(TrialState& trial, MetricKind kind,
-                             std::int64_t batches, Timestamp time,
-                             bool recorded) {
+bool Experiment::MarkShown(TrialState& trial, MetricKind kind,
+                           std::int64_t batches, Timestamp time,
+                           bool recorded) {
   Timestamp& shown = trial.shown.at(static_cast<std::size_t>(kind));
   if (trial.process->IsFromCheckpoint(batches, time) &&
       (recorded || time <= shown)) {
@@ -132,7 +133,7 @@ void Experiment::Acknowledge(TrialState& trial, std::int64_t seq) {
   outbox_.After([this, id = trial.row.id] {
     TrialState* sender = trials_.Find(id.number);
     if (sender == nullptr || !sender->process) return;  // it has ended
-    const std::int64_t recorded = sender->process->TakeUnacknowledged();
+    const std::int64_t recorded = sender->process->PopUnacknowledged();
     if (recorded == 0) return;
     deps_.launcher.Send(id, dtrain::Acknowledge{recorded});
   });
@@ -191,7 +192,7 @@ void Experiment::On(TrialState& trial, const TrainingReport& report) {
   }
   outbox_.Add(
       [id = trial.row.id, report,
-       run = RunOf(trial, report.batches, report.time)](StoreWriter& writer) {
+       run = FindRun(trial, report.batches, report.time)](StoreWriter& writer) {
         writer.AddMetrics(id, MetricKind::kTraining, report.batches,
                           report.epoch, report.metrics, report.time, run);
       },
@@ -199,7 +200,7 @@ void Experiment::On(TrialState& trial, const TrainingReport& report) {
   // Behind the new values, so that a trial never has neither.
   SupersedeUntil(trial, MetricKind::kTraining, report.batches);
   Acknowledge(trial, report.seq);
-  if (!TakeUnshown(trial, MetricKind::kTraining, report.batches, report.time)) {
+  if (!MarkShown(trial, MetricKind::kTraining, report.batches, report.time)) {
     return;
   }
   outbox_.After([this, id = trial.row.id, report] {
@@ -223,7 +224,7 @@ void Experiment::On(TrialState& trial, const ValidationReport& report) {
   }
   outbox_.Add(
       [id = trial.row.id, report,
-       run = RunOf(trial, report.batches, report.time)](StoreWriter& writer) {
+       run = FindRun(trial, report.batches, report.time)](StoreWriter& writer) {
         writer.AddMetrics(id, MetricKind::kValidation, report.batches,
                           report.epoch, report.metrics, report.time, run);
       },
@@ -233,8 +234,8 @@ void Experiment::On(TrialState& trial, const ValidationReport& report) {
   const auto value = SearcherMetric(trial, report.metrics);
   if (value) RequireStoppingMetric(trial, report.metrics);
   const bool best = value && RecordValidation(trial, *value, at);
-  if (!TakeUnshown(trial, MetricKind::kValidation, report.batches, report.time,
-                   recorded)) {
+  if (!MarkShown(trial, MetricKind::kValidation, report.batches, report.time,
+                 recorded)) {
     return;
   }
   outbox_.After([this, id = trial.row.id, report, best] {
@@ -304,20 +305,19 @@ void Experiment::On(TrialState& trial, const OperationCompleted& completed) {
       trial.has_work() && trial.operations.front() == completed.length.count;
   if (!expected || trial.process->stop() == StopCause::kFailure) return;
   CheckFirstValidation(trial, completed.batches, completed.unread);
-  const auto metric = ResultOf(trial, completed);
+  const auto metric = FindResult(trial, completed);
   if (!metric) return;
   trial.last_failure.clear();
   SupersedeEarlierRuns(trial, *trial.process);
   if (completed.early) SetEndedEarly(trial, completed.why_early);
-  const double seconds =
-      TakeSecondsOfOperation(trial, completed.batches, Now());
+  const double seconds = DrainOperationSeconds(trial, completed.batches, Now());
   Post(ValidationCompleted{trial.index(), completed.length.count, *metric,
                            seconds});
 }
 
 // Returns the searcher's metric of a completed operation. Fails the trial and
 // returns none if it was not reported.
-std::optional<double> Experiment::ResultOf(
+std::optional<double> Experiment::FindResult(
     TrialState& trial, const OperationCompleted& completed) {
   const TrialProcess& process = *trial.process;
   const std::int64_t batches = completed.batches;
@@ -380,7 +380,7 @@ void Experiment::CheckFirstValidation(
   if (!setup_.refuse_unread) return;
   const std::string why =
       unread_.CheckSearched(trial.row, *unread, setup_.options.may_read);
-  if (!why.empty()) FailBecauseOf(why);
+  if (!why.empty()) FailExperiment(why);
 }
 
 // True if trials train on without the searcher's metric, since nothing is
@@ -391,29 +391,30 @@ bool Experiment::MayLackMetric() const {
 
 std::optional<double> Experiment::SearcherMetric(TrialState& trial,
                                                  const MetricValues& metrics) {
-  const std::string& wanted = searcher().metric;
+  const std::string& metric_name = searcher().metric;
   for (const auto& [name, value] : metrics) {
-    if (name == wanted) return value;
+    if (name == metric_name) return value;
   }
   if (MayLackMetric()) {
     if (!std::exchange(warned_of_metric_, true)) {
       deps_.reporter.OnNotice(
           LogLevel::kWarning,
-          "no best: searcher.metric '" + wanted + "' was not reported" +
+          "no best: searcher.metric '" + metric_name + "' was not reported" +
               (metrics.empty() ? "; no metric was"
-                               : "; reported: " + NamesOf(metrics) +
+                               : "; reported: " + ListMetricNames(metrics) +
                                      "; set searcher.metric to one of these"));
     }
     return std::nullopt;
   }
-  const std::string why = "searcher.metric '" + wanted +
-                          "' was not reported; reported: " + NamesOf(metrics) +
-                          "; set searcher.metric to one of these" +
-                          SimilarMetric(wanted, metrics);
+  const std::string why =
+      "searcher.metric '" + metric_name +
+      "' was not reported; reported: " + ListMetricNames(metrics) +
+      "; set searcher.metric to one of these" +
+      SimilarMetric(metric_name, metrics);
   Fail(trial, StopCause::kFailure, why);
   // All trials would fail so.
   if (searcher().name != "single" && !failures_.measured()) {
-    FailBecauseOf("trial " + ToString(trial.row.id) + ": " + why);
+    FailExperiment("trial " + ToString(trial.row.id) + ": " + why);
   }
   return std::nullopt;
 }
@@ -427,7 +428,7 @@ void Experiment::RequireStoppingMetric(TrialState& trial,
   }
   Fail(trial, StopCause::kFailure,
        "early_stopping.metric '" + rule->metric +
-           "' was not reported; reported: " + NamesOf(metrics) +
+           "' was not reported; reported: " + ListMetricNames(metrics) +
            "; set early_stopping.metric to one of these");
 }
 

@@ -26,7 +26,7 @@ namespace {
 
 // Returns the reason that a trial gave for ending early, from the reason that
 // is recorded; empty if it gave none.
-std::string WhyEarly(const std::string& reason) {
+std::string EarlyEndReason(const std::string& reason) {
   const std::string before = std::string(kEndedEarly) + ": ";
   return reason.starts_with(before) ? reason.substr(before.size()) : "";
 }
@@ -83,7 +83,7 @@ void Experiment::Recover() {
 void Experiment::RecoverTrial(TrialRow row) {
   row.rung = 0;  // counted again by the replay
   const bool ended_early = row.reason.starts_with(kEndedEarly);
-  const std::string why_early = WhyEarly(row.reason);
+  const std::string why_early = EarlyEndReason(row.reason);
   failures_.Recover(row);
   TrialState* trial = trials_.Add(std::move(row));
   if (trial == nullptr) return;

@@ -141,7 +141,7 @@ void Experiment::CloseFinished(TrialState& trial) {
   const bool whole = trial.trained() >= searcher().max_length;
   std::string reason = Remarks(trial);
   if (!whole && !trial.ended_early) {
-    const std::string why = rungs_.WhyStopped(trial.row.rung, trial.trained());
+    const std::string why = rungs_.StopReason(trial.row.rung, trial.trained());
     reason = reason.empty() ? why : why + "; " + reason;
   }
   if (!trial.exit_reported) Post(Closed{trial.index()});
@@ -237,7 +237,7 @@ void Experiment::DeleteCheckpoints(const CheckpointKeeper::Rows& checkpoints) {
         },
         // A power cut must not restore the row of files that are gone.
         Urgency::kDurable);
-    const auto path = deps_.store.PathOf(row);
+    const auto path = deps_.store.CheckpointPath(row);
     outbox_.After([path] { RemoveQuietly(path); });
   }
 }
@@ -353,7 +353,7 @@ void Experiment::ExplainRepeat(const TrialState& trial) {
 }
 
 void Experiment::Start(TrialState& trial) {
-  const TrialSpec spec = SpecOf(trial);
+  const TrialSpec spec = MakeSpec(trial);
   const CheckpointRow* latest = keeper_.Latest(trial.row.id);
   const std::int64_t from = latest == nullptr ? 0 : latest->batches;
   ExplainRepeat(trial);
@@ -371,7 +371,7 @@ void Experiment::Start(TrialState& trial) {
   });
 }
 
-TrialSpec Experiment::SpecOf(const TrialState& trial) const {
+TrialSpec Experiment::MakeSpec(const TrialState& trial) const {
   const ExperimentConfig& config = setup_.config;
   TrialSpec spec;
   spec.id = trial.row.id;

@@ -263,7 +263,7 @@ void RecordedRun::SetStatus(const RunRecords& records) {
   for (const TrialRow& trial : records.trials) {
     if (trial.id.number == row.best_trial) status_.best_hparams = trial.hparams;
     if (HasProcess(trial)) {
-      status_.running.push_back(StatusOf(trial));
+      status_.running.push_back(MakeStatus(trial));
       const auto& left = lengths_[trial.id.number];
       if (!left.empty()) ++lengths[left.front()];
     } else if (trial.state == State::kPending ||
@@ -274,7 +274,7 @@ void RecordedRun::SetStatus(const RunRecords& records) {
   status_.rungs = rungs_.Status(lengths);
 }
 
-TrialStatus RecordedRun::StatusOf(const TrialRow& row) {
+TrialStatus RecordedRun::MakeStatus(const TrialRow& row) {
   Trial& trial = trials_[row.id.number];
   const auto& lengths = lengths_[row.id.number];
   TrialStatus status{.id = row.id,

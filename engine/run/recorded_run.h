@@ -89,7 +89,7 @@ class RecordedRun {
   void ApplyEnd(const TrialRow& row, State before, const RunLookups& lookups,
                 Reporter& reporter);
   void SetStatus(const RunRecords& records);
-  TrialStatus StatusOf(const TrialRow& row);
+  TrialStatus MakeStatus(const TrialRow& row);
 
   RunInfo info_;
   Rungs rungs_;

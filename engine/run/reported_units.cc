@@ -100,7 +100,7 @@ double ReportedLengths::Reached(const ReportedAt& at,
   return std::min(reached, static_cast<double>(until));
 }
 
-double ReportedLengths::LengthOf(const ReportedAt& at) const {
+double ReportedLengths::DecodeLength(const ReportedAt& at) const {
   if (units_.counted == config_.length_unit) {
     return static_cast<double>(at.batches);
   }

@@ -53,7 +53,7 @@ class ReportedLengths {
   double Reached(const Progress& progress, std::int64_t until) const;
   double Reached(const ReportedAt& at, std::int64_t until) const;
   /// Returns the length of a recorded position; 0: unknown.
-  double LengthOf(const ReportedAt& at) const;
+  double DecodeLength(const ReportedAt& at) const;
 
   /// Returns a warning of a program that counts something else than the search,
   /// such as batches in place of epochs, so that its first validation ends each

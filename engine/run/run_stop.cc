@@ -8,7 +8,7 @@ namespace dtrain {
 namespace {
 
 // Reason of a CANCELED that no user requested.
-std::string WhyCanceled(const SearchOutcome& search) {
+std::string CancelReason(const SearchOutcome& search) {
   if (!search.over) return "";
   if (search.ended == 1) return "its trial was killed";
   return search.killed == search.ended ? "every trial was killed"
@@ -58,7 +58,7 @@ RunResult RunStop::Result(std::int64_t experiment,
                    : search.no_result.empty() ? search.last_error
                                               : search.no_result;
   }
-  if (result.state == State::kCanceled) result.error = WhyCanceled(search);
+  if (result.state == State::kCanceled) result.error = CancelReason(search);
   if (result.state != State::kPaused) return result;
   result.signal = signal_;
   result.timed_out = timed_out_;

@@ -41,12 +41,12 @@ constexpr Duration kSurvivorsLimit = std::chrono::seconds(4);
 constexpr Duration kGpuSearchLimit = std::chrono::seconds(10);
 
 // Number of processes of a trial. A command is one, which may start others.
-std::int64_t RanksOf(const ExperimentConfig& config, const SlotPlan& plan) {
+std::int64_t CountRanks(const ExperimentConfig& config, const SlotPlan& plan) {
   return IsCommand(config) ? 1 : plan.slots_per_trial;
 }
 
 // Intra-op threads of each of a trial's processes, which share its slots.
-std::int64_t ThreadsOf(const SlotPlan& plan, std::int64_t ranks) {
+std::int64_t ThreadsPerRank(const SlotPlan& plan, std::int64_t ranks) {
   return plan.threads * plan.slots_per_trial / ranks;
 }
 
@@ -63,7 +63,7 @@ bool DividesTrials(const ExperimentConfig& config) {
 void RequireRanks(const ExperimentConfig& config, const SlotPlan& plan) {
   const bool divided = DividesTrials(config) && plan.count == 0;
   const int most = divided ? kMaxNetworkRanks : kMaxRanks;
-  const std::int64_t ranks = RanksOf(config, plan);
+  const std::int64_t ranks = CountRanks(config, plan);
   if (ranks <= most) return;
   throw Error(ErrorKind::kResources,
               "resources.slots_per_trial: a trial of " + std::to_string(ranks) +
@@ -106,19 +106,19 @@ void RequireGpusAgain(const ExperimentDetail& detail,
 // Returns the experiment's own directory in its checkpoint_storage, or empty if
 // it has none. Throws Error(kStore) if that cannot be written, or belongs to a
 // store of which this is a copy.
-std::filesystem::path StorageOf(const Store& store,
-                                const ExperimentDetail& detail) {
+std::filesystem::path OpenStorage(const Store& store,
+                                  const ExperimentDetail& detail) {
   if (detail.storage.empty()) return {};
   const auto root = store.StorageRoot(detail.storage);
   const auto storage = root / std::to_string(detail.row.id);
-  std::string why = WhyStorageFails(storage);
-  if (why.empty()) why = WhyNotOurs(store, root);
+  std::string why = StorageFailure(storage);
+  if (why.empty()) why = StorageOwnerProblem(store, root);
   if (!why.empty()) throw Error(ErrorKind::kStore, why);
   ClaimStorage(store, root);
   return storage;
 }
 
-ExperimentDetail DetailOf(const Store& store, std::int64_t id) {
+ExperimentDetail LoadExperiment(const Store& store, std::int64_t id) {
   auto detail = store.Experiment(id);
   if (detail) return *std::move(detail);
   throw Error(ErrorKind::kNotFound,
@@ -127,19 +127,19 @@ ExperimentDetail DetailOf(const Store& store, std::int64_t id) {
 }
 
 // Checks the files of the experiment and makes the directory of its trials.
-// Returns StorageOf.
+// Returns OpenStorage.
 std::filesystem::path PrepareFiles(const Store& store,
                                    const ExperimentDetail& detail) {
   CheckContext(store.layout(), detail);
-  std::filesystem::path storage = StorageOf(store, detail);
+  std::filesystem::path storage = OpenStorage(store, detail);
   MakeDurableDirectories(store.layout().Trials(detail.row.id));
   return storage;
 }
 
 }  // namespace
 
-std::string ContextOf(const StoreLayout& layout,
-                      const ExperimentDetail& detail) {
+std::string FindContextDirectory(const StoreLayout& layout,
+                                 const ExperimentDetail& detail) {
   const auto copy = layout.Context(detail.row.id);
   std::error_code error;
   if (std::filesystem::is_directory(copy, error)) return copy.string();
@@ -218,8 +218,9 @@ void ResolveConcurrency(ExperimentConfig& config, std::int64_t elsewhere) {
   ExperimentConfig unlimited = config;
   unlimited.searcher.max_concurrent_trials = searcher.max_trials;
   const std::int64_t trials = PlanExperimentSlots(unlimited).count + elsewhere;
-  searcher.max_concurrent_trials =
-      trials > 0 ? std::min(trials, searcher.max_trials) : PlacesOf(searcher);
+  searcher.max_concurrent_trials = trials > 0
+                                       ? std::min(trials, searcher.max_trials)
+                                       : CountPlaces(searcher);
   config.effective["searcher"]["max_concurrent_trials"] =
       searcher.max_concurrent_trials;
 }
@@ -249,12 +250,12 @@ std::int64_t CreateExperiment(Store& store, const ExperimentConfig& config,
       .created = clock.now(),
   };
   experiment.config["reproducibility"]["experiment_seed"] = seed;
-  const std::int64_t ranks = options.one_process ? 1 : RanksOf(config, plan);
+  const std::int64_t ranks = options.one_process ? 1 : CountRanks(config, plan);
   // A resumed trial keeps its number of threads, on which floating-point sums
   // depend.
   nlohmann::json& slots = experiment.provenance["slots"];
   slots = {{"count", plan.count},
-           {"threads", options.threads.value_or(ThreadsOf(plan, ranks))},
+           {"threads", options.threads.value_or(ThreadsPerRank(plan, ranks))},
            {"gpus", plan.gpus.size()}};
   if (!options.one_process) slots["ranks"] = ranks;
   std::int64_t id = 0;
@@ -271,10 +272,11 @@ std::int64_t CreateExperiment(Store& store, const ExperimentConfig& config,
 // Both are held until the runner is destroyed.
 struct ExperimentRunner::Locks {
   Locks(const Store& store, std::int64_t id)
-      : runner(RunnerLock::Take(store.layout().RunnerLock(id))),
+      : runner(RunnerLock::Acquire(store.layout().RunnerLock(id))),
         boot_id(BootId()),
-        trials(TrialsLock::Take(store.layout().TrialsLock(id), store.Trials(id),
-                                boot_id, kSurvivorsLimit)) {}
+        trials(TrialsLock::Acquire(store.layout().TrialsLock(id),
+                                   store.Trials(id), boot_id,
+                                   kSurvivorsLimit)) {}
 
   const RunnerLock runner;
   const std::string boot_id;
@@ -286,7 +288,7 @@ ExperimentRunner::ExperimentRunner(Store& store, std::int64_t id,
     : store_(store),
       config_(std::move(config)),
       clock_(std::move(clock)),
-      detail_(DetailOf(store, id)),
+      detail_(LoadExperiment(store, id)),
       storage_(PrepareFiles(store, detail_)),
       locks_(std::make_unique<const Locks>(store, id)),
       slots_(PlanExperimentSlots(config_)) {
@@ -319,8 +321,8 @@ RunResult ExperimentRunner::Run(Launcher& launcher, const RunOptions& options,
       detail_.provenance.value("slots", nlohmann::json::object());
   // An experiment of an earlier version keeps its one process a trial.
   const std::int64_t ranks =
-      recorded.contains("ranks") ? RanksOf(config_, slots_) : 1;
-  std::int64_t threads = ThreadsOf(slots_, ranks);
+      recorded.contains("ranks") ? CountRanks(config_, slots_) : 1;
+  std::int64_t threads = ThreadsPerRank(slots_, ranks);
   // Sums on CPUs depend on the number of threads, so it is kept. A run on GPUs
   // uses the CPUs of this machine.
   if (slots_.gpus.empty() && recorded.value("gpus", 0) == 0) {
@@ -355,13 +357,13 @@ RunResult ExperimentRunner::Run(Launcher& launcher, const RunOptions& options,
 
 ExperimentPlaces ExperimentRunner::Places() const {
   const StoreLayout& layout = store_.layout();
-  return {.context = ContextOf(layout, detail_),
+  return {.context = FindContextDirectory(layout, detail_),
           .stored_context = detail_.provenance.contains("context_hash"),
           .directory = layout.Experiment(detail_.row.id),
           .storage = detail_.storage,
           .storage_directory = storage_,
           .watches_storage =
-              FileSystemOf(storage_).kind == FileSystem::Kind::kLocal};
+              FindFileSystem(storage_).kind == FileSystem::Kind::kLocal};
 }
 
 }  // namespace dtrain

@@ -34,8 +34,8 @@ void ResolveConcurrency(ExperimentConfig& config, std::int64_t elsewhere = 0);
 
 /// Returns the directory in which the commands of a recorded experiment are
 /// executed: its own copy of the context, or else the original one.
-std::string ContextOf(const StoreLayout& layout,
-                      const ExperimentDetail& detail);
+std::string FindContextDirectory(const StoreLayout& layout,
+                                 const ExperimentDetail& detail);
 
 /// Key of provenance: true if a search continues although its first trial has
 /// not read a searched hyperparameter. If it is missing, as in experiments of

@@ -146,7 +146,7 @@ FileLock OpenLockFile(const std::filesystem::path& path) {
 
 }  // namespace
 
-RunnerLock RunnerLock::Take(const std::filesystem::path& path) {
+RunnerLock RunnerLock::Acquire(const std::filesystem::path& path) {
   FileLock file = OpenLockFile(path);
   if (!LockOnceFree(file)) {
     if (errno == EAGAIN) ThrowHeld(path.string(), ReadIdentity(file.fd()));
@@ -211,9 +211,9 @@ std::optional<Process> LivingProcess(const TrialRow& trial,
   return is_it ? process : std::nullopt;
 }
 
-TrialsLock TrialsLock::Take(const std::filesystem::path& path,
-                            const std::vector<TrialRow>& trials,
-                            const std::string& boot_id, Duration patience) {
+TrialsLock TrialsLock::Acquire(const std::filesystem::path& path,
+                               const std::vector<TrialRow>& trials,
+                               const std::string& boot_id, Duration patience) {
   FileLock file = OpenLockFile(path);
   if (AwaitLock(file, path, patience)) return TrialsLock(std::move(file));
   for (const Process& process : Survivors(trials, boot_id)) {

@@ -25,7 +25,7 @@ class RunnerLock {
  public:
   /// Takes the lock. Waits up to 2 s for a holder that was killed and is
   /// exiting. Throws Error(kStore), naming the holder, if it is held.
-  static RunnerLock Take(const std::filesystem::path& path);
+  static RunnerLock Acquire(const std::filesystem::path& path);
 
   /// Returns the holder; none if the lock is free or the file does not exist.
   static std::optional<RunnerIdentity> Holder(
@@ -50,9 +50,9 @@ class TrialsLock {
   /// Waits up to `patience` for processes of an earlier run, which may be
   /// saving checkpoints. Then kills those of `trials`, as recorded. Throws
   /// Error(kStore), naming processes, if some are left after that.
-  static TrialsLock Take(const std::filesystem::path& path,
-                         const std::vector<TrialRow>& trials,
-                         const std::string& boot_id, Duration patience);
+  static TrialsLock Acquire(const std::filesystem::path& path,
+                            const std::vector<TrialRow>& trials,
+                            const std::string& boot_id, Duration patience);
 
   /// Descriptor to be inherited by the trials.
   int fd() const { return file_.fd(); }

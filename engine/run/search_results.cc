@@ -52,7 +52,7 @@ std::vector<RungStatus> Rungs::Status(
   return rungs;
 }
 
-std::string Rungs::WhyStopped(std::int64_t rung, std::int64_t trained) const {
+std::string Rungs::StopReason(std::int64_t rung, std::int64_t trained) const {
   const auto index = static_cast<std::size_t>(rung - 1);
   for (const Bracket& bracket : brackets_) {
     if (rung < 1 || index >= bracket.rungs.size()) continue;
@@ -96,12 +96,12 @@ double SearchProgress::Planned(const TrialTable& trials,
     const auto count = static_cast<double>(plan_.rows.front().trials);
     return trials.ended_length() + count * (1 - searched) * length_;
   }
-  double wanted = trials.trained_length();
+  double total = trials.trained_length();
   for (const auto& [number, trial] : trials.live()) {
     if (!trial->has_work()) continue;
-    wanted += static_cast<double>(trial->operations.front()) - trial->reached;
+    total += static_cast<double>(trial->operations.front()) - trial->reached;
   }
-  return std::max(static_cast<double>(plan_.total_length), wanted);
+  return std::max(static_cast<double>(plan_.total_length), total);
 }
 
 bool BestTrial::Offer(TrialRow& trial, double value, const ReportedAt& at) {

@@ -36,7 +36,7 @@ class Rungs {
       const std::map<std::int64_t, std::int64_t>& running) const;
   /// Returns the reason of a trial that ended after `rung` operations, the last
   /// one of length `trained`: "not promoted from rung 1 of 3 (100 batches)".
-  std::string WhyStopped(std::int64_t rung, std::int64_t trained) const;
+  std::string StopReason(std::int64_t rung, std::int64_t trained) const;
 
  private:
   std::vector<Bracket> brackets_;

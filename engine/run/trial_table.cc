@@ -60,14 +60,14 @@ void TrialProcess::SetProgress(const Progress& progress, Duration now) {
   progress_ = progress;
 }
 
-bool TrialProcess::Hangs(Duration now,
-                         std::chrono::duration<double> limit) const {
+bool TrialProcess::IsHanging(Duration now,
+                             std::chrono::duration<double> limit) const {
   const bool busy =
       running_ && received_ == 0 && !disk_wait_ && stop_ == StopCause::kNone;
   return busy && now - last_step_ >= limit;
 }
 
-double TrialProcess::TakeSeconds(Duration now) {
+double TrialProcess::DrainSeconds(Duration now) {
   if (!running_) return 0;
   const double more =
       std::chrono::duration<double>(now - started_).count() - recorded_seconds_;
@@ -75,7 +75,7 @@ double TrialProcess::TakeSeconds(Duration now) {
   return more;
 }
 
-double TrialProcess::TakeWork(Duration now) {
+double TrialProcess::DrainWork(Duration now) {
   if (!working_since_) return 0;
   const Duration worked = now - *working_since_ - blocked_;
   working_since_.reset();
@@ -119,10 +119,10 @@ bool TrialProcess::Receive(std::int64_t seq) {
   return is_first;
 }
 
-double TakeSecondsOfOperation(TrialState& trial, std::int64_t batches,
-                              Duration now) {
+double DrainOperationSeconds(TrialState& trial, std::int64_t batches,
+                             Duration now) {
   const double worked =
-      std::exchange(trial.worked, 0.0) + trial.process->TakeWork(now);
+      std::exchange(trial.worked, 0.0) + trial.process->DrainWork(now);
   const auto from = std::exchange(trial.timed_from, std::nullopt);
   if (!from) return worked;
   // Where the operation began, since batches are proportional to the length.

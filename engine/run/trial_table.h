@@ -84,14 +84,14 @@ class TrialProcess {
   void SetProgress(const Progress& progress, Duration now);
   /// True if it could work and has shown no sign of life for `limit`. A process
   /// that is blocked on the store or on a full disk does not hang.
-  bool Hangs(Duration now, std::chrono::duration<double> limit) const;
+  bool IsHanging(Duration now, std::chrono::duration<double> limit) const;
   /// Returns the running time that is not recorded yet, which is from now on.
-  double TakeSeconds(Duration now);
+  double DrainSeconds(Duration now);
   /// It begins an operation.
   void SetWorking(Duration now) { working_since_ = now; }
   /// Returns the seconds that it has worked on its operation, without those
   /// that it was blocked by a full disk, and starts again from 0.
-  double TakeWork(Duration now);
+  double DrainWork(Duration now);
 
   bool running() const { return running_; }
   Duration started() const { return started_; }
@@ -159,7 +159,7 @@ class TrialProcess {
   /// has to be scheduled: one covers all records of a transaction.
   [[nodiscard]] bool Receive(std::int64_t seq);
   /// Returns the highest number to acknowledge, once; 0 for none.
-  std::int64_t TakeUnacknowledged() { return std::exchange(received_, 0); }
+  std::int64_t PopUnacknowledged() { return std::exchange(received_, 0); }
 
   // ---- Its reports.
 
@@ -244,8 +244,8 @@ struct TrialState {
 /// Returns the seconds of training and validation of the trial's operation,
 /// which its process has completed at `batches`. What earlier runners have
 /// trained of it is estimated by the speed of the rest. 0: unknown.
-double TakeSecondsOfOperation(TrialState& trial, std::int64_t batches,
-                              Duration now);
+double DrainOperationSeconds(TrialState& trial, std::int64_t batches,
+                             Duration now);
 
 /// Queue of the trials that need a process: pending ones in the order of their
 /// turns, and delayed ones, which have failed and are restarted later, with or

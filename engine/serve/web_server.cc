@@ -83,7 +83,7 @@ std::optional<std::string> Header(const evkeyvalq* headers, const char* name) {
   return value;
 }
 
-WebRequest RequestOf(evhttp_request* request) {
+WebRequest ReadRequest(evhttp_request* request) {
   const evkeyvalq* headers = evhttp_request_get_input_headers(request);
   WebRequest read{.method = MethodName(request),
                   .origin = Header(headers, "Origin"),
@@ -183,10 +183,10 @@ struct WebServer::State {
     SetAccepting(connections.size() < kMaxConnections);
   }
 
-  void SetAccepting(bool wanted) {
-    if (wanted == accepting) return;
-    accepting = wanted;
-    if (wanted) {
+  void SetAccepting(bool accept) {
+    if (accept == accepting) return;
+    accepting = accept;
+    if (accept) {
       evconnlistener_enable(listener);
     } else {
       evconnlistener_disable(listener);
@@ -227,7 +227,7 @@ struct WebServer::State {
     }
   }
 
-  Connection* ConnectionOf(evhttp_request* request) {
+  Connection* FindConnection(evhttp_request* request) {
     evhttp_connection* owner = evhttp_request_get_connection(request);
     if (owner == nullptr) return nullptr;
     const bufferevent* buffer = evhttp_connection_get_bufferevent(owner);
@@ -239,7 +239,7 @@ struct WebServer::State {
 
   static void OnRequest(evhttp_request* request, void* self) noexcept {
     auto& state = *static_cast<State*>(self);
-    if (Connection* connection = state.ConnectionOf(request)) {
+    if (Connection* connection = state.FindConnection(request)) {
       connection->deadline.reset();
       connection->replying = true;
       bufferevent_set_timeouts(connection->buffer, nullptr, &kIdle);
@@ -249,7 +249,7 @@ struct WebServer::State {
     state.Call([&] {
       const std::uint64_t exchange = ++state.last_exchange;
       state.exchanges[exchange] = request;
-      const auto reply = state.handler(exchange, RequestOf(request));
+      const auto reply = state.handler(exchange, ReadRequest(request));
       if (reply) state.Send(exchange, *reply);
     });
   }
@@ -270,7 +270,7 @@ struct WebServer::State {
   // After the last byte of a reply: waits for the next request.
   static void OnSent(evhttp_request* request, void* self) noexcept {
     auto& state = *static_cast<State*>(self);
-    Connection* connection = state.ConnectionOf(request);
+    Connection* connection = state.FindConnection(request);
     if (connection == nullptr) return;
     connection->replying = false;
     connection->deadline.reset();
@@ -287,7 +287,7 @@ struct WebServer::State {
     const Buffer body = MakeBuffer();
     evhttp_request* request = found->second;
     exchanges.erase(found);
-    Connection* connection = ConnectionOf(request);
+    Connection* connection = FindConnection(request);
     evkeyvalq* headers = evhttp_request_get_output_headers(request);
     for (const auto& [name, value] : SecurityHeaders()) {
       evhttp_add_header(headers, name.c_str(), value.c_str());
@@ -431,7 +431,7 @@ void WebServer::Reply(std::uint64_t exchange, const WebReply& reply) {
 void WebServer::SendToStreams(std::string_view event) {
   State& state = *state_;
   for (const auto& [id, request] : state.streams) {
-    State::Connection* connection = state.ConnectionOf(request);
+    State::Connection* connection = state.FindConnection(request);
     if (connection == nullptr) continue;
     const std::size_t unread =
         evbuffer_get_length(bufferevent_get_output(connection->buffer));

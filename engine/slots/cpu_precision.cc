@@ -20,10 +20,10 @@ constexpr std::array<std::string_view, 3> kForFp16 = {"avx512_fp16", "amx_fp16",
 bool CpuComputesIn(const std::string& mixed_precision,
                    std::string_view cpuinfo) {
   if (mixed_precision != "bf16" && mixed_precision != "fp16") return false;
-  const auto& wanted = mixed_precision == "bf16" ? kForBf16 : kForFp16;
+  const auto& flags = mixed_precision == "bf16" ? kForBf16 : kForFp16;
   std::istringstream words{std::string(cpuinfo)};
   for (std::string word; words >> word;) {
-    for (const std::string_view flag : wanted) {
+    for (const std::string_view flag : flags) {
       if (word == flag) return true;
     }
   }

@@ -34,7 +34,7 @@ using ProbeGpu = std::function<std::string(const Gpu& gpu)>;
 struct GpuQuarantineOptions {
   Duration period = std::chrono::minutes(1);  // from one probe to the next
   Duration limit = std::chrono::seconds(20);  // a longer probe has failed
-  ProbeGpu probe = [](const Gpu& gpu) { return WhyGpuFails(gpu); };
+  ProbeGpu probe = [](const Gpu& gpu) { return GpuFailure(gpu); };
 };
 
 /// The GPUs that have failed a trial of this runner, which uses them again once

@@ -326,8 +326,8 @@ Library OpenCuda(const DriverPaths& paths) {
 
 // Returns why CUDA cannot be used, or empty. `driver` is its version, if known;
 // `result` is that of cuInit.
-std::string WhyCudaFails(const Library& cuda, const std::string& driver,
-                         int result) {
+std::string CudaFailure(const Library& cuda, const std::string& driver,
+                        int result) {
   int version = 0;
   if (cuda.Succeeds("cuDriverGetVersion", &version) &&
       version < kCudaMajor * 1000) {
@@ -366,7 +366,7 @@ GpuSearch AskByCuda(const Library& cuda, const DriverPaths& paths) {
       (result == kNoDevice && !HasNvidiaGpu(paths.pci))) {
     return {};
   }
-  if (std::string why = WhyCudaFails(cuda, "", result); !why.empty()) {
+  if (std::string why = CudaFailure(cuda, "", result); !why.empty()) {
     return Problem(std::move(why));
   }
   GpuSearch search;
@@ -388,21 +388,21 @@ GpuSearch AskNvidiaDriver(const DriverPaths& paths) {
                    NvmlText(nvml, result) + "; see what nvidia-smi prints");
   }
   GpuSearch search;
-  NvmlSearch asked(nvml, search);
-  asked.Run();
+  NvmlSearch nvml_search(nvml, search);
+  nvml_search.Run();
   nvml.Call("nvmlShutdown");
   if (search.gpus.empty()) {
     if (search.problem.empty()) search.problem = Join(search.warnings, "; ");
     return search;
   }
   std::string why =
-      cuda ? WhyCudaFails(cuda, asked.driver(), cuda.Call("cuInit", 0U))
+      cuda ? CudaFailure(cuda, nvml_search.driver(), cuda.Call("cuInit", 0U))
            : "there is an NVIDIA driver but no libcuda.so.1; in a container, "
              "ask for the capability 'compute'";
   return why.empty() ? search : Problem(std::move(why));
 }
 
-std::string WhyGpuFails(const Gpu& gpu, const DriverPaths& paths) {
+std::string GpuFailure(const Gpu& gpu, const DriverPaths& paths) {
   const std::string name =
       gpu.uuid.empty() ? std::to_string(gpu.index) : gpu.uuid;
   ::setenv("CUDA_VISIBLE_DEVICES", name.c_str(), /*replace=*/1);

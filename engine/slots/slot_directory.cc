@@ -56,12 +56,13 @@ std::filesystem::path SlotDirectory::Path() {
   };
   const std::string own = "dtrain-" + std::to_string(::geteuid());
   struct stat status {};
-  if (const std::string given = named("DTRAIN_RUNTIME_DIR"); !given.empty()) {
+  if (const std::string configured = named("DTRAIN_RUNTIME_DIR");
+      !configured.empty()) {
     // An existing directory that other users have access to is left as it is.
     const bool is_shared =
-        ::lstat(given.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
+        ::lstat(configured.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
         (status.st_uid != ::geteuid() || (status.st_mode & 0077) != 0);
-    return is_shared ? given + "/" + own : given;
+    return is_shared ? configured + "/" + own : configured;
   }
   const std::string standard = "/var/tmp/" + own;
   const bool is_foreign =
@@ -161,7 +162,7 @@ bool SlotFiles::TryLock(const std::string& name, FileLock::Mode mode) {
 
 void SlotFiles::Unlock(const std::string& name) { files_.at(name).Unlock(); }
 
-UniqueFd SlotFiles::Take(const std::string& name) {
+UniqueFd SlotFiles::Release(const std::string& name) {
   return files_.extract(name).mapped().Release();
 }
 
@@ -213,10 +214,12 @@ bool SlotQueue::Competes(const std::string& ticket,
     return false;
   }
   if (clock_.now() - LastSignOfLife(file.fd()) > kSignOfLife) return false;
-  const std::vector<std::string> wanted = Split(ReadContent(file.fd()), '\n');
-  return std::any_of(wanted.begin(), wanted.end(), [&](const auto& slot) {
-    return std::find(slots.begin(), slots.end(), slot) != slots.end();
-  });
+  const std::vector<std::string> ticket_slots =
+      Split(ReadContent(file.fd()), '\n');
+  return std::any_of(
+      ticket_slots.begin(), ticket_slots.end(), [&](const auto& slot) {
+        return std::find(slots.begin(), slots.end(), slot) != slots.end();
+      });
 }
 
 bool SlotQueue::IsMyTurn(const std::vector<std::string>& slots) const {

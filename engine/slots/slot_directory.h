@@ -84,7 +84,7 @@ class SlotFiles {
                              FileLock::Mode mode = FileLock::Mode::kExclusive);
   void Unlock(const std::string& name);
   /// Returns the locked file. REQUIRES: TryLock(name) was true.
-  UniqueFd Take(const std::string& name);
+  UniqueFd Release(const std::string& name);
 
  private:
   const SlotDirectory& directory_;

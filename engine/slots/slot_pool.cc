@@ -54,7 +54,7 @@ std::size_t Needed(const SlotPlan& plan, std::int64_t slots) {
   if (plan.gpus.empty()) {
     needed = plan.cpu_tokens_per_trial * slots / plan.slots_per_trial;
   } else if (plan.gpu_share < 1) {
-    needed = QuartersOf(plan.gpu_share);
+    needed = ToQuarters(plan.gpu_share);
   }
   return static_cast<std::size_t>(std::max<std::int64_t>(needed, 1));
 }
@@ -137,7 +137,7 @@ std::optional<SlotLease> SlotPool::TryTakeLocked() {
   if (taken.empty()) return std::nullopt;
   SlotLease lease;
   for (const std::string& file : taken) {
-    lease.locks.push_back(shared_->files.Take(file));
+    lease.locks.push_back(shared_->files.Release(file));
     if (std::ranges::find(names_, file) != names_.end()) {
       lease.slots.push_back(SlotName(file));
     }
@@ -209,7 +209,7 @@ std::int64_t SlotPool::trials() const {
                     static_cast<std::int64_t>(set_aside_.size());
   std::int64_t fitting = in_parts ? left : left / plan_.slots_per_trial;
   if (plan_.gpu_share < 1) {
-    fitting = left * (kQuarters / QuartersOf(plan_.gpu_share));
+    fitting = left * (kQuarters / ToQuarters(plan_.gpu_share));
   }
   return std::min(planned, fitting);
 }

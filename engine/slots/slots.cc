@@ -103,17 +103,17 @@ std::vector<Gpu> ChosenGpus(const SlotChoice& choice, std::vector<Gpu> gpus) {
 std::int64_t SlotsOfATrial(const ResourcesConfig& resources, std::int64_t slots,
                            bool in_parts) {
   if (resources.all_slots) return slots;
-  const auto wanted = static_cast<std::int64_t>(resources.slots_per_trial);
-  if (wanted <= slots || in_parts) return std::max<std::int64_t>(wanted, 1);
-  Fail("resources.slots_per_trial: a trial takes " + std::to_string(wanted) +
+  const auto required = static_cast<std::int64_t>(resources.slots_per_trial);
+  if (required <= slots || in_parts) return std::max<std::int64_t>(required, 1);
+  Fail("resources.slots_per_trial: a trial takes " + std::to_string(required) +
        " slots, and there are " + std::to_string(slots) +
-       "; lower it, or set resources.slots to cpu:" + std::to_string(wanted));
+       "; lower it, or set resources.slots to cpu:" + std::to_string(required));
 }
 
 // Plans as many trials as fit on each of `usable` of the GPUs.
 SlotPlan PlanGpuShares(double share, std::vector<Gpu> gpus, std::int64_t usable,
                        std::int64_t cpus) {
-  const std::int64_t each = kQuarters / QuartersOf(share);
+  const std::int64_t each = kQuarters / ToQuarters(share);
   const std::int64_t all = each * static_cast<std::int64_t>(gpus.size());
   return {.count = usable * each,
           .slots_per_trial = 1,
@@ -161,9 +161,9 @@ std::int64_t UsefulCpuSlots(const ResourcesConfig& resources,
   if (resources.all_slots) return slots;
   const double per_trial = std::max(resources.slots_per_trial, 1.0);
   if (trials_at_once > 0) {
-    const double wanted = static_cast<double>(trials_at_once) * per_trial;
-    if (wanted < static_cast<double>(slots)) {
-      slots = static_cast<std::int64_t>(wanted);
+    const double required = static_cast<double>(trials_at_once) * per_trial;
+    if (required < static_cast<double>(slots)) {
+      slots = static_cast<std::int64_t>(required);
     }
   }
   const auto whole = static_cast<std::int64_t>(per_trial);
@@ -186,7 +186,7 @@ SlotPlan PlanCpuSlots(const ResourcesConfig& resources, std::int64_t slots,
 
 // Returns " of a quarter" and the like for a share of a GPU.
 std::string ShareText(double share) {
-  switch (QuartersOf(share)) {
+  switch (ToQuarters(share)) {
     case 1:
       return " of a quarter";
     case 2:
@@ -200,7 +200,7 @@ std::string ShareText(double share) {
 
 }  // namespace
 
-std::int64_t QuartersOf(double gpu_share) {
+std::int64_t ToQuarters(double gpu_share) {
   return std::clamp<std::int64_t>(std::llround(gpu_share * kQuarters), 1,
                                   kQuarters);
 }
@@ -281,8 +281,8 @@ namespace {
 using nlohmann::json;
 
 // Returns the holder of the lock on a slot's file, as written in it.
-std::optional<SlotHolder> HolderOf(const SlotDirectory& directory,
-                                   const std::string& name) {
+std::optional<SlotHolder> ReadHolder(const SlotDirectory& directory,
+                                     const std::string& name) {
   FileLock file(directory.OpenToRead(name));
   if (!file || file.TryLock(FileLock::Mode::kShared)) return std::nullopt;
   SlotHolder holder;
@@ -311,7 +311,7 @@ std::vector<SlotHolder> HoldersOfShares(const SlotDirectory& directory,
   constexpr double kQuarter = 1.0 / kQuarters;
   std::vector<SlotHolder> holders;
   for (int quarter = 0; quarter < kQuarters; ++quarter) {
-    auto holder = HolderOf(directory, QuarterFile(gpu, quarter));
+    auto holder = ReadHolder(directory, QuarterFile(gpu, quarter));
     if (!holder) continue;
     const auto known = std::ranges::find_if(
         holders,
@@ -326,11 +326,11 @@ std::vector<SlotHolder> HoldersOfShares(const SlotDirectory& directory,
   return holders;
 }
 
-SlotUse UseOf(const std::optional<SlotDirectory>& directory,
-              const std::string& slot, const std::string& file) {
+SlotUse ReadSlotUse(const std::optional<SlotDirectory>& directory,
+                    const std::string& slot, const std::string& file) {
   SlotUse use{.slot = slot};
   if (!directory) return use;
-  if (auto holder = HolderOf(*directory, file)) {
+  if (auto holder = ReadHolder(*directory, file)) {
     use.holders.push_back(*std::move(holder));
   }
   return use;
@@ -339,7 +339,7 @@ SlotUse UseOf(const std::optional<SlotDirectory>& directory,
 SlotUse UseOfGpu(const std::optional<SlotDirectory>& directory,
                  std::int64_t index) {
   SlotUse use =
-      UseOf(directory, "gpu:" + std::to_string(index), GpuFile(index));
+      ReadSlotUse(directory, "gpu:" + std::to_string(index), GpuFile(index));
   if (directory && use.free()) use.holders = HoldersOfShares(*directory, index);
   return use;
 }
@@ -356,7 +356,7 @@ std::optional<FileLock> LockForAWhile(const SlotQueue& queue) {
 }
 
 // Parses a ticket, without the holders; none for one of an earlier version.
-std::optional<SlotWait> WaitOf(const std::vector<std::string>& ticket) {
+std::optional<SlotWait> ParseTicket(const std::vector<std::string>& ticket) {
   if (ticket.empty()) return std::nullopt;
   const json said = json::parse(ticket.back(), nullptr,
                                 /*allow_exceptions=*/false);
@@ -390,11 +390,11 @@ void AddHolder(SlotHolder holder, SlotWait& wait) {
 void AddHolders(const SlotDirectory& directory, const std::string& file,
                 SlotWait& wait) {
   for (int quarter = 0; quarter < kQuarters; ++quarter) {
-    auto part = HolderOf(directory, file + "." + std::to_string(quarter));
+    auto part = ReadHolder(directory, file + "." + std::to_string(quarter));
     if (part) AddHolder(*std::move(part), wait);
   }
   // The file of a shared GPU has no holder written in it.
-  auto whole = HolderOf(directory, file);
+  auto whole = ReadHolder(directory, file);
   if (whole && (whole->pid != 0 || wait.holders.empty())) {
     AddHolder(*std::move(whole), wait);
   }
@@ -402,7 +402,7 @@ void AddHolders(const SlotDirectory& directory, const std::string& file,
 
 }  // namespace
 
-std::vector<std::string> SlotWait::NamesOf(
+std::vector<std::string> SlotWait::HolderNames(
     const std::vector<SlotHolder>& all) const {
   std::vector<std::string> names;
   for (const SlotHolder& holder : all) {
@@ -445,9 +445,9 @@ std::vector<SlotWait> SlotWaits() {
   const SlotQueue queue(*directory, Clock::System());
   const auto lock = LockForAWhile(queue);
   std::vector<SlotWait> waits;
-  std::vector<std::set<std::string>> wanted;  // the slots of each
+  std::vector<std::set<std::string>> required;  // the slots of each
   for (const std::vector<std::string>& ticket : queue.Tickets()) {
-    std::optional<SlotWait> wait = WaitOf(ticket);
+    std::optional<SlotWait> wait = ParseTicket(ticket);
     if (!wait) continue;
     const std::set<std::string> slots(ticket.begin(), ticket.end() - 1);
     for (std::size_t i = 0; i + 1 < ticket.size(); ++i) {
@@ -455,13 +455,13 @@ std::vector<SlotWait> SlotWaits() {
     }
     for (std::size_t i = 0; i < waits.size(); ++i) {
       const bool same_slots = std::ranges::any_of(
-          slots, [&](const auto& slot) { return wanted[i].contains(slot); });
+          slots, [&](const auto& slot) { return required[i].contains(slot); });
       if (!same_slots || waits[i].trials.empty()) continue;
       wait->ahead.push_back(
           {.trial = waits[i].trials.front(), .store = waits[i].store});
     }
     waits.push_back(*std::move(wait));
-    wanted.push_back(slots);
+    required.push_back(slots);
   }
   return waits;
 }
@@ -484,7 +484,7 @@ std::vector<SlotUse> SlotsInUse(const std::vector<Gpu>& gpus,
   for (const Gpu& gpu : gpus) uses.push_back(UseOfGpu(directory, gpu.index));
   for (std::int64_t cpu = 0; cpu < cpus; ++cpu) {
     uses.push_back(
-        UseOf(directory, "cpu:" + std::to_string(cpu), CpuFile(cpu)));
+        ReadSlotUse(directory, "cpu:" + std::to_string(cpu), CpuFile(cpu)));
   }
   return uses;
 }

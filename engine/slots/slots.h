@@ -59,7 +59,7 @@ GpuSearch AskNvidiaDriver(const DriverPaths& paths = {});
 /// Makes a CUDA context on the GPU. Returns CUDA's reason if that fails, or
 /// empty. As for AskNvidiaDriver, and it sets CUDA_VISIBLE_DEVICES: call it in
 /// a child process. REQUIRES: CUDA was not used in this process.
-std::string WhyGpuFails(const Gpu& gpu, const DriverPaths& paths = {});
+std::string GpuFailure(const Gpu& gpu, const DriverPaths& paths = {});
 
 /// "GPU 3 (GPU-4f1c…)".
 std::string ToString(const Gpu& gpu);
@@ -79,7 +79,7 @@ struct TrainerSettings;
 std::int64_t UsableCpus();
 
 /// Returns the number of quarters in a share of a GPU: 0.25, 0.5, 0.75 or 1.
-std::int64_t QuartersOf(double gpu_share);
+std::int64_t ToQuarters(double gpu_share);
 
 /// The slots of an experiment: `count` trials run at once, each on
 /// `slots_per_trial` slots. A slot is a GPU, a share of one, or a share of the
@@ -142,14 +142,15 @@ struct SlotWait {
 
   /// "309.1", "310.2 of /other/store": the trials that hold the slots, and
   /// those that have them first.
-  std::vector<std::string> HeldBy() const { return NamesOf(holders); }
-  std::vector<std::string> After() const { return NamesOf(ahead); }
+  std::vector<std::string> HeldBy() const { return HolderNames(holders); }
+  std::vector<std::string> After() const { return HolderNames(ahead); }
   /// "waiting for 1 of 2 slots, held by 309.1, after 310.1, which waits
   /// longer".
   std::string ToString() const;
 
  private:
-  std::vector<std::string> NamesOf(const std::vector<SlotHolder>& all) const;
+  std::vector<std::string> HolderNames(
+      const std::vector<SlotHolder>& all) const;
 };
 
 /// Shorter waits are not shown: a start takes that long.

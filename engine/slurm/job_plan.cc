@@ -73,13 +73,13 @@ void JobPlan::End(const std::string& id, const Job& job,
   // A job that was canceled because no worker connected counts as a failure,
   // although it was let go.
   if (job.let_go && !job.overdue) return;
-  if (job.heard && now - *job.heard >= options_.useful_time) {
+  if (job.first_contact && now - *job.first_contact >= options_.useful_time) {
     pause_ = Duration{0};
     not_before_ = now;
     return;
   }
   PauseFrom(now);
-  if (job.heard) return;
+  if (job.first_contact) return;
   decision.notices.push_back(
       "job " + id + " of Slurm ended before a worker connected" +
       (state.empty() ? "" : ": " + EscapeForTerminal(state)));
@@ -97,19 +97,20 @@ std::vector<std::string> JobPlan::Unlisted(
   return unlisted;
 }
 
-bool JobPlan::WasHeard(const std::string& job) const {
+bool JobPlan::HasContact(const std::string& job) const {
   const auto found = jobs_.find(job);
-  return found != jobs_.end() && found->second.heard;
+  return found != jobs_.end() && found->second.first_contact;
 }
 
 void JobPlan::Update(const JobSituation& situation, JobDecision& decision) {
-  std::set<std::string> heard = situation.heard;
-  for (const JobWorkers& workers : situation.workers) heard.insert(workers.job);
+  std::set<std::string> contacted = situation.contacted;
+  for (const JobWorkers& workers : situation.workers)
+    contacted.insert(workers.job);
   for (auto& [id, job] : jobs_) {
-    if (!heard.contains(id)) continue;
-    job.heard_last = situation.now;
-    if (job.heard) continue;
-    job.heard = situation.now;
+    if (!contacted.contains(id)) continue;
+    job.last_contact = situation.now;
+    if (job.first_contact) continue;
+    job.first_contact = situation.now;
     silent_ = 0;
   }
   for (const SlurmJob& seen : situation.jobs) {
@@ -148,15 +149,17 @@ void JobPlan::EndUselessJobs(Duration now, JobDecision& decision) {
   for (auto& [id, job] : jobs_) {
     if (job.let_go || !job.running_since) continue;
     const Duration limit =
-        job.heard ? options_.gone_timeout : options_.connect_timeout;
-    const Duration since = job.heard ? job.heard_last : *job.running_since;
+        job.first_contact ? options_.gone_timeout : options_.connect_timeout;
+    const Duration since =
+        job.first_contact ? job.last_contact : *job.running_since;
     if (now - since < limit) continue;
     job.let_go = true;
-    job.overdue = !job.heard;
+    job.overdue = !job.first_contact;
     decision.cancel.push_back(id);
     decision.notices.push_back("job " + id + " of Slurm runs, but " +
-                               (job.heard ? "its workers have been gone for "
-                                          : "no worker has connected in ") +
+                               (job.first_contact
+                                    ? "its workers have been gone for "
+                                    : "no worker has connected in ") +
                                FormatDuration(limit) + "; canceling it");
   }
 }

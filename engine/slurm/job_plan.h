@@ -48,7 +48,7 @@ struct JobSituation {
   std::vector<SlurmJob> jobs;  // of the experiment, ended ones included
   std::vector<JobWorkers> workers;
   // Jobs whose workers were connected at any time since the last one.
-  std::set<std::string> heard = {};
+  std::set<std::string> contacted = {};
 };
 
 /// Actions that follow from a JobSituation.
@@ -78,7 +78,7 @@ class JobPlan {
   JobDecision Decide(const JobSituation& situation);
 
   /// True if a worker of the job has been connected, as far as Decide knows.
-  bool WasHeard(const std::string& job) const;
+  bool HasContact(const std::string& job) const;
   /// Number of jobs that were submitted.
   std::int64_t submitted() const { return submitted_; }
   /// Number of refusals since the last job was submitted.
@@ -88,10 +88,11 @@ class JobPlan {
   struct Job {
     SlurmJob::Phase phase = SlurmJob::Phase::kPending;
     std::optional<Duration> running_since;
-    std::optional<Duration> heard;  // first time that a worker was connected
-    Duration heard_last{0};         // last time, if there is a first
-    bool let_go = false;            // canceled or released by this plan
-    bool overdue = false;           // let go because no worker has connected
+    std::optional<Duration>
+        first_contact;         // first time that a worker was connected
+    Duration last_contact{0};  // last time, if there is a first
+    bool let_go = false;       // canceled or released by this plan
+    bool overdue = false;      // let go because no worker has connected
   };
 
   // Orders the numbers of jobs.

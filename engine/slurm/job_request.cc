@@ -102,7 +102,7 @@ std::string JobRequest::Script() const {
   return text + "exec " + Join(srun, " ") + "\n";
 }
 
-std::filesystem::path JobRequest::OutputOf(const std::string& id) const {
+std::filesystem::path JobRequest::OutputFile(const std::string& id) const {
   return directory / ("slurm-" + id + ".out");
 }
 

@@ -37,7 +37,7 @@ struct JobRequest {
   /// srun, so that signals reach the workers.
   std::string Script() const;
   /// Returns the file that the job `id` and its workers print to.
-  std::filesystem::path OutputOf(const std::string& id) const;
+  std::filesystem::path OutputFile(const std::string& id) const;
 
  private:
   // Shell expression for the end of the job, in seconds since 1970; or empty.

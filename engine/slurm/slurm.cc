@@ -61,7 +61,7 @@ std::string OneLine(std::string_view text) {
 }
 
 // Returns the text before the first `separator`, and removes both.
-std::string TakeUntil(std::string_view& text, char separator) {
+std::string ConsumeUntil(std::string_view& text, char separator) {
   const std::size_t end = std::min(text.find(separator), text.size());
   std::string taken(text.substr(0, end));
   text.remove_prefix(std::min(end + 1, text.size()));
@@ -79,9 +79,9 @@ bool ListsAbsence(std::string_view output) {
   constexpr std::array<std::string_view, 7> kAbsent = {
       "drain", "down", "fail", "inval", "maint", "reserved", "unknown"};
   while (!output.empty()) {
-    const std::string line = TakeUntil(output, '\n');
+    const std::string line = ConsumeUntil(output, '\n');
     std::string_view state = line;
-    if (TakeUntil(state, '|') != "up" || state.ends_with('*')) return true;
+    if (ConsumeUntil(state, '|') != "up" || state.ends_with('*')) return true;
     const auto begins = [state](std::string_view word) {
       return state.starts_with(word);
     };
@@ -97,7 +97,7 @@ std::string FirstWord(std::string_view text) {
 
 }  // namespace
 
-Phase PhaseOf(std::string_view state) {
+Phase ParsePhase(std::string_view state) {
   if (std::ranges::find(kPendingStates, state) != kPendingStates.end()) {
     return Phase::kPending;
   }
@@ -109,20 +109,20 @@ Phase PhaseOf(std::string_view state) {
 std::vector<SlurmJob> ParseJobs(std::string_view output) {
   std::vector<SlurmJob> jobs;
   while (!output.empty()) {
-    const std::string line = TakeUntil(output, '\n');
+    const std::string line = ConsumeUntil(output, '\n');
     if (std::ranges::count(line, '|') + 1 <
         static_cast<std::ptrdiff_t>(kSqueueFields)) {
       continue;
     }
     std::string_view rest = line;
     SlurmJob job;
-    job.id = TakeUntil(rest, '|');
-    job.state = TakeUntil(rest, '|');
-    job.phase = PhaseOf(job.state);
-    job.reason = TakeUntil(rest, '|');
-    job.nodes = TakeUntil(rest, '|');
-    job.left = ReadSlurmTime(TakeUntil(rest, '|'));
-    job.name = TakeUntil(rest, '|');
+    job.id = ConsumeUntil(rest, '|');
+    job.state = ConsumeUntil(rest, '|');
+    job.phase = ParsePhase(job.state);
+    job.reason = ConsumeUntil(rest, '|');
+    job.nodes = ConsumeUntil(rest, '|');
+    job.left = ReadSlurmTime(ConsumeUntil(rest, '|'));
+    job.name = ConsumeUntil(rest, '|');
     job.owner = WithoutNull(std::string(rest));
     jobs.push_back(std::move(job));
   }
@@ -170,7 +170,7 @@ SlurmAnswer<std::string> Slurm::Call(
 
 // Returns the failure of a command that changes something, with `away` set if
 // the controller does not answer queries either.
-SlurmFailure Slurm::WhyRefused(SlurmFailure failure) const {
+SlurmFailure Slurm::ExplainRefusal(SlurmFailure failure) const {
   if (!failure.away) {
     const auto jobs = Jobs();
     failure.away = std::holds_alternative<SlurmFailure>(jobs);
@@ -207,11 +207,11 @@ std::string Slurm::CheckSubmission(const JobRequest& request) const {
 SlurmAnswer<std::string> Slurm::Submit(const JobRequest& request) const {
   auto answer = Call(request.SubmitCommand());
   if (auto* failure = std::get_if<SlurmFailure>(&answer)) {
-    return WhyRefused(std::move(*failure));
+    return ExplainRefusal(std::move(*failure));
   }
   // "1234", or "1234;cluster".
   std::string_view output = std::get<std::string>(answer);
-  const std::string first = TakeUntil(output, '\n');
+  const std::string first = ConsumeUntil(output, '\n');
   const std::string id = first.substr(0, first.find(';'));
   if (id.empty() || id.find_first_not_of("0123456789") != std::string::npos) {
     return SlurmFailure{"sbatch printed '" +

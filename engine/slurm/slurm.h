@@ -67,7 +67,7 @@ class Slurm {
 
  private:
   SlurmAnswer<std::string> Call(const std::vector<std::string>& words) const;
-  SlurmFailure WhyRefused(SlurmFailure failure) const;
+  SlurmFailure ExplainRefusal(SlurmFailure failure) const;
 
   std::vector<std::string> environment_;
   std::string path_;  // where the commands are searched for
@@ -79,6 +79,6 @@ std::vector<SlurmJob> ParseJobs(std::string_view output);
 
 /// Returns the meaning of Slurm's word for a state. An unknown word means
 /// kRunning, so that the job counts until Slurm has forgotten it.
-SlurmJob::Phase PhaseOf(std::string_view state);
+SlurmJob::Phase ParsePhase(std::string_view state);
 
 }  // namespace dtrain

@@ -37,8 +37,8 @@ constexpr Duration kMaxLook = std::chrono::seconds(2);
 
 }  // namespace
 
-SlurmAnswer<std::vector<SlurmJob>> JobsOf(const Slurm& slurm,
-                                          const std::string& owner) {
+SlurmAnswer<std::vector<SlurmJob>> ListJobs(const Slurm& slurm,
+                                            const std::string& owner) {
   auto answer = slurm.Jobs();
   if (auto* jobs = std::get_if<std::vector<SlurmJob>>(&answer)) {
     std::erase_if(*jobs, [&](const SlurmJob& job) {
@@ -61,14 +61,14 @@ void SlurmJobs::Update(std::int64_t demand, std::vector<JobWorkers> workers) {
   const std::lock_guard lock(mutex_);
   demand_ = demand;
   workers_ = std::move(workers);
-  for (const JobWorkers& job : workers_) heard_.insert(job.job);
+  for (const JobWorkers& job : workers_) contacted_.insert(job.job);
   // A turn without jobs asks Slurm nothing, so it may come early.
   if (!idle_ || demand == 0) return;
   wake_ = true;
   changed_.notify_all();
 }
 
-SlurmJobs::News SlurmJobs::Take() {
+SlurmJobs::News SlurmJobs::Drain() {
   const std::lock_guard lock(mutex_);
   return std::exchange(news_, {});
 }
@@ -89,7 +89,7 @@ std::string SlurmJobs::End() {
   std::vector<std::string> ids = plan_.Unlisted({});
   const auto others = std::stable_partition(
       ids.begin(), ids.end(), [this](const std::string& id) {
-        return plan_.WasHeard(id) || heard_.contains(id);
+        return plan_.HasContact(id) || contacted_.contains(id);
       });
   const std::vector<std::string> served(ids.begin(), others);
   const std::vector<std::string> rest(others, ids.end());
@@ -135,14 +135,14 @@ void SlurmJobs::Run() {
   } while (WaitFor(interval_));
 }
 
-void SlurmJobs::Say(const std::string& notice) {
+void SlurmJobs::AddNotice(const std::string& notice) {
   const std::lock_guard lock(mutex_);
   news_.notices.push_back(notice);
 }
 
 void SlurmJobs::ReportAway(const SlurmFailure& failure) {
   if (!std::exchange(away_, true)) {
-    Say("Slurm does not answer, trying again: " + failure.text);
+    AddNotice("Slurm does not answer, trying again: " + failure.text);
   }
   interval_ = std::min(interval_ * 2, options_.max_interval);
 }
@@ -154,7 +154,7 @@ void SlurmJobs::Turn() {
     const std::lock_guard lock(mutex_);
     situation.demand = demand_;
     situation.workers = workers_;
-    situation.heard = heard_;
+    situation.contacted = contacted_;
     failed = failed_;
   }
   // No question without a job: there is nothing to know.
@@ -165,7 +165,7 @@ void SlurmJobs::Turn() {
     return ReportAway(*failure);
   }
   situation.jobs = std::get<std::vector<SlurmJob>>(std::move(answer));
-  if (std::exchange(away_, false)) Say("Slurm answers again");
+  if (std::exchange(away_, false)) AddNotice("Slurm answers again");
   interval_ = options_.interval;
   for (const std::string& id : plan_.Unlisted(situation.jobs)) {
     situation.jobs.push_back({.id = id,
@@ -182,7 +182,7 @@ void SlurmJobs::Turn() {
   {
     const std::lock_guard lock(mutex_);
     jobs_ = std::move(situation.jobs);
-    for (const std::string& id : situation.heard) heard_.erase(id);
+    for (const std::string& id : situation.contacted) contacted_.erase(id);
   }
   Obey(decision, situation.now);
 }
@@ -200,7 +200,7 @@ void SlurmJobs::Obey(const JobDecision& decision, Duration now) {
     }
   }
   if (const auto failure = options_.slurm.Cancel(decision.cancel)) {
-    Say("scancel failed: " + failure->text);
+    AddNotice("scancel failed: " + failure->text);
   }
   Submit(decision.submit, now);
 }
@@ -217,7 +217,7 @@ void SlurmJobs::Submit(std::int64_t count, Duration now) {
     const auto& failure = std::get<SlurmFailure>(answer);
     plan_.Refused(now);
     if (failure.away) return ReportAway(failure);
-    Say("Slurm has refused a job: " + failure.text);
+    AddNotice("Slurm has refused a job: " + failure.text);
     if (plan_.refused() < kMaxRefusals || !plan_.Unlisted({}).empty()) return;
     const std::lock_guard lock(mutex_);
     failed_ = true;
@@ -227,7 +227,7 @@ void SlurmJobs::Submit(std::int64_t count, Duration now) {
 }
 
 std::string SlurmJobs::SilentText(const std::string& job) const {
-  const std::filesystem::path output = options_.request.OutputOf(job);
+  const std::filesystem::path output = options_.request.OutputFile(job);
   const std::string lines = LastLines(output);
   return "no worker of the last " + std::to_string(options_.plan.max_silent) +
          " jobs of Slurm has connected; job " + job +

@@ -48,7 +48,7 @@ class SlurmJobs {
   /// Sets the number of slots that trials could use, and the workers that are
   /// connected.
   void Update(std::int64_t demand, std::vector<JobWorkers> workers);
-  News Take();
+  News Drain();
   /// Returns the jobs that are pending or running.
   std::vector<SlurmJob> Jobs();
   /// Ends the thread, and the jobs. Those whose workers were connected should
@@ -67,7 +67,7 @@ class SlurmJobs {
   std::vector<std::string> AwaitEnds(std::vector<std::string> ids) const;
   void ReportAway(const SlurmFailure& failure);
   std::string SilentText(const std::string& job) const;
-  void Say(const std::string& notice);
+  void AddNotice(const std::string& notice);
 
   const SlurmJobsOptions options_;
   const Clock clock_ = Clock::System();
@@ -85,7 +85,7 @@ class SlurmJobs {
   bool wake_ = false;  // the next turn is due
   std::int64_t demand_ = 0;
   std::vector<JobWorkers> workers_;
-  std::set<std::string> heard_;  // jobs with workers since the last turn
+  std::set<std::string> contacted_;  // jobs with workers since the last turn
   std::vector<SlurmJob> jobs_;
   News news_;
   bool failed_ = false;
@@ -95,7 +95,7 @@ class SlurmJobs {
 
 /// Returns the jobs of this owner that are pending or running, of this or an
 /// earlier runner.
-SlurmAnswer<std::vector<SlurmJob>> JobsOf(const Slurm& slurm,
-                                          const std::string& owner);
+SlurmAnswer<std::vector<SlurmJob>> ListJobs(const Slurm& slurm,
+                                            const std::string& owner);
 
 }  // namespace dtrain

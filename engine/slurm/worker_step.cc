@@ -47,7 +47,7 @@ std::string LastLines(const std::filesystem::path& file) {
 }
 
 WorkerStep::WorkerStep(const JobRequest& request)
-    : output_(request.OutputOf("step")) {
+    : output_(request.OutputFile("step")) {
   pid_ = Spawn()
              .Open(STDIN_FILENO, "/dev/null", O_RDONLY)
              .Open(STDOUT_FILENO, output_, O_WRONLY | O_CREAT | O_TRUNC, 0600)

@@ -51,7 +51,7 @@ bool IsFull(const fs::path& directory) {
 
 // Returns why the path cannot name a directory for checkpoints, as text; empty
 // if it can.
-std::string WhyUnsuitable(const fs::path& directory) {
+std::string PathProblem(const fs::path& directory) {
   struct stat status {};
   if (::stat(directory.c_str(), &status) != 0) {
     const std::string why = errno == ENOENT ? "does not exist" : ErrnoText();
@@ -75,9 +75,9 @@ std::string WhyUnsuitable(const fs::path& directory) {
   return "";
 }
 
-std::optional<StorageProblem> ProblemOf(const fs::path& directory) {
+std::optional<StorageProblem> FindProblem(const fs::path& directory) {
   const std::string start = directory.string() + ": ";
-  if (const auto why = WhyUnsuitable(directory); !why.empty()) {
+  if (const auto why = PathProblem(directory); !why.empty()) {
     return StorageProblem{ErrorKind::kUsage, start + why};
   }
   if (::faccessat(AT_FDCWD, directory.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
@@ -112,14 +112,14 @@ bool MakeOne(const fs::path& directory) {
   return false;
 }
 
-fs::path PathOf(const Store& store) {
+fs::path CanonicalRoot(const Store& store) {
   std::error_code error;
   const fs::path root = fs::canonical(store.layout().root(), error);
   return error ? fs::absolute(store.layout().root()) : root;
 }
 
 // Returns the path of the store that claimed `root`; empty if none has.
-std::string OwnerOf(const fs::path& root) {
+std::string ReadOwner(const fs::path& root) {
   std::ifstream file(root / kStorageOwnerFile);
   std::string owner;
   std::getline(file, owner);
@@ -167,7 +167,7 @@ std::optional<StorageProblem> FindStorageProblem(const fs::path& base,
                                 ": is a link, which leads out of host_path; "
                                 "name the directory itself"};
     }
-    problem = ProblemOf(level);
+    problem = FindProblem(level);
     // Nothing is written into the parents of the last existing directory.
     if (problem && problem->kind == ErrorKind::kUsage) break;
   }
@@ -187,7 +187,7 @@ fs::path MakeStorage(const fs::path& base, const fs::path& path,
                     ": is not a directory of this user alone, so others could "
                     "replace checkpoints; move it away");
   }
-  if (const auto why = WhyNotOurs(store, root); !why.empty()) {
+  if (const auto why = StorageOwnerProblem(store, root); !why.empty()) {
     throw Error(ErrorKind::kStore, why);
   }
   ClaimStorage(store, root);
@@ -201,9 +201,9 @@ fs::path MakeStorage(const fs::path& base, const fs::path& path,
   return made;
 }
 
-std::string WhyNotOurs(const Store& store, const fs::path& root) {
-  const std::string owner = OwnerOf(root);
-  const fs::path here = PathOf(store);
+std::string StorageOwnerProblem(const Store& store, const fs::path& root) {
+  const std::string owner = ReadOwner(root);
+  const fs::path here = CanonicalRoot(store);
   if (owner.empty() || owner == here || !IsSameStore(store, owner)) return "";
   return "checkpoint_storage: " + root.string() +
          ": has the checkpoints of the store " + owner +
@@ -215,8 +215,8 @@ std::string WhyNotOurs(const Store& store, const fs::path& root) {
 }
 
 void ClaimStorage(const Store& store, const fs::path& root) {
-  const std::string here = PathOf(store).string();
-  if (OwnerOf(root) == here) return;
+  const std::string here = CanonicalRoot(store).string();
+  if (ReadOwner(root) == here) return;
   WriteFileDurably(root / kStorageOwnerFile, here + "\n");
 }
 
@@ -227,7 +227,7 @@ bool IsOwnDirectory(const fs::path& directory) {
          (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-std::string WhyStorageFails(const fs::path& directory) {
+std::string StorageFailure(const fs::path& directory) {
   const std::string start = "checkpoint_storage: " + directory.string() + ": ";
   struct stat status {};
   if (::lstat(directory.c_str(), &status) != 0) {

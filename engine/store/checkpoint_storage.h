@@ -42,7 +42,8 @@ inline constexpr char kStorageOwnerFile[] = "store";
 /// directory in one that checkpoint_storage names: it belongs to another store
 /// with the same UUID, of which this is a copy. Empty if it does not, also if
 /// this store was moved, or the other one no longer exists.
-std::string WhyNotOurs(const Store& store, const std::filesystem::path& root);
+std::string StorageOwnerProblem(const Store& store,
+                                const std::filesystem::path& root);
 
 /// Records in `root` that it belongs to `store`. Throws Error(kStore),
 /// Error(kDiskFull).
@@ -54,6 +55,6 @@ bool IsOwnDirectory(const std::filesystem::path& directory);
 
 /// Returns why checkpoints cannot be written to `directory`, which MakeStorage
 /// created: it was moved, unmounted or made read-only. Empty if they can.
-std::string WhyStorageFails(const std::filesystem::path& directory);
+std::string StorageFailure(const std::filesystem::path& directory);
 
 }  // namespace dtrain

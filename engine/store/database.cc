@@ -199,8 +199,8 @@ bool HasRunner(const StoreLayout& layout) {
   return false;
 }
 
-int Store::Connection::NoteWalFrames(void* connection, sqlite3*, const char*,
-                                     int frames) {
+int Store::Connection::OnWalCommit(void* connection, sqlite3*, const char*,
+                                   int frames) {
   auto& self = *static_cast<Connection*>(connection);
   // Fewer frames than before: SQLite has restarted the WAL.
   if (frames < self.wal_frames) self.checkpoint_at = kFramesToCheckpoint;
@@ -217,7 +217,7 @@ int Store::Connection::Checkpoint(int mode, int patience_ms) {
 }
 
 // Does not open the database: closing it would drop SQLite's locks.
-void Store::Connection::NotePlace() {
+void Store::Connection::RecordIdentity() {
   struct stat status {};
   if (::stat(layout.Database().c_str(), &status) != 0) return;
   device = status.st_dev;

@@ -117,14 +117,14 @@ struct Store::Connection {
   }
 
   /// SQLite's hook for commits to the write-ahead log: counts its frames.
-  static int NoteWalFrames(void* connection, sqlite3*, const char*, int frames);
+  static int OnWalCommit(void* connection, sqlite3*, const char*, int frames);
   /// Moves the write-ahead log into the database. Returns SQLite's result code.
   /// REQUIRES: the write lock.
   int Checkpoint(int mode, int patience_ms);
 
   /// Remembers the identity of the store's files. REQUIRES: the database is
   /// open, and the write lock, so that no process can have replaced it.
-  void NotePlace();
+  void RecordIdentity();
 
   StoreLayout layout;
   std::optional<WriteLock> lock;  // none in memory and for readers

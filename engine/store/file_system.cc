@@ -44,7 +44,7 @@ constexpr KnownFileSystem kKnown[] = {
 
 }  // namespace
 
-FileSystem FileSystemOf(const std::filesystem::path& path) {
+FileSystem FindFileSystem(const std::filesystem::path& path) {
   struct statfs state {};
   std::filesystem::path there = path;
   while (::statfs(there.c_str(), &state) != 0) {
@@ -92,7 +92,7 @@ void KeepReserve(const StoreLayout& layout) {
                   "; free some space, then run `dtrain resume`");
 }
 
-bool GiveUpReserve(const StoreLayout& layout) {
+bool FreeReserve(const StoreLayout& layout) {
   return ::unlink(layout.Reserve().c_str()) == 0;
 }
 

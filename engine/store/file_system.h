@@ -22,7 +22,7 @@ struct FileSystem {
 /// Returns the file system of `path` or, if that does not exist yet, of the
 /// nearest directory above it. One that cannot be examined counts as local:
 /// opening the path reports the reason.
-FileSystem FileSystemOf(const std::filesystem::path& path);
+FileSystem FindFileSystem(const std::filesystem::path& path);
 
 /// Reserves a MiB of the store's disk for the last records before a full disk
 /// stops a run; does nothing if the reserve exists, or the file system cannot
@@ -31,6 +31,6 @@ void KeepReserve(const StoreLayout& layout);
 
 /// Frees the reserve, so that the end of a run can be recorded. False if there
 /// was none.
-bool GiveUpReserve(const StoreLayout& layout);
+bool FreeReserve(const StoreLayout& layout);
 
 }  // namespace dtrain

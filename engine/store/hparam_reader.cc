@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t kNone = std::string::npos;
 
 // Takes the character and the blanks after it.
-bool Take(char c, std::string_view& text) {
+bool Consume(char c, std::string_view& text) {
   if (text.empty() || text.front() != c) return false;
   do text.remove_prefix(1);
   while (!text.empty() && text.front() == ' ');
@@ -30,7 +30,7 @@ bool Take(char c, std::string_view& text) {
 }
 
 // Takes a string of printable ASCII characters without escapes.
-std::optional<std::string_view> TakeString(std::string_view& text) {
+std::optional<std::string_view> ParseString(std::string_view& text) {
   if (!text.starts_with('"')) return std::nullopt;
   for (std::size_t i = 1; i < text.size(); ++i) {
     if (text[i] == '"') {
@@ -52,8 +52,8 @@ bool SkipDigits(std::string_view text, std::size_t& place) {
   return place > begin;
 }
 
-bool SkipOneOf(std::string_view characters, std::string_view text,
-               std::size_t& place) {
+bool SkipAny(std::string_view characters, std::string_view text,
+             std::size_t& place) {
   for (const char c : characters) {
     if (place == text.size() || text[place] != c) continue;
     ++place;
@@ -63,7 +63,7 @@ bool SkipOneOf(std::string_view characters, std::string_view text,
 }
 
 template <typename Number>
-std::optional<nlohmann::json> NumberOf(std::string_view token) {
+std::optional<nlohmann::json> ParseAs(std::string_view token) {
   Number number = 0;
   const char* const end = token.data() + token.size();
   const auto [rest, error] = std::from_chars(token.data(), end, number);
@@ -72,51 +72,51 @@ std::optional<nlohmann::json> NumberOf(std::string_view token) {
 }
 
 // Takes a number, as the type that a parser gives it.
-std::optional<nlohmann::json> TakeNumber(std::string_view& text) {
+std::optional<nlohmann::json> ParseNumber(std::string_view& text) {
   std::size_t place = 0;
-  const bool is_negative = SkipOneOf("-", text, place);
-  const bool is_below_one = SkipOneOf("0", text, place);
+  const bool is_negative = SkipAny("-", text, place);
+  const bool is_below_one = SkipAny("0", text, place);
   if (!is_below_one && !SkipDigits(text, place)) return std::nullopt;
   bool is_integer = true;
-  if (SkipOneOf(".", text, place)) {
+  if (SkipAny(".", text, place)) {
     is_integer = false;
     if (!SkipDigits(text, place)) return std::nullopt;
   }
-  if (SkipOneOf("eE", text, place)) {
+  if (SkipAny("eE", text, place)) {
     is_integer = false;
-    SkipOneOf("+-", text, place);
+    SkipAny("+-", text, place);
     if (!SkipDigits(text, place)) return std::nullopt;
   }
   const std::string_view token = text.substr(0, place);
   text.remove_prefix(place);
-  if (!is_integer) return NumberOf<double>(token);
-  return is_negative ? NumberOf<std::int64_t>(token)
-                     : NumberOf<std::uint64_t>(token);
+  if (!is_integer) return ParseAs<double>(token);
+  return is_negative ? ParseAs<std::int64_t>(token)
+                     : ParseAs<std::uint64_t>(token);
 }
 
-std::optional<nlohmann::json> TakeWord(std::string_view word,
-                                       const nlohmann::json& value,
-                                       std::string_view& text) {
+std::optional<nlohmann::json> ParseWord(std::string_view word,
+                                        const nlohmann::json& value,
+                                        std::string_view& text) {
   if (!text.starts_with(word)) return std::nullopt;
   text.remove_prefix(word.size());
   return value;
 }
 
-std::optional<nlohmann::json> TakeScalar(std::string_view& text) {
+std::optional<nlohmann::json> ParseScalar(std::string_view& text) {
   switch (text.empty() ? '\0' : text.front()) {
     case '"': {
-      const auto string = TakeString(text);
+      const auto string = ParseString(text);
       if (!string) return std::nullopt;
       return nlohmann::json(*string);
     }
     case 't':
-      return TakeWord("true", true, text);
+      return ParseWord("true", true, text);
     case 'f':
-      return TakeWord("false", false, text);
+      return ParseWord("false", false, text);
     case 'n':
-      return TakeWord("null", nullptr, text);
+      return ParseWord("null", nullptr, text);
     default:
-      return TakeNumber(text);
+      return ParseNumber(text);
   }
 }
 
@@ -129,8 +129,8 @@ HparamReader::HparamReader(std::vector<std::string> names)
   }
 }
 
-std::size_t HparamReader::IndexOf(const std::string& prefix,
-                                  std::string_view name) {
+std::size_t HparamReader::FindIndex(const std::string& prefix,
+                                    std::string_view name) {
   const std::size_t place = next_++;
   if (place < slots_.size()) {
     const Slot& slot = slots_[place];
@@ -151,15 +151,16 @@ std::size_t HparamReader::IndexOf(const std::string& prefix,
 // Reads "name":value. False if the text has to be parsed.
 bool HparamReader::ReadMember(std::string_view& text,
                               const std::string& prefix) {
-  const auto name = TakeString(text);
+  const auto name = ParseString(text);
   // FindMember prefers a name with a dot to a nested one.
-  if (!name || name->find('.') != name->npos || !Take(':', text)) return false;
-  const std::size_t index = IndexOf(prefix, *name);
+  if (!name || name->find('.') != name->npos || !Consume(':', text))
+    return false;
+  const std::size_t index = FindIndex(prefix, *name);
   if (text.starts_with('{')) {
     if (index != kNone) return false;
     return ReadObject(text, prefix + std::string(*name) + ".");
   }
-  auto value = TakeScalar(text);
+  auto value = ParseScalar(text);
   if (!value) return false;
   if (index != kNone) values_[index] = *std::move(value);
   return true;
@@ -170,11 +171,11 @@ bool HparamReader::ReadObject(std::string_view& text,
   // No search nests this deep, and the stack is finite.
   constexpr auto kMaxLevels = 20;
   if (std::ranges::count(prefix, '.') > kMaxLevels) return false;
-  if (!Take('{', text)) return false;
-  if (Take('}', text)) return true;
+  if (!Consume('{', text)) return false;
+  if (Consume('}', text)) return true;
   while (ReadMember(text, prefix)) {
-    if (Take('}', text)) return true;
-    if (!Take(',', text)) return false;
+    if (Consume('}', text)) return true;
+    if (!Consume(',', text)) return false;
   }
   return false;
 }

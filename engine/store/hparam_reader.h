@@ -29,7 +29,7 @@ class HparamReader {
 
   bool ReadObject(std::string_view& text, const std::string& prefix);
   bool ReadMember(std::string_view& text, const std::string& prefix);
-  std::size_t IndexOf(const std::string& prefix, std::string_view name);
+  std::size_t FindIndex(const std::string& prefix, std::string_view name);
 
   const std::vector<std::string> names_;
   std::unordered_map<std::string, std::size_t> indices_;  // by name

@@ -22,8 +22,8 @@ void Statements::RequireExperiment(int rows, std::int64_t experiment) {
 }
 
 std::int64_t Statements::TrialKey(TrialId trial) {
-  const auto known = trials_.find(trial);
-  if (known != trials_.end()) return known->second;
+  const auto found = trials_.find(trial);
+  if (found != trials_.end()) return found->second;
   SQLite::Statement& query =
       (*this)("SELECT id FROM trials WHERE experiment = ?1 AND number = ?2");
   BindAll(query, trial.experiment, trial.number);
@@ -39,8 +39,8 @@ std::int64_t Statements::TrialKey(TrialId trial) {
 
 std::int64_t Statements::NameKey(std::int64_t experiment,
                                  const std::string& name) {
-  const auto known = names_.find(name);
-  std::int64_t key = known == names_.end() ? 0 : known->second;
+  const auto found = names_.find(name);
+  std::int64_t key = found == names_.end() ? 0 : found->second;
   if (key == 0) {
     Run("INSERT OR IGNORE INTO metric_names (name) VALUES (?1)", name);
     SQLite::Statement& query =

@@ -86,7 +86,7 @@ void KeepOldDatabase(SQLite::Database& database, const StoreLayout& layout) {
 // SQLite's locks and shared memory work on one machine only. Writers on two
 // machines damage the database without an error.
 void RefuseNetwork(const StoreLayout& layout) {
-  const FileSystem system = FileSystemOf(layout.root());
+  const FileSystem system = FindFileSystem(layout.root());
   if (system.kind != FileSystem::Kind::kNetworked) return;
   throw Error(ErrorKind::kStore,
               "store " + layout.root().string() + ": is on " + system.name +
@@ -163,9 +163,9 @@ Store Store::OpenForWriting(const StoreLayout& layout,
     made.lock.emplace(layout.WriteLock());
     made.lock->Acquire();
     made.database = made.Guard([&] { return OpenLocked(layout); });
-    made.NotePlace();
+    made.RecordIdentity();
     made.lock->Release();
-    sqlite3_wal_hook(made.database->getHandle(), Connection::NoteWalFrames,
+    sqlite3_wal_hook(made.database->getHandle(), Connection::OnWalCommit,
                      &made);
     made.Guard([&] { made.database->exec("PRAGMA synchronous = NORMAL"); });
   }
@@ -309,7 +309,7 @@ std::int64_t Store::BackUp(const std::filesystem::path& file) const {
 
 const StoreLayout& Store::layout() const { return connection_->layout; }
 
-std::string Store::WhyMoved() const {
+std::string Store::MovedReason() const {
   const Connection& connection = *connection_;
   if (!connection.root) return "";
   struct stat status {};
@@ -364,15 +364,17 @@ std::filesystem::path Store::StorageRoot(const std::string& storage) const {
   return std::filesystem::path(storage) / uuid();
 }
 
-std::filesystem::path Store::CheckpointsOf(TrialId trial,
-                                           const std::string& storage) const {
+std::filesystem::path Store::CheckpointDirectory(
+    TrialId trial, const std::string& storage) const {
   if (storage.empty()) return layout().Checkpoints(trial);
   return StorageRoot(storage) / std::to_string(trial.experiment) /
          std::to_string(trial.number);
 }
 
-std::filesystem::path Store::PathOf(const CheckpointRow& checkpoint) const {
-  return CheckpointsOf(checkpoint.trial, checkpoint.storage) / checkpoint.uuid;
+std::filesystem::path Store::CheckpointPath(
+    const CheckpointRow& checkpoint) const {
+  return CheckpointDirectory(checkpoint.trial, checkpoint.storage) /
+         checkpoint.uuid;
 }
 
 std::string SqliteVersion() { return sqlite3_libversion(); }

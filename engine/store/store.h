@@ -142,9 +142,9 @@ class Store {
   std::filesystem::path StorageRoot(const std::string& storage) const;
   /// Returns the directory of a trial's checkpoints: in `storage`, or in the
   /// store if that is empty.
-  std::filesystem::path CheckpointsOf(TrialId trial,
-                                      const std::string& storage) const;
-  std::filesystem::path PathOf(const CheckpointRow& checkpoint) const;
+  std::filesystem::path CheckpointDirectory(TrialId trial,
+                                            const std::string& storage) const;
+  std::filesystem::path CheckpointPath(const CheckpointRow& checkpoint) const;
 
   /// True if queries see a copy of a store that could not be migrated, as it
   /// was when it was opened.
@@ -152,7 +152,7 @@ class Store {
   /// Returns what happened to a store that was opened for writing and moved or
   /// replaced since, with the remedy; empty if it is in its place. Costs one
   /// system call.
-  std::string WhyMoved() const;
+  std::string MovedReason() const;
 
  private:
   struct Connection;

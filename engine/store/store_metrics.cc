@@ -138,7 +138,7 @@ void StoreWriter::SupersedeMetrics(TrialId trial, std::int64_t run,
 
 namespace {
 
-std::string MetricsSql(const MetricQuery& asked) {
+std::string MetricsSql(const MetricQuery& filter) {
   constexpr const char* kColumns =
       "SELECT t.number, m.kind, m.batches, m.epoch, n.name, m.value, "
       "m.special, m.time, m.superseded, m.run ";
@@ -159,26 +159,26 @@ std::string MetricsSql(const MetricQuery& asked) {
   constexpr const char* kRest =
       "AND m.superseded <= ?7 AND m.batches > ?8 ORDER BY t.number, m.kind, "
       "m.batches, n.name LIMIT ?9";
-  return std::string(kColumns) + (asked.name ? kOneName : kAllNames) +
-         kTrialRange + (asked.kind ? kOneKind : kKinds) + kRest;
+  return std::string(kColumns) + (filter.name ? kOneName : kAllNames) +
+         kTrialRange + (filter.kind ? kOneKind : kKinds) + kRest;
 }
 
 }  // namespace
 
 void Store::ForEachMetric(
-    const MetricQuery& asked,
+    const MetricQuery& filter,
     const std::function<void(const MetricRow&)>& row) const {
   constexpr auto kLastTrial = std::numeric_limits<std::int64_t>::max();
   connection_->Guard([&] {
-    SQLite::Statement query(*connection_->database, MetricsSql(asked));
-    const int least = asked.kind ? static_cast<int>(*asked.kind) : 0;
-    const int most = asked.kind ? static_cast<int>(*asked.kind) : 1;
-    BindAll(query, asked.experiment, asked.trial.value_or(asked.first_trial),
-            asked.trial.value_or(kLastTrial), least, most, asked.name,
-            asked.superseded, asked.after, asked.limit);
+    SQLite::Statement query(*connection_->database, MetricsSql(filter));
+    const int least = filter.kind ? static_cast<int>(*filter.kind) : 0;
+    const int most = filter.kind ? static_cast<int>(*filter.kind) : 1;
+    BindAll(query, filter.experiment, filter.trial.value_or(filter.first_trial),
+            filter.trial.value_or(kLastTrial), least, most, filter.name,
+            filter.superseded, filter.after, filter.limit);
     while (query.executeStep()) {
       Columns columns(query);
-      row({.trial = {asked.experiment, columns.Int()},
+      row({.trial = {filter.experiment, columns.Int()},
            .kind =
                columns.Bool() ? MetricKind::kValidation : MetricKind::kTraining,
            .batches = columns.Int(),
@@ -252,7 +252,7 @@ constexpr const char* kMaxValues =
     "0 FROM metric_names n CROSS JOIN trials t WHERE n.name = ?5 AND "
     "t.experiment = ?1 AND t.number BETWEEN ?2 AND ?3";
 
-const char* ValuesOf(MetricPick pick) {
+const char* PickCondition(MetricPick pick) {
   switch (pick) {
     case MetricPick::kBest:
       return kBestValues;
@@ -272,7 +272,7 @@ std::map<std::int64_t, double> Store::TrialMetric(
     std::int64_t experiment, std::optional<std::int64_t> trial, MetricKind kind,
     const std::string& name, MetricPick pick) const {
   return connection_->Guard([&] {
-    SQLite::Statement query(*connection_->database, ValuesOf(pick));
+    SQLite::Statement query(*connection_->database, PickCondition(pick));
     BindAll(query, experiment, trial.value_or(0), trial.value_or(kLastNumber),
             kind == MetricKind::kValidation, name, kLastNumber);
     std::map<std::int64_t, double> values;

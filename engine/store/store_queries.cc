@@ -73,7 +73,7 @@ ExperimentRow Experiment(SQLite::Statement& statement) {
           .best_trial = columns.Int()};
 }
 
-TrialRow TrialOf(SQLite::Statement& statement) {
+TrialRow ReadTrialRow(SQLite::Statement& statement) {
   Columns columns(statement);
   TrialRow trial{.id = {columns.Int(), columns.Int()},
                  .request_id = columns.Text(),
@@ -105,7 +105,7 @@ TrialRow TrialOf(SQLite::Statement& statement) {
 
 std::vector<TrialRow> ReadTrials(SQLite::Statement& query) {
   std::vector<TrialRow> trials;
-  while (query.executeStep()) trials.push_back(TrialOf(query));
+  while (query.executeStep()) trials.push_back(ReadTrialRow(query));
   return trials;
 }
 
@@ -156,7 +156,7 @@ PhaseSeconds ReadSeconds(Columns& columns) {
   return seconds;
 }
 
-CheckpointRow CheckpointOf(SQLite::Statement& statement) {
+CheckpointRow ReadCheckpointRow(SQLite::Statement& statement) {
   Columns columns(statement);
   CheckpointRow row{.uuid = columns.Text(),
                     .trial = {columns.Int(), columns.Int()},
@@ -173,11 +173,11 @@ CheckpointRow CheckpointOf(SQLite::Statement& statement) {
 
 std::vector<CheckpointRow> ReadCheckpoints(SQLite::Statement& query) {
   std::vector<CheckpointRow> rows;
-  while (query.executeStep()) rows.push_back(CheckpointOf(query));
+  while (query.executeStep()) rows.push_back(ReadCheckpointRow(query));
   return rows;
 }
 
-MetricValues MetricsOf(const nlohmann::json& object) {
+MetricValues MetricsFromJson(const nlohmann::json& object) {
   MetricValues metrics;
   for (const auto& [name, value] : object.items()) {
     metrics.emplace_back(name, NumberFromJson(value));
@@ -204,7 +204,7 @@ RequestKind RequestKindFromName(const std::string& name) {
   return RequestKind::kKill;
 }
 
-RequestRow RequestOf(SQLite::Statement& statement) {
+RequestRow ReadRequestRow(SQLite::Statement& statement) {
   Columns columns(statement);
   return {.id = columns.Int(),
           .experiment = columns.Int(),
@@ -216,11 +216,11 @@ RequestRow RequestOf(SQLite::Statement& statement) {
 }  // namespace
 
 std::vector<ExperimentRow> Store::Experiments(
-    const ExperimentQuery& asked) const {
+    const ExperimentQuery& filter) const {
   return connection_->Guard([&] {
     SQLite::Statement query(*connection_->database, kExperiments);
-    BindAll(query, asked.id.value_or(0), asked.id.value_or(kMax),
-            asked.archived);
+    BindAll(query, filter.id.value_or(0), filter.id.value_or(kMax),
+            filter.archived);
     std::vector<ExperimentRow> rows;
     while (query.executeStep()) rows.push_back(dtrain::Experiment(query));
     return rows;
@@ -391,7 +391,7 @@ std::vector<EvaluationRow> Store::Evaluations(
                       .epoch = columns.Number(),
                       .split = columns.Text(),
                       .data = columns.Text(),
-                      .metrics = MetricsOf(columns.Json()),
+                      .metrics = MetricsFromJson(columns.Json()),
                       .seconds = columns.Number(),
                       .time = columns.Time()});
     }
@@ -439,7 +439,7 @@ std::vector<RequestRow> Store::OpenRequests(std::int64_t experiment) const {
                             "ORDER BY id");
     BindAll(query, experiment);
     std::vector<RequestRow> rows;
-    while (query.executeStep()) rows.push_back(RequestOf(query));
+    while (query.executeStep()) rows.push_back(ReadRequestRow(query));
     return rows;
   });
 }

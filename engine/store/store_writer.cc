@@ -292,16 +292,16 @@ std::int64_t StoreWriter::AddRequest(std::int64_t experiment,
                                      std::optional<std::int64_t> trial,
                                      RequestKind kind, Timestamp time) {
   const std::string name(RequestName(kind));
-  SQLite::Statement& known = statements_(
+  SQLite::Statement& select = statements_(
       "SELECT id FROM requests WHERE experiment = ?1 AND trial IS ?2 AND "
       "kind = ?3 AND done = 0 LIMIT 1");
-  BindAll(known, experiment, trial, name);
-  if (known.executeStep()) {
-    const std::int64_t id = known.getColumn(0).getInt64();
-    known.reset();
+  BindAll(select, experiment, trial, name);
+  if (select.executeStep()) {
+    const std::int64_t id = select.getColumn(0).getInt64();
+    select.reset();
     return id;
   }
-  known.reset();
+  select.reset();
   statements_.Run(
       "INSERT INTO requests (experiment, trial, kind, created) "
       "VALUES (?1, ?2, ?3, ?4)",

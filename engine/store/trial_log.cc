@@ -50,7 +50,7 @@ LogLevel LogLevelFromName(std::string_view name) {
                                      "'; choose debug, info, warning or error");
 }
 
-LogLevel TakeLevel(std::string_view& line) {
+LogLevel ParseLevelPrefix(std::string_view& line) {
   const bool prefixed = line.size() >= 3 && line[0] == '<' && line[1] >= '0' &&
                         line[1] <= '7' && line[2] == '>';
   if (!prefixed) return LogLevel::kInfo;
@@ -91,7 +91,7 @@ void LogLineSplitter::Convert(
     text.remove_suffix(1);
     if (text.empty() && !continued_) return;
   }
-  if (!continued_) level_ = TakeLevel(text);
+  if (!continued_) level_ = ParseLevelPrefix(text);
   continued_ = line.overlong;
   emit({.time = now,
         .rank = rank_,
@@ -243,7 +243,7 @@ std::uint64_t InodeAt(const std::filesystem::path& path) {
 
 // Parses a number and the space after it, and removes both from `line`.
 template <typename T>
-bool TakeNumber(std::string_view& line, T& number) {
+bool ParseNumber(std::string_view& line, T& number) {
   const char* end = line.data() + line.size();
   const auto [rest, error] = std::from_chars(line.data(), end, number);
   if (error != std::errc() || rest == end || *rest != ' ') return false;
@@ -253,7 +253,7 @@ bool TakeNumber(std::string_view& line, T& number) {
 
 // Parses one of `letters` and the space after it; returns the letter's index,
 // -1 if there is none.
-int TakeLetter(std::string_view& line, std::string_view letters) {
+int ParseLetter(std::string_view& line, std::string_view letters) {
   if (line.size() < 2 || line[1] != ' ') return -1;
   const std::size_t index = letters.find(line[0]);
   if (index == std::string_view::npos) return -1;
@@ -264,11 +264,11 @@ int TakeLetter(std::string_view& line, std::string_view letters) {
 std::optional<LogRecord> Parse(std::string_view line) {
   LogRecord record;
   std::int64_t micros = 0;
-  if (!TakeNumber(line, micros)) return std::nullopt;
-  if (!TakeNumber(line, record.rank)) return std::nullopt;
-  const int stream = TakeLetter(line, "oe");
-  const int level = stream < 0 ? -1 : TakeLetter(line, "diwe");
-  const int partial = level < 0 ? -1 : TakeLetter(line, ".+");
+  if (!ParseNumber(line, micros)) return std::nullopt;
+  if (!ParseNumber(line, record.rank)) return std::nullopt;
+  const int stream = ParseLetter(line, "oe");
+  const int level = stream < 0 ? -1 : ParseLetter(line, "diwe");
+  const int partial = level < 0 ? -1 : ParseLetter(line, ".+");
   if (partial < 0) return std::nullopt;
   record.time = Timestamp(micros);
   record.from_stderr = stream == 1;

@@ -15,7 +15,7 @@
 namespace dtrain {
 
 /// Removes a prefix `<N>` of sd-daemon(3) from a line and returns its level.
-LogLevel TakeLevel(std::string_view& line);
+LogLevel ParseLevelPrefix(std::string_view& line);
 
 /// Converts a stream of bytes from one rank into records: lines, a level by the
 /// prefix `<N>` of sd-daemon(3) (stripped) or kInfo, lines over 64 KiB in

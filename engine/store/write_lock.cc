@@ -49,7 +49,7 @@ std::string Named(pid_t pid) {
 }
 
 // Padded to a fixed length, so that a shorter note overwrites a longer one.
-std::string Note() {
+std::string HolderNote() {
   std::string note = Named(::getpid());
   note.resize(kNoteSize - 1, ' ');
   return note + '\n';
@@ -83,7 +83,9 @@ std::optional<pid_t> LockOwner(const struct stat& file, std::string_view kind,
 }  // namespace
 
 WriteLock::WriteLock(std::filesystem::path path)
-    : path_(std::move(path)), note_(Note()), file_(FileLock::Open(path_)) {
+    : path_(std::move(path)),
+      note_(HolderNote()),
+      file_(FileLock::Open(path_)) {
   if (!file_) Fail(path_, errno);
 }
 

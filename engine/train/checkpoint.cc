@@ -40,7 +40,7 @@ constexpr char kGradient[] = "gradient/";
 constexpr char kTrial[] = "trial/";
 constexpr int kVersion = 1;
 
-std::string ExtraFileOf(int rank) {
+std::string ExtraFileName(int rank) {
   return rank == 0 ? kExtraFile
                    : "extra_" + std::to_string(rank) + ".safetensors";
 }
@@ -62,7 +62,7 @@ json SchedulesToJson(const NamedOptimizer& entry) {
 NamedTensors ExtraTensors(const TrainerContext& context, Trial& trial) {
   NamedTensors extra;
   const auto& models = context.objects().models;
-  for (const auto& [name, tensor] : StateOf(models)) {
+  for (const auto& [name, tensor] : CollectState(models)) {
     if (tensor.grad().defined()) {
       extra.emplace_back(kGradient + name, tensor.grad());
     }
@@ -75,7 +75,7 @@ NamedTensors ExtraTensors(const TrainerContext& context, Trial& trial) {
 
 // Adds the optimizers' tensors to `tensors`; returns the rest of their state.
 json SaveOptimizers(const TrainedObjects& objects, NamedTensors& tensors) {
-  const ParameterNames names = NamesOf(objects.models);
+  const ParameterNames names = NameParameters(objects.models);
   json facts = json::array();
   for (const NamedOptimizer& entry : objects.optimizers) {
     OptimizerState saved = SaveOptimizer(entry, names);
@@ -87,7 +87,7 @@ json SaveOptimizers(const TrainedObjects& objects, NamedTensors& tensors) {
   return facts;
 }
 
-std::int64_t BytesOf(const NamedTensors& tensors) {
+std::int64_t CountBytes(const NamedTensors& tensors) {
   std::int64_t bytes = 0;
   for (const auto& [name, tensor] : tensors) {
     bytes += static_cast<std::int64_t>(tensor.nbytes());
@@ -128,7 +128,7 @@ void LoadModels(const CheckpointFiles& files, const Ties& ties,
                 const TrainedObjects& objects, bool resumes) {
   const TensorMap tensors = ReadTensors(files[kModelFile], kModelFile);
   TensorMap loaded;
-  for (auto& [name, target] : StateOf(objects.models)) {
+  for (auto& [name, target] : CollectState(objects.models)) {
     const auto tie = ties.find(name);
     const std::string& source = tie == ties.end() ? name : tie->second;
     const auto found = tensors.find(source);
@@ -153,7 +153,7 @@ void LoadModels(const CheckpointFiles& files, const Ties& ties,
 void LoadOptimizers(const CheckpointFiles& files, const json& facts,
                     TrainedObjects& objects, bool resumes) {
   const TensorMap tensors = ReadTensors(files[kOptimizerFile], kOptimizerFile);
-  const ParameterNames names = NamesOf(objects.models);
+  const ParameterNames names = NameParameters(objects.models);
   for (NamedOptimizer& entry : objects.optimizers) {
     const json* found = nullptr;
     for (const json& fact : facts) {
@@ -177,7 +177,7 @@ void LoadOptimizers(const CheckpointFiles& files, const json& facts,
 // loads the trial state of rank 0, and no gradients.
 void LoadExtra(const CheckpointFiles& files, const TrainedObjects& objects,
                Trial& trial, int rank, bool has_share) {
-  const std::string file = ExtraFileOf(has_share ? rank : 0);
+  const std::string file = ExtraFileName(has_share ? rank : 0);
   TensorMap own;
   TensorMap gradients;
   if (files.Has(file)) {
@@ -190,7 +190,7 @@ void LoadExtra(const CheckpointFiles& files, const TrainedObjects& objects,
       }
     }
   }
-  for (auto& [name, target] : StateOf(objects.models)) {
+  for (auto& [name, target] : CollectState(objects.models)) {
     const auto found = gradients.find(kGradient + name);
     if (found == gradients.end()) continue;
     target.mutable_grad() = found->second.to(target.device());
@@ -199,7 +199,7 @@ void LoadExtra(const CheckpointFiles& files, const TrainedObjects& objects,
 }
 
 // Part of `state` that belongs to `rank`; null if there is none.
-const json* ShareOf(const json& state, int rank) {
+const json* FindRankState(const json& state, int rank) {
   if (rank == 0) return &state;
   const auto shares = state.find("ranks");
   const auto index = static_cast<std::size_t>(rank) - 1;
@@ -218,7 +218,7 @@ json Load(const std::string& path, TrainerContext& context, Trial& trial,
   if (state.value("imported", false)) return state;
   LoadOptimizers(files, state.at("optimizers"), objects, resumes);
   const int rank = context.rank();
-  const json* share = ShareOf(state, rank);
+  const json* share = FindRankState(state, rank);
   LoadExtra(files, objects, trial, rank, share != nullptr);
   // mixed_precision may differ from that of the checkpoint.
   const json scaler = state.value("scaler", json());
@@ -261,8 +261,8 @@ std::vector<RankShare> GatherShares(
 namespace {
 
 // state.json without the facts about optimizers, ties and other ranks.
-json FactsOf(const TrainerContext& context, const Trial& trial,
-             const TrainingState& state, double epoch) {
+json MakeStateJson(const TrainerContext& context, const Trial& trial,
+                   const TrainingState& state, double epoch) {
   return {{"version", kVersion},
           {"batches", state.batches},
           {"epoch", epoch},
@@ -270,7 +270,7 @@ json FactsOf(const TrainerContext& context, const Trial& trial,
           {"trainer", state.ToJson()},
           {"random", SaveRandomState(context.device())},
           {"scaler", ScalerToJson(context)},
-          {"classes", ClassNamesOf(trial)},
+          {"classes", GetClassNames(trial)},
           {"hparams", context.spec().hparams},
           {"entrypoint", context.spec().entrypoint}};
 }
@@ -282,12 +282,13 @@ WrittenCheckpoint SaveCheckpoint(const std::string& path,
                                  const TrainingState& state, double epoch,
                                  const std::vector<RankShare>& shares) {
   const TrainedObjects& objects = context.objects();
-  NamedTensors models = StateOf(objects.models);
-  const Ties ties = TakeOutTies(models);
+  NamedTensors models = CollectState(objects.models);
+  const Ties ties = ExtractTies(models);
   NamedTensors moments;
   json optimizers = SaveOptimizers(objects, moments);
   const NamedTensors extra = ExtraTensors(context, trial);
-  std::int64_t bytes = BytesOf(models) + BytesOf(moments) + BytesOf(extra);
+  std::int64_t bytes =
+      CountBytes(models) + CountBytes(moments) + CountBytes(extra);
   json others = json::array();
   for (const RankShare& share : shares) {
     bytes += static_cast<std::int64_t>(share.tensors.size());
@@ -300,9 +301,9 @@ WrittenCheckpoint SaveCheckpoint(const std::string& path,
   if (!extra.empty()) WriteTensors(writer, kExtraFile, extra);
   for (std::size_t i = 0; i < shares.size(); ++i) {
     if (shares[i].tensors.empty()) continue;
-    writer.Write(ExtraFileOf(static_cast<int>(i) + 1), shares[i].tensors);
+    writer.Write(ExtraFileName(static_cast<int>(i) + 1), shares[i].tensors);
   }
-  json facts = FactsOf(context, trial, state, epoch);
+  json facts = MakeStateJson(context, trial, state, epoch);
   facts["optimizers"] = std::move(optimizers);
   facts["ties"] = ties;
   facts["ranks"] = std::move(others);
@@ -332,11 +333,11 @@ void WarmStart(const std::string& path, TrainerContext& context, Trial& trial) {
 
 void ImportWeights(const std::filesystem::path& file, const std::string& path,
                    const TrainerContext& context) {
-  NamedTensors models = StateOf(context.objects().models);
+  NamedTensors models = CollectState(context.objects().models);
   LoadWeights(models, file,
               {.advice = "check the entrypoint and the hyperparameters that "
                          "set the network's size"});
-  const Ties ties = TakeOutTies(models);
+  const Ties ties = ExtractTies(models);
   CheckpointWriter writer(path);
   WriteTensors(writer, kModelFile, models);
   const json facts = {{"version", kVersion},

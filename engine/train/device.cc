@@ -133,7 +133,7 @@ bool IsFree(const torch::Tensor& tensor) {
   return tensor.use_count() == 1 && tensor.storage().use_count() == 1;
 }
 
-bool HasLayoutOf(const torch::Tensor& one, const torch::Tensor& other) {
+bool HasSameLayout(const torch::Tensor& one, const torch::Tensor& other) {
   return one.defined() && one.sizes() == other.sizes() &&
          one.strides() == other.strides() &&
          one.scalar_type() == other.scalar_type();
@@ -254,7 +254,7 @@ bool DeviceCopy::Allocate(Slot& slot) const {
   for (std::size_t i = 0; i < slot.from.size(); ++i) {
     const torch::Tensor& from = slot.from[i];
     torch::Tensor& to = slot.to[i];
-    if (from.defined() && HasLayoutOf(to, from) && IsFree(to)) continue;
+    if (from.defined() && HasSameLayout(to, from) && IsFree(to)) continue;
     to.reset();
     if (!from.defined()) continue;
     to = torch::empty_strided(from.sizes(), from.strides(),

@@ -38,7 +38,7 @@ namespace dtrain {
 
 namespace {
 
-std::vector<torch::Tensor> GradientsOf(torch::optim::Optimizer& optimizer) {
+std::vector<torch::Tensor> GetGradients(torch::optim::Optimizer& optimizer) {
   std::vector<torch::Tensor> gradients;
   for (const torch::Tensor& parameter : ParametersWithGradient(optimizer)) {
     gradients.push_back(parameter.grad());
@@ -51,14 +51,14 @@ std::vector<torch::Tensor> GradientsOf(torch::optim::Optimizer& optimizer) {
 void DivideGradients(torch::optim::Optimizer& optimizer, std::int64_t count) {
   if (count == 1) return;
   const torch::NoGradGuard no_grad;
-  const auto gradients = GradientsOf(optimizer);
+  const auto gradients = GetGradients(optimizer);
   if (!gradients.empty()) at::_foreach_div_(gradients, at::Scalar(count));
 }
 
 void ClipGradients(torch::optim::Optimizer& optimizer, const Clip& clip) {
   if (!clip.norm && !clip.value) return;
   const torch::NoGradGuard no_grad;
-  const auto gradients = GradientsOf(optimizer);
+  const auto gradients = GetGradients(optimizer);
   if (gradients.empty()) return;
   if (clip.norm) {
     const auto norms = at::_foreach_norm(gradients, /*ord=*/2);

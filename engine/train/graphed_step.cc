@@ -61,7 +61,7 @@ bool IsAlike(const Batch& one, const Batch& other) {
              });
 }
 
-std::string ShapeOf(const Batch& batch) {
+std::string FormatShape(const Batch& batch) {
   std::ostringstream text;
   if (batch.data.defined()) text << batch.data.sizes();
   return std::move(text).str();
@@ -128,9 +128,9 @@ bool GraphedStep::CanReplay(const Batch& batch, BatchIndex index) {
     return false;
   }
   if (is_captured_ && !IsAlike(input_, batch)) {
-    LogOnce("batches of shape " + ShapeOf(batch) +
+    LogOnce("batches of shape " + FormatShape(batch) +
             " are trained without the CUDA graph, whose shape is " +
-            ShapeOf(input_));
+            FormatShape(input_));
     return false;
   }
   return true;
@@ -255,8 +255,8 @@ void GraphedStep::IssueSeveral(DeviceBatches& batches, BatchIndex index) {
     const Batch batch = batches.Gather(position_);
     if (!IsAlike(input_, batch)) {
       throw Error(ErrorKind::kFailed, "gathered batches have shape " +
-                                          ShapeOf(batch) + ", others " +
-                                          ShapeOf(input_));
+                                          FormatShape(batch) + ", others " +
+                                          FormatShape(input_));
     }
     if (sums_.Capture(Step(batch, index), context_.device()) != names_) {
       throw Error(ErrorKind::kFailed, "steps have different metrics");

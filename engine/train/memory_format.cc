@@ -53,7 +53,7 @@ class Unchanged {
         trial_(trial),
         random_(SaveRandomState(context.device())) {
     const torch::NoGradGuard no_grad;
-    for (const auto& [name, tensor] : StateOf(context.objects().models)) {
+    for (const auto& [name, tensor] : CollectState(context.objects().models)) {
       tensors_.emplace_back(tensor, tensor.detach().clone());
     }
     for (const auto& [name, tensor] : trial.Save()) {

@@ -38,26 +38,26 @@ void CheckIsNumber(const std::string& name, const torch::Tensor& tensor) {
                                       "its mean over the batch");
 }
 
-Reduction MetricSums::ReductionOf(const std::string& name) const {
+Reduction MetricSums::FindReduction(const std::string& name) const {
   const auto found = reductions_.find(name);
   return found == reductions_.end() ? Reduction::kMean : found->second;
 }
 
-MetricSums::Entry& MetricSums::EntryOf(const std::string& name) {
+MetricSums::Entry& MetricSums::GetEntry(const std::string& name) {
   const auto [found, is_new] = entries_.try_emplace(name);
   Entry& entry = found->second;
   if (!is_new) return entry;
-  entry.reduction = ReductionOf(name);
+  entry.reduction = FindReduction(name);
   entry.since = batches_;
   entry.sum.total = NeutralElement(entry.reduction);
   return entry;
 }
 
-MetricSums::OnDevice& MetricSums::OnDeviceOf(const std::string& name,
-                                             torch::Device device) {
+MetricSums::OnDevice& MetricSums::GetOnDevice(const std::string& name,
+                                              torch::Device device) {
   OnDevice& one = on_device_[name];
   if (!one.value.defined()) {
-    one.value = torch::full({}, NeutralElement(ReductionOf(name)),
+    one.value = torch::full({}, NeutralElement(FindReduction(name)),
                             torch::TensorOptions(device).dtype(torch::kDouble));
   }
   return one;
@@ -118,12 +118,12 @@ void MetricSums::Add(const Metrics& metrics, double weight) {
       continue;
     }
     CheckIsNumber(name, value);
-    Entry& entry = EntryOf(name);
+    Entry& entry = GetEntry(name);
     if (value.device().is_cpu() && value.device() != kept_on_) {
       // Reading the value costs less than an operation on it.
       entry.sum.total = Fold(entry, value.item<double>(), weight);
     } else {
-      OnDevice& one = OnDeviceOf(name, value.device());
+      OnDevice& one = GetOnDevice(name, value.device());
       FoldOnDevice(one, entry.reduction, value, weight);
       one.is_pending = true;
     }
@@ -143,7 +143,7 @@ std::vector<std::string> MetricSums::Capture(const Metrics& metrics,
                                           "' is not computed on the device, or "
                                           "not in every batch");
     }
-    FoldOnDevice(found->second, ReductionOf(name), value, /*weight=*/1);
+    FoldOnDevice(found->second, FindReduction(name), value, /*weight=*/1);
     names.push_back(name);
   }
   return names;
@@ -152,7 +152,7 @@ std::vector<std::string> MetricSums::Capture(const Metrics& metrics,
 void MetricSums::CountReplay(const std::vector<std::string>& names) {
   ++batches_;
   for (const std::string& name : names) {
-    Count(EntryOf(name), /*weight=*/1);
+    Count(GetEntry(name), /*weight=*/1);
     on_device_.at(name).is_pending = true;
   }
 }
@@ -162,7 +162,7 @@ bool MetricSums::is_on_device() const {
       on_device_, [](const auto& one) { return one.second.is_pending; });
 }
 
-MetricSums MetricSums::Take() {
+MetricSums MetricSums::Drain() {
   MetricSums taken(last_only_, reductions_);
   std::vector<OnDevice*> to;
   std::vector<torch::Tensor> values;
@@ -179,7 +179,7 @@ MetricSums MetricSums::Take() {
   }
   for (auto& [name, one] : on_device_) {
     if (!std::exchange(one.is_pending, false)) continue;
-    one.value.fill_(NeutralElement(ReductionOf(name)));
+    one.value.fill_(NeutralElement(FindReduction(name)));
   }
   taken.entries_ = std::exchange(entries_, {});
   return taken;
@@ -209,7 +209,7 @@ void MetricSums::Fetch(std::span<MetricSums* const> all) {
   const torch::Tensor host = torch::stack(values).to(torch::kCPU);
   const double* value = host.const_data_ptr<double>();
   for (const Pending& one : pending) {
-    one.sums->Fetch(one.sums->EntryOf(*one.name), *one.one, *value++);
+    one.sums->Fetch(one.sums->GetEntry(*one.name), *one.one, *value++);
   }
 }
 
@@ -220,7 +220,7 @@ void MetricSums::Fetch(Entry& entry, OnDevice& one, double value) const {
   if (!one.is_taken) one.value.fill_(NeutralElement(entry.reduction));
 }
 
-MetricSums MetricSums::TakeOccasional() {
+MetricSums MetricSums::DrainOccasional() {
   MetricSums taken(last_only_, reductions_);
   for (const std::string& name : occasional_) {
     const auto found = entries_.find(name);
@@ -269,7 +269,7 @@ void MetricSums::Merge(RankGroup& ranks) {
       if (sum.occasional) occasional_.insert(name);
       if (sum.weight == 0) continue;
       const bool is_first = !entries_.contains(name);
-      Entry& entry = EntryOf(name);
+      Entry& entry = GetEntry(name);
       if (last_only_ && !is_first) continue;
       // Already weighted.
       entry.sum.total = Fold(entry, sum.total, /*weight=*/1);
@@ -290,7 +290,7 @@ void MetricSums::Load(const std::map<std::string, MetricSum>& sums) {
   entries_.clear();
   for (const auto& [name, sum] : sums) {
     if (sum.occasional) occasional_.insert(name);
-    if (sum.weight != 0) EntryOf(name).sum = sum;
+    if (sum.weight != 0) GetEntry(name).sum = sum;
   }
 }
 

@@ -44,7 +44,7 @@ class MetricSums {
   /// True if values are on a device, so that reading them waits for it.
   bool is_on_device() const;
   /// Removes and returns the sums since Clear, without waiting for the device.
-  MetricSums Take();
+  MetricSums Drain();
   /// Copies the values of all these sums to the host at once.
   static void Fetch(std::span<MetricSums* const> all);
   /// Reduced values, sorted by name.
@@ -54,7 +54,7 @@ class MetricSums {
   /// Removes and returns the values measured by the last batch only, of the
   /// metrics that other batches do not have: at the end of an epoch, for
   /// example, its mean loss.
-  MetricSums TakeOccasional();
+  MetricSums DrainOccasional();
   /// Metrics measured since Clear, or missing in some batch.
   std::set<std::string> Names() const;
   /// Metrics missing in some batch.
@@ -83,9 +83,9 @@ class MetricSums {
     bool is_taken = false;
   };
 
-  Reduction ReductionOf(const std::string& name) const;
-  Entry& EntryOf(const std::string& name);
-  OnDevice& OnDeviceOf(const std::string& name, torch::Device device);
+  Reduction FindReduction(const std::string& name) const;
+  Entry& GetEntry(const std::string& name);
+  OnDevice& GetOnDevice(const std::string& name, torch::Device device);
   // Combines one batch's value with the entry.
   double Fold(const Entry& entry, double value, double weight) const;
   void FoldOnDevice(OnDevice& to, Reduction reduction,

@@ -23,7 +23,7 @@
 
 namespace dtrain {
 
-std::optional<torch::ScalarType> PrecisionOf(
+std::optional<torch::ScalarType> ParsePrecision(
     const std::string& mixed_precision) {
   if (mixed_precision == "bf16") return torch::kBFloat16;
   if (mixed_precision == "fp16") return torch::kHalf;

@@ -10,7 +10,7 @@
 namespace dtrain {
 
 /// Compute type of `mixed_precision`: "bf16" or "fp16"; empty for "none".
-std::optional<torch::ScalarType> PrecisionOf(
+std::optional<torch::ScalarType> ParsePrecision(
     const std::string& mixed_precision);
 
 /// Runs operations on `device` that allow it (matrix products, convolutions) in

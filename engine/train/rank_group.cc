@@ -115,7 +115,7 @@ class QueuedWork final : public c10d::Work {
   }
 };
 
-ReduceOp OpOf(const c10d::ReduceOp& op) {
+ReduceOp ToReduceOp(const c10d::ReduceOp& op) {
   if (op == c10d::ReduceOp::SUM) return ReduceOp::kSum;
   if (op == c10d::ReduceOp::MIN) return ReduceOp::kMin;
   if (op == c10d::ReduceOp::MAX) return ReduceOp::kMax;
@@ -128,7 +128,7 @@ void CheckTensor(const at::Tensor& tensor) {
 }
 
 template <typename T>
-std::span<T> ValuesOf(const at::Tensor& tensor) {
+std::span<T> AsSpan(const at::Tensor& tensor) {
   return {tensor.mutable_data_ptr<T>(),
           static_cast<std::size_t>(tensor.numel())};
 }
@@ -137,11 +137,11 @@ void AllReduceTensor(Collectives& group, const at::Tensor& tensor,
                      ReduceOp op) {
   switch (tensor.scalar_type()) {
     case at::kFloat:
-      return group.AllReduce(ValuesOf<float>(tensor), op);
+      return group.AllReduce(AsSpan<float>(tensor), op);
     case at::kDouble:
-      return group.AllReduce(ValuesOf<double>(tensor), op);
+      return group.AllReduce(AsSpan<double>(tensor), op);
     case at::kLong:
-      return group.AllReduce(ValuesOf<std::int64_t>(tensor), op);
+      return group.AllReduce(AsSpan<std::int64_t>(tensor), op);
     default:
       TORCH_CHECK(false, "ranks on CPUs cannot reduce values of type ",
                   tensor.scalar_type());
@@ -192,7 +192,7 @@ c10::intrusive_ptr<c10d::Work> CpuBackend::Queue(
 
 c10::intrusive_ptr<c10d::Work> CpuBackend::allreduce(
     std::vector<at::Tensor>& tensors, const c10d::AllreduceOptions& options) {
-  const ReduceOp op = OpOf(options.reduceOp);
+  const ReduceOp op = ToReduceOp(options.reduceOp);
   for (const at::Tensor& tensor : tensors) CheckTensor(tensor);
   return Queue(c10d::OpType::ALLREDUCE, [this, tensors, op] {
     for (const at::Tensor& tensor : tensors) {
@@ -267,17 +267,17 @@ bool SetsInterface(const std::filesystem::path& file) {
 }
 
 // Process group of the rank of `spec`. Waits for ranks on other machines.
-ProcessGroup ProcessGroupOf(const TrialSpec& spec) {
+ProcessGroup JoinProcessGroup(const TrialSpec& spec) {
   const char* number = std::getenv(kRankFdVariable);
-  UniqueFd given(number == nullptr ? -1 : std::atoi(number));
+  UniqueFd inherited(number == nullptr ? -1 : std::atoi(number));
   const bool needs_one = !spec.address || spec.rank == 0;
-  if (needs_one && !given) {
+  if (needs_one && !inherited) {
     throw Error(ErrorKind::kFailed,
                 "this rank was given no connection to the others; this is a "
                 "bug of dtrain");
   }
-  if (!spec.address) return ProcessGroup(given, spec.rank, spec.world_size);
-  ProcessGroup group(std::move(given),
+  if (!spec.address) return ProcessGroup(inherited, spec.rank, spec.world_size);
+  ProcessGroup group(std::move(inherited),
                      {.first = HostPort{spec.address->host, spec.address->port},
                       .token = spec.address->token,
                       .rank = spec.rank,
@@ -305,7 +305,8 @@ RankGroup::RankGroup(ProcessGroup group)
 RankGroup::RankGroup(const UniqueFd& memory, int rank, int ranks)
     : RankGroup(ProcessGroup(memory, rank, ranks)) {}
 
-RankGroup::RankGroup(const TrialSpec& spec) : RankGroup(ProcessGroupOf(spec)) {
+RankGroup::RankGroup(const TrialSpec& spec)
+    : RankGroup(JoinProcessGroup(spec)) {
   nccl_timeout_ = spec.nccl_timeout;
 }
 
@@ -369,7 +370,7 @@ void RankGroup::SetBackend(c10::intrusive_ptr<c10d::Backend> backend,
 
 void RankGroup::ShareModels(const TrainedObjects& objects) {
   if (is_alone()) return;
-  const NamedTensors state = StateOf(objects.models);
+  const NamedTensors state = CollectState(objects.models);
   const std::string mine = Describe(state);
   if (Any(FromFirst(mine) != mine)) {
     throw Error(ErrorKind::kFailed,
@@ -446,7 +447,7 @@ c10::intrusive_ptr<c10d::Store> RankGroup::NcclStore() {
 c10::intrusive_ptr<c10d::TCPStore> ServeStoreAt(const std::string& host) {
   UniqueFd listener = ListenAt({host, 0});
   c10d::TCPStoreOptions options;
-  options.port = static_cast<std::uint16_t>(PortOf(listener.get()));
+  options.port = static_cast<std::uint16_t>(GetPort(listener.get()));
   options.isServer = true;
   options.waitWorkers = false;
   options.masterListenFd = listener.release();  // closed by the store

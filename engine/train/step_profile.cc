@@ -28,7 +28,7 @@ Phase StepProfile::Enter(Phase phase) {
   return std::exchange(phase_, phase);
 }
 
-ProfileReport StepProfile::Take(std::int64_t batches) {
+ProfileReport StepProfile::Drain(std::int64_t batches) {
   Enter(phase_);
   const rusage usage = Usage();
   ProfileReport report{

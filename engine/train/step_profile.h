@@ -49,7 +49,7 @@ class StepProfile {
   /// Returns the costs since the last call and starts a new interval; `batches`
   /// is the total number trained. GPU fields are left empty. May be called
   /// within a Scope.
-  ProfileReport Take(std::int64_t batches);
+  ProfileReport Drain(std::int64_t batches);
 
  private:
   // Switches to `phase`; returns the previous one.

@@ -59,7 +59,8 @@ std::string TypeName(const std::string& name, const torch::Tensor& tensor) {
                   ", a type that checkpoints do not support");
 }
 
-torch::ScalarType TypeOf(const std::string& what, const TensorBytes& tensor) {
+torch::ScalarType ToScalarType(const std::string& what,
+                               const TensorBytes& tensor) {
   for (const auto& [text, type] : kTypes) {
     if (text == tensor.dtype) return type;
   }
@@ -104,11 +105,11 @@ class WeightsLoader {
 
   void Load(const std::vector<TensorBytes>& raw) {
     std::vector<TensorBytes> tensors = raw;
-    TakeOffPrefixes(tensors, expected_);
+    StripPrefixes(tensors, expected_);
     RequireSameNames(tensors);
     const torch::NoGradGuard guard;
     for (const TensorBytes& bytes : tensors) {
-      Copy(bytes.name, TensorOf(bytes, name_), targets_.at(bytes.name));
+      Copy(bytes.name, ToTensor(bytes, name_), targets_.at(bytes.name));
     }
   }
 
@@ -204,7 +205,7 @@ class FileInPieces {
 
 }  // namespace
 
-Ties TakeOutTies(NamedTensors& tensors) {
+Ties ExtractTies(NamedTensors& tensors) {
   using Memory = std::tuple<const void*, std::vector<std::int64_t>,
                             std::vector<std::int64_t>, torch::ScalarType>;
   std::map<Memory, std::string> seen;
@@ -239,8 +240,8 @@ void WriteTensors(CheckpointWriter& writer, const std::string& name,
 }
 
 // Copied, because the bytes need not be aligned for their type.
-torch::Tensor TensorOf(const TensorBytes& bytes, const std::string& what) {
-  torch::Tensor tensor = torch::empty(bytes.shape, TypeOf(what, bytes));
+torch::Tensor ToTensor(const TensorBytes& bytes, const std::string& what) {
+  torch::Tensor tensor = torch::empty(bytes.shape, ToScalarType(what, bytes));
   std::ranges::copy(bytes.bytes,
                     static_cast<std::byte*>(tensor.mutable_data_ptr()));
   return tensor;
@@ -250,7 +251,7 @@ std::map<std::string, torch::Tensor> ReadTensors(
     std::span<const std::byte> file, const std::string& what) {
   std::map<std::string, torch::Tensor> tensors;
   for (const TensorBytes& entry : ReadSafetensors(file, what)) {
-    tensors.emplace(entry.name, TensorOf(entry, what));
+    tensors.emplace(entry.name, ToTensor(entry, what));
   }
   return tensors;
 }

@@ -20,7 +20,7 @@ namespace dtrain {
 using Ties = std::map<std::string, std::string>;
 
 /// Removes tensors from `tensors` that share the memory of an earlier one.
-Ties TakeOutTies(NamedTensors& tensors);
+Ties ExtractTies(NamedTensors& tensors);
 
 /// Encodes `tensors` as a safetensors file. Throws Error(kFailed) for a type
 /// that the format lacks.
@@ -32,7 +32,7 @@ void WriteTensors(CheckpointWriter& writer, const std::string& name,
 
 /// Copy of one tensor of a file, on the CPU. Throws Error(kFailed) that names
 /// `what` for a type that LibTorch lacks.
-torch::Tensor TensorOf(const TensorBytes& bytes, const std::string& what);
+torch::Tensor ToTensor(const TensorBytes& bytes, const std::string& what);
 
 /// Tensors of a safetensors file, on the CPU. Throws Error(kFailed) that names
 /// `what`.
@@ -62,7 +62,7 @@ struct WeightsRules {
 
 /// Copies the weights in `file` (safetensors, or a state dict of torch.save)
 /// into the tensors of `state`. Names and shapes must match exactly after
-/// TakeOffPrefixes has removed the prefixes of wrappers; floating-point values
+/// StripPrefixes has removed the prefixes of wrappers; floating-point values
 /// are cast. Counters of batch normalisation may be missing, as in files of
 /// PyTorch before 0.4.1. Throws Error(kFailed) that names the file and the
 /// first difference.

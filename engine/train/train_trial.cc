@@ -59,7 +59,7 @@ Finished Failed(EndReason reason, const std::string& message) {
   return {.reason = reason, .message = message};
 }
 
-EndReason ReasonOf(const Error& error, const TrialSpec& spec) {
+EndReason ToEndReason(const Error& error, const TrialSpec& spec) {
   // Directories that cannot be used are a fault of the machine, as a full disk.
   if (error.kind() == ErrorKind::kDiskFull ||
       error.kind() == ErrorKind::kStore) {
@@ -82,10 +82,10 @@ EndReason ReasonOf(const Error& error, const TrialSpec& spec) {
 // Graph to capture steps with; null if they are not captured.
 std::unique_ptr<StepGraph> GraphFor(const TrialSpec& spec,
                                     torch::Device device) {
-  const std::string& wanted = spec.settings.cuda_graphs;
-  if (wanted == "off") return nullptr;
+  const std::string& mode = spec.settings.cuda_graphs;
+  if (mode == "off") return nullptr;
   if (!device.is_cuda()) {
-    if (wanted == "on") {
+    if (mode == "on") {
       LogLine(LogLevel::kWarning,
               "optimizations.cuda_graphs: this trial is not on a GPU");
     }
@@ -93,7 +93,7 @@ std::unique_ptr<StepGraph> GraphFor(const TrialSpec& spec,
   }
   const auto make = FromCudaHalf<MakeStepGraph>(kMakeStepGraph);
   if (make == nullptr) {
-    LogLine(wanted == "on" ? LogLevel::kWarning : LogLevel::kInfo,
+    LogLine(mode == "on" ? LogLevel::kWarning : LogLevel::kInfo,
             "this build of dtrain has no CUDA graphs");
     return nullptr;
   }
@@ -108,7 +108,7 @@ Finished FinishedWithin(const TrialSpec& spec,
 } catch (const InvalidHyperparameters& error) {
   return Failed(EndReason::kInvalidHp, error.what());
 } catch (const Error& error) {
-  Finished finished = Failed(ReasonOf(error, spec), error.what());
+  Finished finished = Failed(ToEndReason(error, spec), error.what());
   if (error.kind() == ErrorKind::kUsage) {
     finished.message.insert(0, kConfigurationReason);
   }
@@ -167,7 +167,7 @@ std::unique_ptr<DataSource> FindSplit(Trial& trial, const std::string& split) {
                              : trial.ValidationData();
 }
 
-std::unique_ptr<DataSource> SourceOf(Trial& trial, const std::string& split) {
+std::unique_ptr<DataSource> OpenSplit(Trial& trial, const std::string& split) {
   if (auto source = FindSplit(trial, split)) return source;
   std::vector<std::string> others;
   for (const char* other : {"training", "validation", "test"}) {
@@ -189,9 +189,9 @@ std::shared_ptr<const ImageFolder> ImagesIn(const std::string& file) {
   return folder;
 }
 
-std::unique_ptr<DataSource> ImageSourceOf(Trial& trial, const TrialSpec& spec,
-                                          torch::Device device,
-                                          const RankGroup& ranks) {
+std::unique_ptr<DataSource> OpenImageSource(Trial& trial, const TrialSpec& spec,
+                                            torch::Device device,
+                                            const RankGroup& ranks) {
   const std::optional<ImageSteps> steps = trial.ImagePreparation();
   if (!steps) {
     throw Error(ErrorKind::kFailed,
@@ -224,7 +224,7 @@ T Recorded(const std::string& path, const char* key, T otherwise) {
 // have other classes by now.
 std::vector<std::string> TrainedClassNames(const Trial& trial,
                                            const TrialSpec& spec) {
-  std::vector<std::string> names = ClassNamesOf(trial);
+  std::vector<std::string> names = GetClassNames(trial);
   for (std::string& name : names) name = ToValidUtf8(name);
   // Missing in checkpoints of older versions.
   std::vector<std::string> recorded =
@@ -261,8 +261,8 @@ class Use {
     // The trial may ask for the number of batches, as when it was saved.
     context_.SetBatches(Recorded<std::int64_t>(spec.warm_start, "batches", 0));
     source_ = spec.images.empty()
-                  ? SourceOf(*trial_, spec.split)
-                  : ImageSourceOf(*trial_, spec, device_, ranks_);
+                  ? OpenSplit(*trial_, spec.split)
+                  : OpenImageSource(*trial_, spec, device_, ranks_);
     context_.SetTraining(false);
     progress_.total = progress_.batches_per_epoch = source_->BatchesPerEpoch();
     link_.send(progress_);
@@ -297,7 +297,7 @@ class Use {
       // Empty if none of the batch's images could be read. It keeps its place
       // among the batches of the ranks.
       const bool is_empty = batch.data.defined() && batch.size() == 0;
-      outputs.push_back(is_empty ? torch::empty({0}) : OutputOf(batch));
+      outputs.push_back(is_empty ? torch::empty({0}) : RunModel(batch));
       if (!spec_.images.empty()) {
         numbers.push_back(batch[kSampleNumbers].to(torch::kCPU));
       } else if (batch.target.defined() && batch.target.dim() == 1) {
@@ -318,10 +318,10 @@ class Use {
   void WritePredictions(const std::vector<torch::Tensor>& outputs,
                         const std::vector<torch::Tensor>& targets,
                         const std::vector<torch::Tensor>& numbers) const {
-    NamedTensors tensors = {{"output", FirstOf(outputs)}};
-    if (!targets.empty()) tensors.emplace_back("target", FirstOf(targets));
+    NamedTensors tensors = {{"output", JoinRows(outputs)}};
+    if (!targets.empty()) tensors.emplace_back("target", JoinRows(targets));
     if (!numbers.empty()) {
-      tensors.emplace_back(kSampleNumbers, FirstOf(numbers));
+      tensors.emplace_back(kSampleNumbers, JoinRows(numbers));
     }
     CheckpointWriter writer(spec_.directory + "/" + kPredictionDirectory);
     WriteTensors(writer, kPredictionFile, tensors);
@@ -343,7 +343,7 @@ class Use {
     return spec_.limit > 0 && samples * ranks_.size() >= spec_.limit;
   }
 
-  torch::Tensor OutputOf(const Batch& batch) {
+  torch::Tensor RunModel(const Batch& batch) {
     const c10::InferenceMode inference;
     const Autocast autocast(device_, context_.precision());
     const bool features = spec_.task == Task::kFeatures;
@@ -357,7 +357,7 @@ class Use {
   }
 
   // All rows of `parts`, or the requested number.
-  torch::Tensor FirstOf(const std::vector<torch::Tensor>& parts) const {
+  torch::Tensor JoinRows(const std::vector<torch::Tensor>& parts) const {
     const c10::InferenceMode inference;
     const torch::Tensor all = torch::cat(parts);
     // Padding that made the ranks' batches equal comes last.

@@ -16,7 +16,7 @@ std::string Prefix(const NamedModel& model) {
 
 }  // namespace
 
-NamedTensors StateOf(const std::vector<NamedModel>& models) {
+NamedTensors CollectState(const std::vector<NamedModel>& models) {
   NamedTensors state;
   std::set<std::string> names;
   const auto add = [&](const std::string& name, const torch::Tensor& tensor) {
@@ -40,7 +40,7 @@ NamedTensors StateOf(const std::vector<NamedModel>& models) {
   return state;
 }
 
-ParameterNames NamesOf(const std::vector<NamedModel>& models) {
+ParameterNames NameParameters(const std::vector<NamedModel>& models) {
   ParameterNames names;
   for (const NamedModel& model : models) {
     for (const auto& entry : model.model->named_parameters()) {

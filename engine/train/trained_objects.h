@@ -45,10 +45,10 @@ using ParameterNames = std::map<const void*, std::string>;
 /// Parameters and buffers of all models by their names in a checkpoint: those
 /// of PyTorch's state_dict, prefixed with `NAME.` unless the model is called
 /// "model". Throws Error(kFailed) for two tensors of one name.
-NamedTensors StateOf(const std::vector<NamedModel>& models);
+NamedTensors CollectState(const std::vector<NamedModel>& models);
 
 /// Names of all parameters; a tied parameter has the first of its names.
-ParameterNames NamesOf(const std::vector<NamedModel>& models);
+ParameterNames NameParameters(const std::vector<NamedModel>& models);
 
 /// Parameters of all groups that have a gradient.
 std::vector<torch::Tensor> ParametersWithGradient(

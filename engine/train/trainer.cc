@@ -69,7 +69,7 @@ Trainer::Trainer(TrainerContext& context, Trial& trial, const TrialLink& link,
       trial_(trial),
       link_(link),
       clock_(std::move(clock)),
-      training_(TrainingDataOf(trial, context.device())),
+      training_(OpenTrainingData(trial, context.device())),
       validation_(trial.ValidationData()),
       sink_(SinkBatches(settings(), training_->BatchesPerEpoch())),
       batches_per_epoch_(
@@ -324,7 +324,7 @@ void Trainer::ReportTraining() {
   if (MayReportLater()) {
     if (rates_.empty()) context_.AppendLearningRates(rates_);
     trial_.OnTrainingReport(Point());
-    pending_.push_back({.sums = sums_.Take(),
+    pending_.push_back({.sums = sums_.Drain(),
                         .rates = std::exchange(rates_, {}),
                         .report = NewReport()});
     if (pending_.size() >= kMaxPendingReports) SendPendingReports();
@@ -389,7 +389,7 @@ std::optional<std::vector<std::string>> Trainer::UnreadOnce(
 // Reports metrics that only the last batch of an epoch has, such as the epoch's
 // mean loss, if no other report is due.
 void Trainer::ReportEpoch() {
-  MetricSums last = sums_.TakeOccasional();
+  MetricSums last = sums_.DrainOccasional();
   if (!ranks_.Any(!last.empty())) return;
   const StepProfile::Scope scope(context_.profile(), Phase::kReport);
   SendPendingReports();
@@ -417,7 +417,7 @@ void Trainer::StartProfile() {
 // them.
 void Trainer::ReportProfile() {
   if (!profile_ || profile_->trained() == 0) return;
-  ProfileReport report = profile_->Take(state_.batches);
+  ProfileReport report = profile_->Drain(state_.batches);
   if (gpu_) {
     report.gpu_percent = gpu_->Percent(clock_.monotonic());
     if (const auto memory = ReadGpu()) report.gpu_bytes = memory->peak;

@@ -69,9 +69,11 @@ void Apply(NamedOptimizer& entry) {
 
 // Throws unless `metric`, which a plateau schedule follows, is empty or known.
 void RequireMetric(const std::string& metric,
-                   const std::set<std::string>& known, const TrialSpec& spec) {
-  if (metric.empty() || known.contains(metric)) return;
-  const std::vector<std::string> names(known.begin(), known.end());
+                   const std::set<std::string>& metric_names,
+                   const TrialSpec& spec) {
+  if (metric.empty() || metric_names.contains(metric)) return;
+  const std::vector<std::string> names(metric_names.begin(),
+                                       metric_names.end());
   const std::string key =
       spec.hparams.contains("plateau_metric")   ? "plateau_metric"
       : metric == spec.settings.searcher_metric ? "searcher.metric"
@@ -89,7 +91,7 @@ TrainerContext::TrainerContext(const TrialSpec& spec, torch::Device device,
                                RankGroup* ranks)
     : spec_(spec),
       device_(device),
-      precision_(PrecisionOf(spec.settings.mixed_precision)),
+      precision_(ParsePrecision(spec.settings.mixed_precision)),
       ranks_(ranks == nullptr ? alone_ : *ranks) {
   if (precision_ == torch::kHalf) {
     scaler_.emplace(device, spec.settings.loss_scale);
@@ -127,7 +129,7 @@ void TrainerContext::Add(
   }
   CheckName(name, "optimizer", taken);
   OptimizerType(*optimizer);  // throws for unsupported types
-  const ParameterNames names = NamesOf(objects_.models);
+  const ParameterNames names = NameParameters(objects_.models);
   NamedOptimizer entry{.name = name, .optimizer = optimizer};
   for (auto& group : optimizer->param_groups()) {
     entry.initial_rates.push_back(group.options().get_lr());
@@ -300,19 +302,19 @@ void TrainerContext::ObserveValidation(const MetricValues& metrics) {
   Observe(metrics, names, /*is_validation=*/true);
 }
 
-void TrainerContext::ObserveTraining(const MetricValues& metrics,
-                                     const std::set<std::string>& known) {
-  Observe(metrics, known, /*is_validation=*/false);
+void TrainerContext::ObserveTraining(
+    const MetricValues& metrics, const std::set<std::string>& metric_names) {
+  Observe(metrics, metric_names, /*is_validation=*/false);
 }
 
 void TrainerContext::Observe(const MetricValues& metrics,
-                             const std::set<std::string>& known,
+                             const std::set<std::string>& metric_names,
                              bool is_validation) {
   for (NamedOptimizer& entry : objects_.optimizers) {
     for (auto& paced : entry.schedules) {
       // Training started by an older version continues unchanged.
       if (!paced.schedule.is_older()) {
-        RequireMetric(paced.schedule.metric(), known, spec_);
+        RequireMetric(paced.schedule.metric(), metric_names, spec_);
       } else if (!is_validation) {
         continue;
       }

@@ -72,11 +72,12 @@ class TrainerContext final : public TrialContext {
   void EndBatch(std::int64_t batches_per_epoch);
   /// Passes the metrics of a validation to the schedules that follow one. For a
   /// trial without validation data: the metrics of a training report, some of
-  /// which appear only at the end of an epoch; `known` lists all names. Throws
-  /// Error(kUsage) that lists the metrics if the one followed is missing.
+  /// which appear only at the end of an epoch; `metric_names` lists all names.
+  /// Throws Error(kUsage) that lists the metrics if the one followed is
+  /// missing.
   void ObserveValidation(const MetricValues& metrics);
   void ObserveTraining(const MetricValues& metrics,
-                       const std::set<std::string>& known);
+                       const std::set<std::string>& metric_names);
   /// Appends the learning rate of every parameter group: `lr`, `lr_1`, … of the
   /// first optimizer, `NAME.lr`, `NAME.lr_1`, … of the others.
   void AppendLearningRates(MetricValues& metrics) const;
@@ -139,8 +140,8 @@ class TrainerContext final : public TrialContext {
 
   bool IsLastOfAggregation() const;
   NamedOptimizer& Find(const torch::optim::Optimizer& optimizer);
-  void Observe(const MetricValues& metrics, const std::set<std::string>& known,
-               bool is_validation);
+  void Observe(const MetricValues& metrics,
+               const std::set<std::string>& metric_names, bool is_validation);
   // Averages the gradients over all ranks.
   void FinishGradients(const torch::optim::Optimizer& optimizer);
   // Returns false if the step was skipped.

@@ -32,7 +32,8 @@ Batch RepeatedBatch::Read() {
   return batch_;
 }
 
-std::unique_ptr<DataSource> TrainingDataOf(Trial& trial, torch::Device device) {
+std::unique_ptr<DataSource> OpenTrainingData(Trial& trial,
+                                             torch::Device device) {
   auto data = trial.TrainingData();
   if (!data) {
     throw Error(ErrorKind::kFailed,

@@ -35,6 +35,7 @@ inline constexpr char kRepeatBatchVariable[] = "DTRAIN_REPEAT_BATCH";
 
 /// Returns the data that a trial trains on: a RepeatedBatch on `device` if
 /// kRepeatBatchVariable is 1. Throws Error(kFailed) if the trial has none.
-std::unique_ptr<DataSource> TrainingDataOf(Trial& trial, torch::Device device);
+std::unique_ptr<DataSource> OpenTrainingData(Trial& trial,
+                                             torch::Device device);
 
 }  // namespace dtrain

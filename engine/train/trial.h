@@ -144,7 +144,7 @@ class DTRAIN_API NamedClasses {
 
 /// Names of the classes of `trial`, a Trial; empty if it has none.
 template <typename Trial>
-std::vector<std::string> ClassNamesOf(const Trial& trial) {
+std::vector<std::string> GetClassNames(const Trial& trial) {
   const auto* named = dynamic_cast<const NamedClasses*>(&trial);
   return named == nullptr ? std::vector<std::string>() : named->ClassNames();
 }

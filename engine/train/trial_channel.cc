@@ -48,7 +48,7 @@ void OnTerm(int) {
 }
 
 // Sequence number by which a message is acknowledged; null if it is not.
-std::int64_t* SeqOf(TrialMessage& message) {
+std::int64_t* FindSeq(TrialMessage& message) {
   return std::visit(
       [](auto& kind) -> std::int64_t* {
         if constexpr (requires { kind.seq; }) return &kind.seq;
@@ -57,7 +57,7 @@ std::int64_t* SeqOf(TrialMessage& message) {
       message);
 }
 
-std::size_t ValuesOf(const TrialMessage& message) {
+std::size_t CountValues(const TrialMessage& message) {
   return std::visit(
       [](const auto& kind) -> std::size_t {
         if constexpr (requires { kind.metrics; }) return kind.metrics.size();
@@ -107,7 +107,8 @@ void TrialChannel::Start() {
 void TrialChannel::Listen() try {
   bool open = true;
   while (open) {
-    while (auto line = reader_.Next()) Take(DecodeRunnerMessage(*line));
+    while (auto line = reader_.Next())
+      HandleMessage(DecodeRunnerMessage(*line));
     pollfd entries[] = {{.fd = socket_.get(), .events = POLLIN, .revents = 0},
                         {.fd = wake_.get(), .events = POLLIN, .revents = 0}};
     if (::poll(entries, 2, -1) < 0) continue;
@@ -119,7 +120,7 @@ void TrialChannel::Listen() try {
     }
     if (entries[0].revents != 0) open = reader_.Fill();
   }
-  while (auto line = reader_.Next()) Take(DecodeRunnerMessage(*line));
+  while (auto line = reader_.Next()) HandleMessage(DecodeRunnerMessage(*line));
   HangUp();
 } catch (const std::exception& error) {
   // An invalid message from the runner is treated like a closed connection.
@@ -127,7 +128,7 @@ void TrialChannel::Listen() try {
   HangUp();
 }
 
-void TrialChannel::Take(RunnerMessage message) {
+void TrialChannel::HandleMessage(RunnerMessage message) {
   if (std::holds_alternative<StopTrial>(message)) {
     RequestStop();
     return;
@@ -176,7 +177,7 @@ void TrialChannel::HangUp() {
 }
 
 void TrialChannel::Send(TrialMessage message) {
-  std::int64_t* seq = SeqOf(message);
+  std::int64_t* seq = FindSeq(message);
   const bool is_progress = std::holds_alternative<Progress>(message);
   std::unique_lock lock(mutex_);
   if (seq != nullptr) {
@@ -186,7 +187,7 @@ void TrialChannel::Send(TrialMessage message) {
   const std::string line = Encode(message);
   if (is_progress) progress_ = line;
   if (seq != nullptr) {
-    const std::size_t values = ValuesOf(message);
+    const std::size_t values = CountValues(message);
     values_ += values;
     sent_.push_back({*seq, std::move(message), values});
   }

@@ -116,7 +116,7 @@ class TrialChannel {
   };
 
   void Listen();
-  void Take(RunnerMessage message);
+  void HandleMessage(RunnerMessage message);
   void RequestStop();
   void HangUp();
   void AwaitRoom(std::unique_lock<std::mutex>& lock);

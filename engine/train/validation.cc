@@ -37,7 +37,7 @@ class Gathered {
   }
 
   // Removes the inputs of such metrics from `metrics`.
-  void TakeFrom(Metrics& metrics) {
+  void ExtractInputs(Metrics& metrics) {
     for (auto& [name, tensors] : parts_) {
       const auto found = metrics.find(name);
       if (found == metrics.end() || !found->second.defined()) {
@@ -123,7 +123,7 @@ std::optional<MetricValues> RunValidation(
     if (batch.data.defined() && batch.size() == 0) continue;
     const c10::InferenceMode inference;
     Metrics metrics = trial.EvaluateBatch(batch);
-    gathered.TakeFrom(metrics);
+    gathered.ExtractInputs(metrics);
     // A batch without data counts as one sample.
     const std::int64_t samples = std::max<std::int64_t>(batch.size(), 1);
     sums.Add(metrics, static_cast<double>(samples));

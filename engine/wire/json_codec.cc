@@ -382,8 +382,8 @@ std::size_t ReadName(const JsonPlace& place, const JsonValue& value,
   const auto found =
       text == nullptr ? names.end() : std::ranges::find(names, *text);
   if (found == names.end()) {
-    const std::vector<std::string> known(names.begin(), names.end());
-    FailField(place, "one of " + Join(known, ", "));
+    const std::vector<std::string> expected_names(names.begin(), names.end());
+    FailField(place, "one of " + Join(expected_names, ", "));
   }
   return static_cast<std::size_t>(found - names.begin());
 }
@@ -413,10 +413,11 @@ JsonValue& FieldReader::Require(const JsonPlace& place) {
   return *value;
 }
 
-void FieldReader::FailSurplus(std::span<const std::string_view> known) const {
+void FieldReader::FailSurplus(
+    std::span<const std::string_view> expected_names) const {
   std::vector<std::string_view> seen;
   for (const auto& [name, value] : *members_) {
-    if (std::ranges::find(known, name) == known.end()) {
+    if (std::ranges::find(expected_names, name) == expected_names.end()) {
       throw Error(ErrorKind::kFailed, "unknown field " + Quoted(name));
     }
     if (std::ranges::find(seen, name) != seen.end()) {

@@ -35,9 +35,9 @@
 // otherwise. A field is required unless it is a std::optional, which the text
 // leaves out where it is empty. Fields may come in any order.
 //
-// An enum has a function `NamesOf(Enum)` that returns its names in the order of
-// its values. Messages are variants of structs; the field `type` has the kType
-// of the alternative.
+// An enum has a function `EnumNames(Enum)` that returns its names in the order
+// of its values. Messages are variants of structs; the field `type` has the
+// kType of the alternative.
 //
 // A struct whose fields must also fit together, or be more than a number in a
 // range, has a member `void Check() const`, which the decoder calls once they
@@ -138,7 +138,7 @@ concept Described = requires(FieldNames& names, T& object) {
 
 template <typename T>
 concept NamedEnum = std::is_enum_v<T> && requires(T value) {
-  NamesOf(value);
+  EnumNames(value);
 };
 
 // A double, a bool and a std::int64_t have their own functions.
@@ -182,7 +182,7 @@ class FieldWriter {
   template <typename T>
   void AppendValue(const T& value) {
     if constexpr (NamedEnum<T>) {
-      AppendJson(out_, NamesOf(value)[static_cast<std::size_t>(value)]);
+      AppendJson(out_, EnumNames(value)[static_cast<std::size_t>(value)]);
     } else if constexpr (std::same_as<T, std::string>) {
       AppendJson(out_, std::string_view(value));
     } else if constexpr (OtherInteger<T>) {
@@ -235,9 +235,9 @@ class FieldReader {
   void ReadAll(T& object) {
     T::Fields(*this, object);
     if (place_.strict && found_ != members_->size()) {
-      FieldNames known{{"type"}};
-      T::Fields(known, object);
-      FailSurplus(known.names);
+      FieldNames expected_names{{"type"}};
+      T::Fields(expected_names, object);
+      FailSurplus(expected_names.names);
     }
     if constexpr (requires { object.Check(); }) object.Check();
   }
@@ -246,7 +246,8 @@ class FieldReader {
   // The member, or null.
   JsonValue* Find(std::string_view name);
   JsonValue& Require(const JsonPlace& place);
-  [[noreturn]] void FailSurplus(std::span<const std::string_view> known) const;
+  [[noreturn]] void FailSurplus(
+      std::span<const std::string_view> expected_names) const;
 
   template <typename T, typename... Limits>
   static void Read(const JsonPlace& place, JsonValue& value, T& target,
@@ -254,7 +255,7 @@ class FieldReader {
     if constexpr (Described<T>) {
       FieldReader(place, value).ReadAll(target);
     } else if constexpr (NamedEnum<T>) {
-      target = static_cast<T>(ReadName(place, value, NamesOf(target)));
+      target = static_cast<T>(ReadName(place, value, EnumNames(target)));
     } else if constexpr (std::integral<T> && !std::same_as<T, bool>) {
       ReadInteger(place, value, target, limits...);
     } else {

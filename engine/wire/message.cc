@@ -72,7 +72,7 @@ TrialSpec DecodeTrialSpec(std::string_view line) {
   return DecodeLine<TrialSpec>(line, "trial spec", /*strict=*/false);
 }
 
-std::span<const std::string_view> NamesOf(EndReason) { return kReasons; }
+std::span<const std::string_view> EnumNames(EndReason) { return kReasons; }
 
 std::string_view EndReasonName(EndReason reason) {
   return kReasons[static_cast<std::size_t>(reason)];

@@ -244,7 +244,7 @@ enum class EndReason {
 
 /// The names of the reasons: "completed", "stopped", "invalid_hp", "user_stop",
 /// "damaged", "disk_full", "not_found", "refused", "error".
-std::span<const std::string_view> NamesOf(EndReason);
+std::span<const std::string_view> EnumNames(EndReason);
 
 /// The final message of a process. A process that exits without it has crashed.
 struct Finished {

@@ -183,7 +183,7 @@ enum class Task {
 };
 
 /// Their names, in the order of Task.
-inline std::span<const std::string_view> NamesOf(Task) {
+inline std::span<const std::string_view> EnumNames(Task) {
   static constexpr std::array<std::string_view, 5> kNames = {
       "train", "evaluate", "predict", "features", "load"};
   return kNames;

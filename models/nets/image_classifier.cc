@@ -344,7 +344,7 @@ std::shared_ptr<ImageClassifier> MakeResNet(std::int64_t classes) {
 }
 
 template <int layers, bool batch_norm>
-std::shared_ptr<ImageClassifier> MakeVggOf(std::int64_t classes) {
+std::shared_ptr<ImageClassifier> MakeVggVariant(std::int64_t classes) {
   return MakeVgg(layers, batch_norm, classes);
 }
 
@@ -373,14 +373,14 @@ const struct {
     {"resnext50_32x4d", MakeResNet<Grouped(k50, 32, 4)>},
     {"resnext101_32x8d", MakeResNet<Grouped(k101, 32, 8)>},
     {"resnext101_64x4d", MakeResNet<Grouped(k101, 64, 4)>},
-    {"vgg11", MakeVggOf<11, false>},
-    {"vgg11_bn", MakeVggOf<11, true>},
-    {"vgg13", MakeVggOf<13, false>},
-    {"vgg13_bn", MakeVggOf<13, true>},
-    {"vgg16", MakeVggOf<16, false>},
-    {"vgg16_bn", MakeVggOf<16, true>},
-    {"vgg19", MakeVggOf<19, false>},
-    {"vgg19_bn", MakeVggOf<19, true>},
+    {"vgg11", MakeVggVariant<11, false>},
+    {"vgg11_bn", MakeVggVariant<11, true>},
+    {"vgg13", MakeVggVariant<13, false>},
+    {"vgg13_bn", MakeVggVariant<13, true>},
+    {"vgg16", MakeVggVariant<16, false>},
+    {"vgg16_bn", MakeVggVariant<16, true>},
+    {"vgg19", MakeVggVariant<19, false>},
+    {"vgg19_bn", MakeVggVariant<19, true>},
     {"wide_resnet50_2", MakeResNet<Grouped(k50, 1, 128)>},
     {"wide_resnet101_2", MakeResNet<Grouped(k101, 1, 128)>},
 };

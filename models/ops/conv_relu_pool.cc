@@ -59,7 +59,7 @@ struct Operands {
   const ConvCudaKernels* cuda = nullptr;
 };
 
-ConvShape ShapeOf(const Operands& operands) {
+ConvShape MakeConvShape(const Operands& operands) {
   return {.in_channels = operands.images.size(1),
           .height = operands.images.size(2),
           .width = operands.images.size(3),
@@ -129,7 +129,7 @@ Tensor Forward(const Operands& operands, const ConvShape& shape,
       .kept = kept.defined() ? kept.mutable_data_ptr<std::uint8_t>() : nullptr};
   if (operands.cuda != nullptr) {
     const ConvForwardJob job = {
-        .sizes = SizesOf(shape), .images = images, .data = data};
+        .sizes = ToConvSizes(shape), .images = images, .data = data};
     Launch(operands.cuda->forward, job, operands.images.device());
     return output;
   }
@@ -150,7 +150,7 @@ void AddTo(const Tensor& sum, const float* values) {
 // zero.
 void Backward(const Operands& operands, const Tensor& kept,
               const Tensor& grad_output, const Operands& gradients) {
-  const ConvShape shape = ShapeOf(operands);
+  const ConvShape shape = MakeConvShape(operands);
   const ConvBackwardData data = {.input = Values(operands.images),
                                  .weight = Values(operands.weight),
                                  .kept = kept.const_data_ptr<std::uint8_t>(),
@@ -159,7 +159,7 @@ void Backward(const Operands& operands, const Tensor& kept,
                                  .grad_weight = MutableValues(gradients.weight),
                                  .grad_bias = MutableValues(gradients.bias)};
   if (operands.cuda != nullptr) {
-    const ConvBackwardJob job = {.sizes = SizesOf(shape),
+    const ConvBackwardJob job = {.sizes = ToConvSizes(shape),
                                  .images = operands.images.size(0),
                                  .data = data};
     Launch(operands.cuda->backward, job, operands.images.device());
@@ -232,7 +232,7 @@ class ConvReluPoolOperation
                         std::int64_t padding, const ConvCudaKernels* cuda) {
     const Operands operands = {images, weight, bias.value_or(Tensor()), padding,
                                cuda};
-    const ConvShape shape = ShapeOf(operands);
+    const ConvShape shape = MakeConvShape(operands);
     const auto bytes =
         static_cast<std::int64_t>(shape.KeptBytes(images.size(0)));
     const Tensor kept =
@@ -306,7 +306,7 @@ bool FitsCuda(const Tensor& images, const ConvShape& shape) {
 }
 
 Tensor Apply(const Operands& operands) {
-  const ConvShape shape = ShapeOf(operands);
+  const ConvShape shape = MakeConvShape(operands);
   const bool learns =
       torch::GradMode::is_enabled() &&
       (operands.images.requires_grad() || operands.weight.requires_grad() ||
@@ -336,11 +336,11 @@ ConvReluPool::ConvReluPool(const ConvReluPoolOptions& options)
 Tensor ConvReluPool::forward(const Tensor& images) {
   Operands operands = {images, weight_, bias_, options_.padding};
   if (!KernelsTake(images)) return Plain(operands);
-  CheckConvShape(ShapeOf(operands));
+  CheckConvShape(MakeConvShape(operands));
   if (images.is_cuda()) {
     static const ConvCudaKernels* const requested = RequestedCudaKernels();
     operands.cuda = requested;
-    if (requested == nullptr || !FitsCuda(images, ShapeOf(operands))) {
+    if (requested == nullptr || !FitsCuda(images, MakeConvShape(operands))) {
       return Plain(operands);
     }
   }
@@ -360,7 +360,7 @@ Tensor ConvReluPoolByCuda(const Tensor& images, const Tensor& weight,
                           const Tensor& bias, std::int64_t padding,
                           const ConvCudaKernels& kernels) {
   const Operands operands = {images, weight, bias, padding, &kernels};
-  CheckConvShape(ShapeOf(operands));
+  CheckConvShape(MakeConvShape(operands));
   return Apply(operands);
 }
 

@@ -36,7 +36,7 @@ namespace {
 using nlohmann::json;
 using std::chrono::steady_clock;
 
-double MillisecondsOf(std::chrono::nanoseconds duration) {
+double ToMilliseconds(std::chrono::nanoseconds duration) {
   return std::chrono::duration<double, std::milli>(duration).count();
 }
 
@@ -58,8 +58,8 @@ json TimeRank(int memory_fd, int rank, int ranks, std::int64_t bytes) {
     const auto cpu_start = CpuTime();
     group.AllReduce(gradients);
     if (i < kWarmUps) continue;
-    wall.push_back(MillisecondsOf(steady_clock::now() - start));
-    cpu.push_back(MillisecondsOf(CpuTime() - cpu_start));
+    wall.push_back(ToMilliseconds(steady_clock::now() - start));
+    cpu.push_back(ToMilliseconds(CpuTime() - cpu_start));
   }
   const auto sum = static_cast<float>(ranks * (ranks + 1) / 2);
   if (std::ranges::count(gradients, sum) != std::ssize(gradients)) {
@@ -180,7 +180,7 @@ json Times(const Call& call) {
   for (double& time : times) {
     const auto start = steady_clock::now();
     call();
-    time = MillisecondsOf(steady_clock::now() - start);
+    time = ToMilliseconds(steady_clock::now() - start);
   }
   return {{"ms_median", Median(times)},
           {"ms_least", *std::ranges::min_element(times)}};
@@ -218,7 +218,7 @@ json ConvTimes() {
   for (const ConvLayer& of : ConvLayers()) {
     json& row = times[of.name + ", batch " + std::to_string(of.images)];
     for (const ConvKernels* kernels : UsableConvKernels()) {
-      row[NameOf(*kernels)] = MeasureConv(of, *kernels);
+      row[KernelsName(*kernels)] = MeasureConv(of, *kernels);
     }
   }
   return times;
@@ -233,11 +233,12 @@ constexpr std::int64_t kCacheSide = 256;
 constexpr std::size_t kPasses = 5;
 
 // ImageNet's normalization: (x/255 - mean)/std.
-constexpr ChannelScale ScaleOf(float mean, float deviation) {
+constexpr ChannelScale MakeScale(float mean, float deviation) {
   return {.scale = 1 / (255 * deviation), .bias = -mean / deviation};
 }
-constexpr std::array kImageNetScales = {
-    ScaleOf(0.485F, 0.229F), ScaleOf(0.456F, 0.224F), ScaleOf(0.406F, 0.225F)};
+constexpr std::array kImageNetScales = {MakeScale(0.485F, 0.229F),
+                                        MakeScale(0.456F, 0.224F),
+                                        MakeScale(0.406F, 0.225F)};
 
 // Returns the pixels of a sample, stored in `buffer` unless they are in memory
 // already.
@@ -264,8 +265,8 @@ PassTimes TimePass(std::size_t samples, const LookUp& look_up, Rng& rng,
     Image buffer;
     Prepare(look_up(i, buffer), rng, numbers.data());
   }
-  return {.wall_ms = MillisecondsOf(steady_clock::now() - start),
-          .cpu_ms = MillisecondsOf(CpuTime() - cpu_start)};
+  return {.wall_ms = ToMilliseconds(steady_clock::now() - start),
+          .cpu_ms = ToMilliseconds(CpuTime() - cpu_start)};
 }
 
 json MedianTimes(std::size_t samples, const LookUp& look_up) {

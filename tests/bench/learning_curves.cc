@@ -27,7 +27,7 @@ using nlohmann::json;
   throw Error(ErrorKind::kUsage, what);
 }
 
-std::string TextOf(const std::string& file) {
+std::string ReadText(const std::string& file) {
   if (auto text = ReadFile(file)) return *std::move(text);
   BadTask(file + ": cannot be read: " + std::strerror(errno));
 }
@@ -203,7 +203,7 @@ constexpr std::array<const char*, kLcbenchSize> kLcbenchNames = {
     "num_layers", "max_units",     "max_dropout"};
 
 // Batch size and units are integers of a logarithmic range.
-LcbenchPoint LcbenchPointOf(const json& hparams) {
+LcbenchPoint ToLcbenchPoint(const json& hparams) {
   LcbenchPoint point{};
   for (std::size_t i = 0; i < point.size(); ++i) {
     point[i] = hparams.at(kLcbenchNames[i]);
@@ -230,7 +230,7 @@ class LcbenchTable final : public SearchTask {
   };
 
   static LcbenchPoint Scale(const LcbenchPoint& point);
-  std::unique_ptr<LearningCurve> CurveOf(const TableRow& row) const {
+  std::unique_ptr<LearningCurve> MakeCurve(const TableRow& row) const {
     return std::make_unique<KnownCurve>(row.seconds_per_step, row.errors);
   }
 
@@ -252,7 +252,7 @@ LcbenchPoint LcbenchTable::Scale(const LcbenchPoint& point) {
 }
 
 LcbenchTable::LcbenchTable(const std::string& file) {
-  std::istringstream text(TextOf(file));
+  std::istringstream text(ReadText(file));
   std::string line;
   std::getline(text, line);  // the names of the columns
   for (int number = 2; std::getline(text, line); ++number) {
@@ -284,12 +284,12 @@ LcbenchTable::LcbenchTable(const std::string& file) {
 
 std::vector<std::unique_ptr<LearningCurve>> LcbenchTable::Table() const {
   std::vector<std::unique_ptr<LearningCurve>> curves;
-  for (const TableRow& row : rows_) curves.push_back(CurveOf(row));
+  for (const TableRow& row : rows_) curves.push_back(MakeCurve(row));
   return curves;
 }
 
 std::unique_ptr<LearningCurve> LcbenchTable::Train(const json& hparams) const {
-  const LcbenchPoint place = Scale(LcbenchPointOf(hparams));
+  const LcbenchPoint place = Scale(ToLcbenchPoint(hparams));
   const auto distance = [&](const TableRow& row) {
     double sum = 0;
     for (std::size_t i = 0; i < place.size(); ++i) {
@@ -297,7 +297,7 @@ std::unique_ptr<LearningCurve> LcbenchTable::Train(const json& hparams) const {
     }
     return sum;
   };
-  return CurveOf(*std::ranges::min_element(rows_, {}, distance));
+  return MakeCurve(*std::ranges::min_element(rows_, {}, distance));
 }
 
 // --- The surrogate network
@@ -308,7 +308,7 @@ using Vector = std::vector<float>;
 class NetworkFile {
  public:
   explicit NetworkFile(const std::string& file)
-      : file_(file), text_(TextOf(file)) {
+      : file_(file), text_(ReadText(file)) {
     const auto bytes = std::as_bytes(std::span(text_));
     for (TensorBytes& tensor : ReadSafetensors(bytes, file)) {
       tensors_[tensor.name] = std::move(tensor);
@@ -554,7 +554,7 @@ double LcbenchNetwork::Output(const LcbenchPoint& point, int epoch,
 
 std::unique_ptr<LearningCurve> LcbenchNetwork::Train(
     const json& hparams) const {
-  const LcbenchPoint point = LcbenchPointOf(hparams);
+  const LcbenchPoint point = ToLcbenchPoint(hparams);
   const double seconds = std::max(0.02, Output(point, kEpochs, 0) / kEpochs);
   return std::make_unique<LcbenchCurve>(*this, point, seconds);
 }

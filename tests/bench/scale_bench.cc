@@ -45,7 +45,7 @@ constexpr int kMeanSpeed = 1000;  // batches a second
 constexpr std::int64_t kBatchesOfEpoch = 10000;
 constexpr char kBenchVersion[] = "bench";
 
-double SecondsOf(Duration time) {
+double ToSeconds(Duration time) {
   return std::chrono::duration<double>(time).count();
 }
 
@@ -127,7 +127,7 @@ class SimulatedWorkers {
     while (!plan_.empty() && plan_.top().time <= time_.now()) {
       const Step step = plan_.top();
       plan_.pop();
-      Take(step);
+      Handle(step);
     }
   }
   // Time of the next thing to do.
@@ -237,7 +237,7 @@ class SimulatedWorkers {
         .started = time_.now(),
         .batches = spec.completed.empty() ? 0 : spec.completed.back().count,
         .until = spec.until->count,
-        .speed = SpeedOf(spec.id)};
+        .speed = DrawSpeed(spec.id)};
     Plan(time_.now() + kProcessTime, Step::Kind::kReady, spec.id);
   }
 
@@ -247,7 +247,7 @@ class SimulatedWorkers {
     Plan(time_.now() + kProcessTime, Step::Kind::kEnd, trial);
   }
 
-  void Take(const Step& step) {
+  void Handle(const Step& step) {
     switch (step.kind) {
       case Step::Kind::kBeat:
         // It sends Alive if it has sent nothing else.
@@ -256,7 +256,7 @@ class SimulatedWorkers {
       case Step::Kind::kReady:
         Report(step.trial,
                ShardStarted{step.trial, {"cpu:" + std::to_string(1)}});
-        Say(step.trial, Ready{});
+        Report(step.trial, Ready{});
         return PlanReport(step.time, step.trial);
       case Step::Kind::kReport:
         return Train(step);
@@ -266,7 +266,7 @@ class SimulatedWorkers {
   }
 
   // Between half and twice kMeanSpeed, so that trials do not end together.
-  static std::int64_t SpeedOf(TrialId id) {
+  static std::int64_t DrawSpeed(TrialId id) {
     const double share = ScriptedTrials::Hash(id.number, 0);
     return std::llround(kMeanSpeed * std::exp2(2 * share - 1));
   }
@@ -284,15 +284,15 @@ class SimulatedWorkers {
     Trial& trial = trials_.at(step.trial);
     trial.batches = std::min(trial.batches + trial.speed, trial.until);
     const auto at = static_cast<double>(trial.batches);
-    Say(step.trial,
-        TrainingReport{.seq = ++trial.seq,
-                       .batches = trial.batches,
-                       .epoch = at / kBatchesOfEpoch,
-                       .metrics = {{"loss", 1 / at}, {"accuracy", 1 - 1 / at}},
-                       .time = time_.clock().now()});
-    Say(step.trial, Progress{.batches = trial.batches,
-                             .total = trial.until,
-                             .batches_per_epoch = kBatchesOfEpoch});
+    Report(step.trial, TrainingReport{.seq = ++trial.seq,
+                                      .batches = trial.batches,
+                                      .epoch = at / kBatchesOfEpoch,
+                                      .metrics = {{"loss", 1 / at},
+                                                  {"accuracy", 1 - 1 / at}},
+                                      .time = time_.clock().now()});
+    Report(step.trial, Progress{.batches = trial.batches,
+                                .total = trial.until,
+                                .batches_per_epoch = kBatchesOfEpoch});
     ++reports_;
     if (trial.batches < trial.until) return PlanReport(step.time, step.trial);
     CompleteOperation(step.trial);
@@ -302,19 +302,20 @@ class SimulatedWorkers {
     Trial& trial = trials_.at(id);
     const std::int64_t batches = trial.batches;
     const Timestamp now = time_.clock().now();
-    Say(id, ValidationReport{
-                .seq = ++trial.seq,
-                .batches = batches,
-                .metrics = {{"loss", ScriptedTrials::Hash(id.number, batches)}},
-                .time = now});
-    Say(id, CheckpointSaved{.seq = ++trial.seq,
-                            .uuid = CheckpointName(id, batches),
-                            .batches = batches,
-                            .bytes = 10,
-                            .time = now});
-    Say(id, OperationCompleted{.seq = ++trial.seq,
-                               .length = {.count = batches},
-                               .batches = batches});
+    Report(id,
+           ValidationReport{
+               .seq = ++trial.seq,
+               .batches = batches,
+               .metrics = {{"loss", ScriptedTrials::Hash(id.number, batches)}},
+               .time = now});
+    Report(id, CheckpointSaved{.seq = ++trial.seq,
+                               .uuid = CheckpointName(id, batches),
+                               .batches = batches,
+                               .bytes = 10,
+                               .time = now});
+    Report(id, OperationCompleted{.seq = ++trial.seq,
+                                  .length = {.count = batches},
+                                  .batches = batches});
   }
 
   static std::string CheckpointName(TrialId id, std::int64_t batches) {
@@ -328,16 +329,16 @@ class SimulatedWorkers {
     Report(
         step.trial,
         ShardEnded{.exited = {.trial = step.trial,
-                              .seconds = SecondsOf(step.time - trial.started)},
+                              .seconds = ToSeconds(step.time - trial.started)},
                    .finished = Finished{.reason = trial.end}});
     trials_.erase(step.trial);
     workers_[trial.worker].free_since.push_back(step.time);
   }
 
-  void Say(TrialId trial, const TrialMessage& message) {
+  void Report(TrialId trial, const TrialMessage& message) {
     std::string line = Encode(message);
     line.pop_back();
-    Report(trial, ShardSaid{trial, std::move(line)});
+    Report(trial, ShardMessage{trial, std::move(line)});
   }
   void Report(TrialId trial, const NodeReport& report) {
     ++messages_;
@@ -372,7 +373,7 @@ class SimulatedLauncher final : public Launcher {
 
   void SetWorkers(SimulatedWorkers& workers) { workers_ = &workers; }
   // Time at which the order to start the trial was written.
-  Duration StartOf(TrialId trial) const { return started_.at(trial); }
+  Duration StartTime(TrialId trial) const { return started_.at(trial); }
   std::int64_t events() const { return events_; }
 
   std::size_t FreeSlots() const override { return inner_.FreeSlots(); }
@@ -538,7 +539,7 @@ std::unique_ptr<Launcher> ScaledSearch::MakeInner() {
 void ScaledSearch::OnStart(TrialId trial, Duration free_since) {
   created_ = std::max(created_, trial.number);
   if (created_ == options_.trials) return;
-  waits_.push_back(1e3 * SecondsOf(launcher_.StartOf(trial) - free_since));
+  waits_.push_back(1e3 * ToSeconds(launcher_.StartTime(trial) - free_since));
 }
 
 json ScaledSearch::Run() {
@@ -558,15 +559,15 @@ json ScaledSearch::Run() {
 }
 
 json ScaledSearch::Result(std::int64_t transactions) {
-  const double cpu = SecondsOf(time_.cpu());
+  const double cpu = ToSeconds(time_.cpu());
   return {
       {"slots", options_.slots},
       {"trials", options_.trials},
       {"reports", workers_.reports()},
       {"messages", workers_.messages()},
       {"transactions", transactions},
-      {"simulated_seconds", SecondsOf(time_.now())},
-      {"runner_seconds", SecondsOf(time_.worked())},
+      {"simulated_seconds", ToSeconds(time_.now())},
+      {"runner_seconds", ToSeconds(time_.worked())},
       {"runner_cpu_seconds", cpu},
       {"cpu_ms_per_trial", 1e3 * cpu / static_cast<double>(options_.trials)},
       {"events_per_cpu_second", static_cast<double>(launcher_.events()) / cpu},

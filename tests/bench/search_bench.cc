@@ -53,8 +53,8 @@ std::string SearcherSection(const std::string& searcher, const SearchTask& task,
   return std::string(searcher).insert(brace + 1, added);
 }
 
-ExperimentConfig ConfigOf(const std::string& searcher, const SearchTask& task,
-                          int workers) {
+ExperimentConfig MakeSearchConfig(const std::string& searcher,
+                                  const SearchTask& task, int workers) {
   const std::string yaml =
       "name: simulation\nentrypoint: builtin:FaultTrial\nhyperparameters: " +
       std::string(task.hyperparameters()) +
@@ -94,7 +94,7 @@ Reference Measured(const SearchTask& task) {
   std::vector<std::unique_ptr<LearningCurve>> curves = task.Table();
   if (curves.empty()) {
     const json space =
-        ConfigOf("{name: random}", task, /*workers=*/1).hyperparameters;
+        MakeSearchConfig("{name: random}", task, /*workers=*/1).hyperparameters;
     Rng rng(777);
     for (int i = 0; i < task.reference_trainings(); ++i) {
       curves.push_back(task.Train(SampleHparams(space, rng)));
@@ -115,7 +115,7 @@ Reference Measured(const SearchTask& task) {
 }
 
 // Reads the normalization from `file`, or measures and writes it.
-Reference ReferenceOf(const SearchTask& task, const std::string& file) {
+Reference ReadReference(const SearchTask& task, const std::string& file) {
   if (file.empty()) return Measured(task);
   if (const auto text = ReadFile(file)) {
     try {
@@ -424,7 +424,8 @@ void LogSummary(const json& summary) {
 json SimulateSearcher(const SearchTask& task, const std::string& searcher,
                       const Reference& reference,
                       const SearchSimulations& options) {
-  const ExperimentConfig config = ConfigOf(searcher, task, options.workers);
+  const ExperimentConfig config =
+      MakeSearchConfig(searcher, task, options.workers);
   json runs = json::array();
   for (std::uint32_t seed = 0; seed < options.seeds; ++seed) {
     const auto made =
@@ -449,7 +450,7 @@ std::vector<double> ReportedTimes(double budget) {
 
 json SimulateSearches(const SearchTask& task,
                       const SearchSimulations& options) {
-  const Reference reference = ReferenceOf(task, options.reference);
+  const Reference reference = ReadReference(task, options.reference);
   json searchers = json::array();
   for (const std::string& searcher : options.searchers) {
     searchers.push_back(SimulateSearcher(task, searcher, reference, options));
@@ -464,11 +465,11 @@ json SimulateSearches(const SearchTask& task,
 void ServeTask(const SearchTask& task, const std::string& reference,
                std::istream& in, std::ostream& out) {
   const json space =
-      ConfigOf("{name: random}", task, /*workers=*/1).hyperparameters;
+      MakeSearchConfig("{name: random}", task, /*workers=*/1).hyperparameters;
   out << json{{"hyperparameters", space},
               {"steps", task.steps()},
               {"noise", task.noise()},
-              {"reference", ReferenceOf(task, reference)}}
+              {"reference", ReadReference(task, reference)}}
       << std::endl;
   for (std::string line; std::getline(in, line);) {
     try {

@@ -70,7 +70,7 @@ class CheckpointExportTest : public testing::Test {
     }
     return names;
   }
-  std::string TextOf(const fs::path& file) const {
+  std::string ReadText(const fs::path& file) const {
     std::ifstream stream(dtrain_.directory() / file, std::ios::binary);
     return {std::istreambuf_iterator<char>(stream), {}};
   }
@@ -98,7 +98,7 @@ TEST_F(CheckpointExportTest, WritesAStateDict) {
   const CliResult result = Export({"cccc", "--to", "state_dict"});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("wrote cccccccc.pth: 3 tensors, "));
-  EXPECT_THAT(TextOf("cccccccc.pth"), StartsWith("PK\3\4"));
+  EXPECT_THAT(ReadText("cccccccc.pth"), StartsWith("PK\3\4"));
   EXPECT_THAT(
       NamesIn("cccccccc.pth"),
       ElementsAre("conv.weight", "bn.num_batches_tracked", "critic.weight"));
@@ -107,7 +107,7 @@ TEST_F(CheckpointExportTest, WritesAStateDict) {
 
 TEST_F(CheckpointExportTest, WritesSafetensors) {
   EXPECT_EQ(Export({"cccc", "--to", "safetensors"}).code, 0);
-  EXPECT_EQ(TextOf("cccccccc.safetensors"), SampleWeights());
+  EXPECT_EQ(ReadText("cccccccc.safetensors"), SampleWeights());
 }
 
 TEST_F(CheckpointExportTest, PrintsJson) {
@@ -146,7 +146,7 @@ TEST_F(CheckpointExportTest, OverwritesOnlyFilesAndOnlyWithForce) {
       Export({"cccc", "--to", "state_dict", "--out", "a.pth"});
   EXPECT_EQ(refused.code, 2);
   EXPECT_THAT(refused.err, HasSubstr("--out: 'a.pth' already exists; choose "));
-  EXPECT_EQ(TextOf("a.pth"), "mine");
+  EXPECT_EQ(ReadText("a.pth"), "mine");
 
   const CliResult forced =
       Export({"cccc", "--to", "state_dict", "--out", "a.pth", "--force"});
@@ -170,7 +170,7 @@ TEST_F(CheckpointExportTest, WritesNoFileForADamagedCheckpoint) {
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err, HasSubstr("'model.safetensors' has"));
   EXPECT_THAT(result.err, HasSubstr("the checkpoint is damaged"));
-  EXPECT_EQ(TextOf("a.pth"), "mine");
+  EXPECT_EQ(ReadText("a.pth"), "mine");
   EXPECT_EQ(Leftovers(), 0);
 }
 

@@ -97,7 +97,7 @@ class CheckpointStorageTest : public testing::Test {
     return ::stat(directory.c_str(), &status) == 0 &&
            (status.st_mode & 07777) == 0700;
   }
-  static std::vector<std::string> NamesOf(const fs::path& directory) {
+  static std::vector<std::string> ListNames(const fs::path& directory) {
     std::vector<std::string> names;
     for (const auto& entry : fs::directory_iterator(directory)) {
       names.push_back(entry.path().filename().string());
@@ -161,7 +161,7 @@ TEST_F(CheckpointStorageTest, TwoStoresNeverShare) {
   ASSERT_EQ(Create("  path: kept\n").code, 0);
   const CliResult other = Run({"--store", "other", "create", "kept.yaml"});
   ASSERT_EQ(other.code, 0) << other.err;
-  EXPECT_EQ(NamesOf(Path()).size(), 2u);
+  EXPECT_EQ(ListNames(Path()).size(), 2u);
   EXPECT_EQ(Run({"--store", "other", "gc"}).code, 0);
   EXPECT_EQ(Run({"checkpoint", "verify"}).code, 0);
 }
@@ -183,7 +183,7 @@ TEST_F(CheckpointStorageTest, RefusesPathsOutsideHostPath) {
   EXPECT_THAT(result.err, HasSubstr("kept.yaml:8:17: checkpoint_storage."
                                     "storage_path: is outside host_path"));
   ExpectNothing();
-  EXPECT_THAT(NamesOf(Path()), IsEmpty());
+  EXPECT_THAT(ListNames(Path()), IsEmpty());
 }
 
 TEST_F(CheckpointStorageTest, CanBeSetOnTheCommandLine) {
@@ -288,7 +288,7 @@ TEST_F(CheckpointStorageTest, CollectsAndDeletesInStoragePath) {
   EXPECT_THAT(Run({"gc", "--dry-run", "--json"}).out, HasSubstr(unknown));
   EXPECT_TRUE(fs::exists(trial / unknown));
   ASSERT_EQ(Run({"gc"}).code, 0);
-  EXPECT_EQ(NamesOf(trial).size(), 1u);
+  EXPECT_EQ(ListNames(trial).size(), 1u);
   // It was never given out by this database.
   EXPECT_TRUE(fs::exists(Root() / "77"));
 

@@ -48,7 +48,7 @@ class CheckpointTest : public testing::Test {
   fs::path Path(TrialId trial, const std::string& uuid) const {
     return layout_.Checkpoint(trial, uuid);
   }
-  std::string StateOf(const std::string& uuid) const {
+  std::string ReadState(const std::string& uuid) const {
     return dtrain_.Run({"checkpoint", "show", uuid, "--json"}).Json()["state"];
   }
 
@@ -91,8 +91,8 @@ TEST_F(CheckpointTest, MarksADamagedCheckpoint) {
   EXPECT_THAT(result.out, HasSubstr("'model.safetensors' does not match"));
   EXPECT_THAT(result.err,
               HasSubstr("1 of 2 checkpoints is damaged or unreadable"));
-  EXPECT_EQ(StateOf(uuid), "CORRUPT");
-  EXPECT_EQ(StateOf("bbbb"), "COMPLETED");
+  EXPECT_EQ(ReadState(uuid), "CORRUPT");
+  EXPECT_EQ(ReadState("bbbb"), "COMPLETED");
 }
 
 TEST_F(CheckpointTest, ClearsTheMarkOfARestoredCheckpoint) {
@@ -100,12 +100,12 @@ TEST_F(CheckpointTest, ClearsTheMarkOfARestoredCheckpoint) {
   const fs::path path = Path({1, 2}, uuid);
   fs::rename(path, path.string() + "-away");
   EXPECT_EQ(dtrain_.Run({"checkpoint", "verify", "cccc"}).code, 1);
-  EXPECT_EQ(StateOf(uuid), "CORRUPT");
+  EXPECT_EQ(ReadState(uuid), "CORRUPT");
   fs::rename(path.string() + "-away", path);
 
   EXPECT_EQ(dtrain_.Run({"checkpoint", "verify", "cccc"}).code, 0);
 
-  EXPECT_EQ(StateOf(uuid), "COMPLETED");
+  EXPECT_EQ(ReadState(uuid), "COMPLETED");
 }
 
 TEST_F(CheckpointTest, DetectsAnotherCheckpointInItsPlace) {
@@ -130,7 +130,7 @@ TEST_F(CheckpointTest, DeletesRowAndFiles) {
 
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_GT(result.Json()["deleted"][0]["bytes"], 1000);
-  EXPECT_EQ(StateOf(uuid), "DELETED");
+  EXPECT_EQ(ReadState(uuid), "DELETED");
   EXPECT_FALSE(fs::exists(Path({1, 2}, uuid)));
   EXPECT_EQ(dtrain_.Run({"checkpoint", "delete", "cccc"}).code, 3);
   EXPECT_EQ(dtrain_.Run({"checkpoint", "verify", "cccc"}).code, 3);
@@ -147,7 +147,7 @@ TEST_F(CheckpointTest, KeepsTheCheckpointThatATrialResumesFrom) {
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err, HasSubstr("is the latest checkpoint of trial 2.1"));
   EXPECT_TRUE(fs::exists(Path({2, 1}, latest)));
-  EXPECT_EQ(StateOf("dddd"), "COMPLETED");
+  EXPECT_EQ(ReadState("dddd"), "COMPLETED");
   for (const State state : {State::kPending, State::kRunning, State::kPaused}) {
     SetTrialState({2, 1}, state);
     EXPECT_EQ(dtrain_.Run({"checkpoint", "delete", "eeee"}).code, 1)
@@ -164,14 +164,14 @@ TEST_F(CheckpointTest, CollectsCheckpointsThatThePolicyDrops) {
   const json dry = dtrain_.Run({"gc", "--dry-run", "--json"}).Json();
   EXPECT_EQ(dry["removed"].size(), 1);
   EXPECT_TRUE(fs::exists(Path({1, 2}, old)));
-  EXPECT_EQ(StateOf(old), "COMPLETED");
+  EXPECT_EQ(ReadState(old), "COMPLETED");
 
   const json real = dtrain_.Run({"gc", "1", "--json"}).Json();
 
   EXPECT_EQ(real["removed"], dry["removed"]);
   EXPECT_EQ(real["bytes"], dry["bytes"]);
   EXPECT_GT(real["bytes"], 1000);
-  EXPECT_EQ(StateOf(old), "DELETED");
+  EXPECT_EQ(ReadState(old), "DELETED");
   EXPECT_FALSE(fs::exists(Path({1, 2}, old)));
   EXPECT_TRUE(fs::exists(Path({1, 2}, latest)));
   EXPECT_EQ(dtrain_.Run({"gc", "--json"}).Json()["removed"], json::array());
@@ -282,7 +282,7 @@ TEST_F(CheckpointTest, CollectsNothingWithoutARecord) {
 }
 
 TEST_F(CheckpointTest, SkipsARunningExperiment) {
-  const RunnerLock lock = RunnerLock::Take(layout_.RunnerLock(2));
+  const RunnerLock lock = RunnerLock::Acquire(layout_.RunnerLock(2));
   const fs::path temporary = layout_.Checkpoints({2, 1}) / "x.tmp";
   fs::create_directories(temporary);
 

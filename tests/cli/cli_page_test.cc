@@ -34,7 +34,7 @@ using Flags = std::map<std::string, std::string>;
 // "" is the program itself, "data fetch" a command of a command.
 using CommandFlags = std::map<std::string, Flags>;
 
-std::string TextOf(const fs::path& file) {
+std::string ReadText(const fs::path& file) {
   std::ostringstream text;
   text << std::ifstream(file).rdbuf();
   return text.str();
@@ -101,7 +101,7 @@ void PrintTo(const Proof& proof, std::ostream* out) {
   *out << "cli_page.txt:" << proof.line;
 }
 
-std::string CommandOf(const std::string& words) {
+std::string CommandName(const std::string& words) {
   const std::vector<std::string> all = Split(words, ' ');
   if (all.front().starts_with("[")) return "";
   const bool nested = all.front() == "checkpoint" || all.front() == "data" ||
@@ -129,7 +129,7 @@ std::vector<Proof> ReadProofs() {
       proof.flag = value.substr(blank + 1);
     } else if (key == "run") {
       const std::size_t flag = value.find("[-") + 1;
-      proof.command = CommandOf(value);
+      proof.command = CommandName(value);
       proof.flag = value.substr(flag, value.find_first_of(" =]", flag) - flag);
       proof.run = value;
     } else if (key == "test") {
@@ -329,7 +329,7 @@ bool IsInSources(const std::string& name) {
     std::string text;
     for (const auto& entry : fs::directory_iterator(
              fs::path(DTRAIN_SOURCE_DIR) / "tests" / "cli")) {
-      text += TextOf(entry.path());
+      text += ReadText(entry.path());
     }
     return text;
   }();

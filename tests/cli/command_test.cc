@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using testing::HasSubstr;
 
-std::string ContentsOf(const fs::path& file) {
+std::string ReadContents(const fs::path& file) {
   std::ostringstream text;
   text << std::ifstream(file).rdbuf();
   return text.str();
@@ -37,9 +37,9 @@ class CommandTest : public testing::Test {
 
 TEST_F(CommandTest, DocumentQuotesTheExamples) {
   const std::string document =
-      ContentsOf(fs::path(DTRAIN_SOURCE_DIR) / "docs" / "protocol.md");
+      ReadContents(fs::path(DTRAIN_SOURCE_DIR) / "docs" / "protocol.md");
   for (const char* name : {"train.py", "torch_train.py", "newton.sh"}) {
-    EXPECT_THAT(document, HasSubstr(ContentsOf(Example("command/") + name)));
+    EXPECT_THAT(document, HasSubstr(ReadContents(Example("command/") + name)));
   }
 }
 

@@ -47,7 +47,7 @@ class DamagedCheckpointTest : public testing::Test {
     });
     return rows;
   }
-  fs::path PathOf(const json& row) const {
+  fs::path CheckpointPath(const json& row) const {
     return dtrain_.store() / "experiments/1/trials/1/checkpoints" /
            row["uuid"].get<std::string>();
   }
@@ -115,12 +115,12 @@ TEST_P(AnyDamageTest, ResumesFromThePreviousCheckpoint) {
   ASSERT_EQ(Create(SIGINT).code, 130);
   const auto before = Checkpoints();
   ASSERT_GE(before.size(), 2u);
-  GetParam().inflict(PathOf(before[0]));
+  GetParam().inflict(CheckpointPath(before[0]));
 
   const CliResult result = dtrain_.Run({"resume", "1"});
 
   EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr(PathOf(before[0]).string()));
+  EXPECT_THAT(result.err, HasSubstr(CheckpointPath(before[0]).string()));
   EXPECT_THAT(result.err, HasSubstr("marked CORRUPT"));
   EXPECT_THAT(
       result.err,
@@ -141,7 +141,7 @@ INSTANTIATE_TEST_SUITE_P(Files, AnyDamageTest, testing::ValuesIn(kDamages),
 
 TEST_F(DamagedCheckpointTest, RestartsFromScratchIfAllAreDamaged) {
   ASSERT_EQ(Create(SIGINT).code, 130);
-  for (const json& row : Checkpoints()) fs::remove_all(PathOf(row));
+  for (const json& row : Checkpoints()) fs::remove_all(CheckpointPath(row));
 
   const CliResult result = dtrain_.Run({"resume", "1"});
 

@@ -249,7 +249,7 @@ TEST_F(ManageTest, DeleteFollowsNoLinks) {
 }
 
 TEST_F(ManageTest, LeavesRunningExperimentsAlone) {
-  const RunnerLock lock = RunnerLock::Take(layout_.RunnerLock(2));
+  const RunnerLock lock = RunnerLock::Acquire(layout_.RunnerLock(2));
   const std::string who =
       "is run by process " + std::to_string(getpid()) + " on ";
 

@@ -130,7 +130,7 @@ TEST_F(NodesRefusalTest, RefusesInvalidVariables) {
 
 TEST_F(NodesRefusalTest, RefusesAPortInUse) {
   const UniqueFd listener = ListenAt({.host = "127.0.0.1"});
-  const std::string port = std::to_string(PortOf(listener.get()));
+  const std::string port = std::to_string(GetPort(listener.get()));
   const CliResult result = Create({{"MASTER_PORT", port}});
   ExpectRefused(result, 6, "127.0.0.1:" + port);
   EXPECT_THAT(result.err, HasSubstr("MASTER_PORT"));
@@ -151,7 +151,7 @@ TEST_F(NodesRefusalTest, RefusesAnInvalidSecret) {
 }
 
 TEST_F(NodesRefusalTest, LogsOneLineForUnknownPeersAndSendsNothing) {
-  const int port = PortOf(ListenAt({.host = "127.0.0.1"}).get());
+  const int port = GetPort(ListenAt({.host = "127.0.0.1"}).get());
   auto runner = std::async(std::launch::async, [&] {
     return Create({{"MASTER_PORT", std::to_string(port)}}, kModelYaml, {},
                   /*until=*/"all-heard");
@@ -243,14 +243,14 @@ class NodesCliTest : public testing::Test {
                                 {.environment = Rank(rank)});
     });
   }
-  std::int64_t RestartsOf(const std::string& experiment) const {
+  std::int64_t ReadRestarts(const std::string& experiment) const {
     const json trials = dtrain_.Run({"trials", experiment, "--json"}).Json();
     return trials.at("trials").at(0).at("restarts").get<std::int64_t>();
   }
 
   CliRunner dtrain_;
   // Free now, and most likely in a moment.
-  const int port_ = PortOf(ListenAt({.host = "127.0.0.1"}).get());
+  const int port_ = GetPort(ListenAt({.host = "127.0.0.1"}).get());
 };
 
 TEST_F(NodesCliTest, TwoMachinesTrainBitIdenticallyToTwoRanksOfOne) {
@@ -265,9 +265,9 @@ TEST_F(NodesCliTest, TwoMachinesTrainBitIdenticallyToTwoRanksOfOne) {
   ASSERT_EQ(runner.code, 0) << runner.err;
   const CliResult worked = worker.get();
   EXPECT_EQ(worked.code, 0) << worked.err;
-  const TrialMetrics alone = MetricsOf(dtrain_, "1.1");
+  const TrialMetrics alone = ReadMetrics(dtrain_, "1.1");
   EXPECT_EQ(alone.count({"training", 20, "loss"}), 1);
-  EXPECT_EQ(alone, MetricsOf(dtrain_, "2.1"));
+  EXPECT_EQ(alone, ReadMetrics(dtrain_, "2.1"));
   // The store has nothing of the worker's own.
   EXPECT_EQ(
       dtrain_.Run({"list", "-a", "--json"}).Json().at("experiments").size(), 2);
@@ -294,8 +294,8 @@ TEST_F(NodesCliTest, TrialRestartsAfterAWorkerDies) {
   const CliResult run = runner.get();
   ASSERT_EQ(run.code, 0) << run.err;
   EXPECT_EQ(workers.code, 0) << workers.err;
-  EXPECT_EQ(RestartsOf("2"), 1);
-  EXPECT_EQ(MetricsOf(dtrain_, "1.1"), MetricsOf(dtrain_, "2.1"));
+  EXPECT_EQ(ReadRestarts("2"), 1);
+  EXPECT_EQ(ReadMetrics(dtrain_, "1.1"), ReadMetrics(dtrain_, "2.1"));
 }
 
 TEST_F(NodesCliTest, SigtermToAWorkerPausesAndResumeContinues) {
@@ -321,8 +321,8 @@ TEST_F(NodesCliTest, SigtermToAWorkerPausesAndResumeContinues) {
       dtrain_.Run({"resume", "2"}, {.environment = Rank(0)});
   EXPECT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_EQ(again.get().code, 0);
-  EXPECT_EQ(RestartsOf("2"), 0);
-  EXPECT_EQ(MetricsOf(dtrain_, "1.1"), MetricsOf(dtrain_, "2.1"));
+  EXPECT_EQ(ReadRestarts("2"), 0);
+  EXPECT_EQ(ReadMetrics(dtrain_, "1.1"), ReadMetrics(dtrain_, "2.1"));
 }
 
 TEST_F(NodesCliTest, NothingIsRecordedBeforeAllRanksAreThere) {

@@ -146,7 +146,7 @@ struct Snippet {
   std::string text;
 };
 
-std::vector<Snippet> SnippetsOf(const fs::path& document) {
+std::vector<Snippet> ReadSnippets(const fs::path& document) {
   std::vector<Snippet> snippets;
   std::ifstream in(document);
   bool inside = false;
@@ -165,7 +165,7 @@ std::vector<Snippet> SnippetsOf(const fs::path& document) {
 
 // Takes the address of each function that `signatures` declares, which fails to
 // compile where there is no such function.
-std::string AddressesOf(const std::string& signatures) {
+std::string FunctionAddresses(const std::string& signatures) {
   static const std::regex kDefault(" = [^,)]+");
   static const std::regex kSignature("([^;]+?)\\b(\\w+)\\(([^;]*)\\);\\s*");
   const std::string plain = std::regex_replace(signatures, kDefault, "");
@@ -180,7 +180,7 @@ std::string AddressesOf(const std::string& signatures) {
 }
 
 // A source file in which the snippets stand where they belong.
-std::string SourceOf(const std::vector<Snippet>& snippets) {
+std::string MakeSource(const std::vector<Snippet>& snippets) {
   std::string source =
       "#include <dtrain/model.h>\n"
       "using namespace dtrain;\n"
@@ -209,7 +209,7 @@ std::string SourceOf(const std::vector<Snippet>& snippets) {
                 text + "}\n};\n";
     } else if (kind == " signatures") {
       source += "[[maybe_unused]] void Addresses" + std::to_string(i) +
-                "() {\n" + AddressesOf(text) + "}\n";
+                "() {\n" + FunctionAddresses(text) + "}\n";
     } else {
       EXPECT_EQ(kind, " top") << text;
       source += text;
@@ -220,12 +220,12 @@ std::string SourceOf(const std::vector<Snippet>& snippets) {
 
 TEST_F(OwnModelTest, EverySnippetOfItsPageCompiles) {
   std::vector<Snippet> snippets =
-      SnippetsOf(DTRAIN_SOURCE_DIR "/docs/models.md");
+      ReadSnippets(DTRAIN_SOURCE_DIR "/docs/models.md");
   ASSERT_GT(snippets.size(), 10u);
   ASSERT_EQ(snippets.front().kind, "") << "a whole file";
   dtrain_.Write("mine/model_def.cpp", snippets.front().text);
   snippets.erase(snippets.begin());
-  dtrain_.Write("mine/snippets.cc", SourceOf(snippets));
+  dtrain_.Write("mine/snippets.cc", MakeSource(snippets));
   dtrain_.Write("mine/page.yaml",
                 "entrypoint: model_def:MyTrial\n"
                 "hyperparameters: {global_batch_size: 64, lr: 0.1}\n"
@@ -248,14 +248,14 @@ TEST_F(OwnModelTest, EverySnippetOfItsPageCompiles) {
 // experiment are stored, and compiled again when it is resumed.
 TEST_F(OwnModelTest, StoredModelOfAnEarlierVersionTrains) {
   const std::string stored = DTRAIN_GOLDEN_DIR "/stored_model/";
-  std::vector<Snippet> snippets = SnippetsOf(stored + "snippets.md");
+  std::vector<Snippet> snippets = ReadSnippets(stored + "snippets.md");
   ASSERT_EQ(snippets.size(), 16u);
   // A whole file, which becomes one part of another.
   const std::regex outside(
       "#include <dtrain/model.h>|using namespace dtrain;|DTRAIN_TRIALS.*");
   snippets.front() = {" top",
                       std::regex_replace(snippets.front().text, outside, "")};
-  dtrain_.Write("mine/snippets.cc", SourceOf(snippets));
+  dtrain_.Write("mine/snippets.cc", MakeSource(snippets));
   dtrain_.Write("mine/model_def.cpp", FileText(stored + "model_def.cpp"));
   dtrain_.Write("mine/const.yaml", FileText(stored + "const.yaml"));
 

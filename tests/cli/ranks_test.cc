@@ -60,10 +60,10 @@ TEST_F(RanksTest, AnyNumberOfRanksTrainsIdentically) {
     const CliResult result = Create(ranks, every);
     ASSERT_EQ(result.code, 0) << result.err;
   }
-  const TrialMetrics alone = MetricsOf(dtrain_, "1.1");
+  const TrialMetrics alone = ReadMetrics(dtrain_, "1.1");
   EXPECT_EQ(alone.count({"training", 20, "loss"}), 1);
-  ExpectNear(alone, MetricsOf(dtrain_, "2.1"), 1e-5);
-  ExpectNear(alone, MetricsOf(dtrain_, "3.1"), 1e-5);
+  ExpectNear(alone, ReadMetrics(dtrain_, "2.1"), 1e-5);
+  ExpectNear(alone, ReadMetrics(dtrain_, "3.1"), 1e-5);
 }
 
 TEST_F(RanksTest, ResumeBitIdenticallyInMidAccumulation) {
@@ -82,7 +82,7 @@ TEST_F(RanksTest, ResumeBitIdenticallyInMidAccumulation) {
   const std::string id = std::to_string(number);
   const CliResult resumed = dtrain_.Run({"resume", id});
   ASSERT_EQ(resumed.code, 0) << resumed.err;
-  ExpectNear(MetricsOf(dtrain_, "1.1"), MetricsOf(dtrain_, id + ".1"), 0);
+  ExpectNear(ReadMetrics(dtrain_, "1.1"), ReadMetrics(dtrain_, id + ".1"), 0);
 }
 
 // The greatest loss is the best here, and that is the first.

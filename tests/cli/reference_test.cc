@@ -28,7 +28,7 @@ class ReferenceTest : public testing::Test {
   CliResult WriteReference() const {
     return dtrain_.Run({"__reference", Docs()});
   }
-  static std::string TextOf(const fs::path& file) {
+  static std::string ToText(const fs::path& file) {
     std::ostringstream text;
     text << std::ifstream(file).rdbuf();
     return text.str();
@@ -36,7 +36,7 @@ class ReferenceTest : public testing::Test {
   // Cuts the page of a copy from `begin` to `end`, and keeps `end`.
   void Cut(const std::string& page, const std::string& begin,
            const std::string& end) const {
-    std::string text = TextOf(Docs() / page);
+    std::string text = ToText(Docs() / page);
     const std::size_t at = text.find(begin);
     ASSERT_NE(at, text.npos);
     text.erase(at, text.find(end, at) - at);
@@ -52,11 +52,11 @@ TEST_F(ReferenceTest, GeneratedFilesAreCurrent) {
   ASSERT_EQ(result.code, 0) << result.err;
   for (const auto& entry : fs::recursive_directory_iterator(kDocs / "cli")) {
     const std::string page = "cli" / entry.path().filename();
-    EXPECT_EQ(TextOf(entry.path()), TextOf(Docs() / page))
+    EXPECT_EQ(ToText(entry.path()), ToText(Docs() / page))
         << "docs/" << page << " is not current; write it by\n  "
         << DTRAIN_BINARY << " __reference docs";
   }
-  EXPECT_EQ(TextOf(kDocs / "cli.md"), TextOf(Docs() / "cli.md"))
+  EXPECT_EQ(ToText(kDocs / "cli.md"), ToText(Docs() / "cli.md"))
       << "docs/cli.md is not current; write it by\n  " << DTRAIN_BINARY
       << " __reference docs";
 }
@@ -64,7 +64,7 @@ TEST_F(ReferenceTest, GeneratedFilesAreCurrent) {
 TEST_F(ReferenceTest, AddsASectionForACommandThatHasNone) {
   Cut("cli/maintain.md", "## doctor", "## completion");
   ASSERT_EQ(WriteReference().code, 0);
-  EXPECT_THAT(TextOf(Docs() / "cli/maintain.md"),
+  EXPECT_THAT(ToText(Docs() / "cli/maintain.md"),
               HasSubstr("\n## doctor\n\nCheck the store and the machine for "
                         "problems.\n"));
 }

@@ -83,7 +83,7 @@ class RequestTest : public testing::Test {
   std::vector<RequestRow> OpenRequests() const {
     return Store::OpenForReading(layout_).OpenRequests(2);
   }
-  RunnerLock Run() const { return RunnerLock::Take(layout_.RunnerLock(2)); }
+  RunnerLock Run() const { return RunnerLock::Acquire(layout_.RunnerLock(2)); }
 
   CliRunner dtrain_;
   StoreLayout layout_{dtrain_.store()};

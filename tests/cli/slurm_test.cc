@@ -555,8 +555,8 @@ TEST_F(SlurmCliTest, TasksOnTwoNodesTrainOneModelWithoutAnyVariable) {
   const CliResult run = Run({"srun", "--nodes=2", "--ntasks-per-node=1",
                              "dtrain", "create", "two.yaml"});
   ASSERT_EQ(run.code, 0) << run.err;
-  EXPECT_EQ(MetricsOf(dtrain_, "2.1").count({"training", 5, "loss"}), 1);
-  EXPECT_EQ(MetricsOf(dtrain_, "1.1"), MetricsOf(dtrain_, "2.1"));
+  EXPECT_EQ(ReadMetrics(dtrain_, "2.1").count({"training", 5, "loss"}), 1);
+  EXPECT_EQ(ReadMetrics(dtrain_, "1.1"), ReadMetrics(dtrain_, "2.1"));
 }
 
 // The variables of an allocation suffice: the checks ask Slurm nothing.
@@ -632,8 +632,8 @@ TEST_F(SlurmCliTest, TrialIsDividedBetweenTheNodesOfTwoJobs) {
   const CliResult run = Run({"dtrain", "create", "jobs.yaml"});
   ASSERT_EQ(run.code, 0) << run.err;
   EXPECT_THAT(run.err, HasSubstr("with 1 of the 2 slots of a trial"));
-  EXPECT_EQ(MetricsOf(dtrain_, "2.1").count({"training", 5, "loss"}), 1);
-  EXPECT_EQ(MetricsOf(dtrain_, "1.1"), MetricsOf(dtrain_, "2.1"));
+  EXPECT_EQ(ReadMetrics(dtrain_, "2.1").count({"training", 5, "loss"}), 1);
+  EXPECT_EQ(ReadMetrics(dtrain_, "1.1"), ReadMetrics(dtrain_, "2.1"));
 }
 
 #endif  // DTRAIN_HAS_TRIALS

@@ -248,7 +248,7 @@ class NetworkStoreTest : public testing::Test {
     environment["ASAN_OPTIONS"] = "verify_asan_link_order=0";
     return dtrain_.Run(arguments, {.environment = environment});
   }
-  std::string Note() const {
+  std::string ReadNote() const {
     return dtrain_.Run({"describe", "1", "--json"}).Json().at("note");
   }
 
@@ -270,7 +270,7 @@ TEST_P(NetworkTypeTest, IsRefusedByName) {
               AllOf(HasSubstr("is on " + std::string(GetParam().name) + ","),
                     HasSubstr("--allow-network-fs")));
   EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1);
-  EXPECT_NE(Note(), "a new one");
+  EXPECT_NE(ReadNote(), "a new one");
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -306,11 +306,11 @@ TEST_F(NetworkStoreTest, IsRead) {
 
 TEST_F(NetworkStoreTest, IsWrittenIfAllowed) {
   EXPECT_EQ(RunOn(kNfs, {"--allow-network-fs", "note", "1", "A"}).code, 0);
-  EXPECT_EQ(Note(), "A");
+  EXPECT_EQ(ReadNote(), "A");
   EXPECT_EQ(
       RunOn(kNfs, {"note", "1", "B"}, {{"DTRAIN_ALLOW_NETWORK_FS", "1"}}).code,
       0);
-  EXPECT_EQ(Note(), "B");
+  EXPECT_EQ(ReadNote(), "B");
   EXPECT_EQ(
       RunOn(kNfs, {"note", "1", "C"}, {{"DTRAIN_ALLOW_NETWORK_FS", "0"}}).code,
       5);

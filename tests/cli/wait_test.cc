@@ -334,7 +334,7 @@ TEST_F(WaitTest, RefusesInvalidRequirements) {
 
 TEST_F(WaitTest, TimesOut) {
   const RunnerLock runner =
-      RunnerLock::Take(StoreLayout(dtrain_.store()).RunnerLock(2));
+      RunnerLock::Acquire(StoreLayout(dtrain_.store()).RunnerLock(2));
   const CliResult result = dtrain_.Run({"wait", "2", "--timeout", "250ms"});
   EXPECT_EQ(result.code, 124);
   EXPECT_THAT(result.err, HasSubstr("not finished after"));
@@ -354,18 +354,19 @@ TEST_F(WaitTest, WaitsUntilItsTimeoutAndNotLess) {
 
 TEST_F(WaitTest, LateReportIsAnErrorWithItsReason) {
   const RunnerLock runner =
-      RunnerLock::Take(StoreLayout(dtrain_.store()).RunnerLock(2));
+      RunnerLock::Acquire(StoreLayout(dtrain_.store()).RunnerLock(2));
   EXPECT_THAT(Junit(2, {"--timeout", "1ms"}),
               AllOf(HasSubstr("<testsuite name=\"wait\" tests=\"1\" "
                               "failures=\"0\" errors=\"1\""),
                     HasSubstr("<error message=\"not finished after 0.0s")));
-  EXPECT_THAT(Junit(9), AllOf(HasSubstr(" errors=\"1\""),
-                              HasSubstr("<error message=\"no experiment 9 in")));
+  EXPECT_THAT(Junit(9),
+              AllOf(HasSubstr(" errors=\"1\""),
+                    HasSubstr("<error message=\"no experiment 9 in")));
 }
 
 TEST_F(WaitTest, DoesNotResumeARunningExperiment) {
   const RunnerLock runner =
-      RunnerLock::Take(StoreLayout(dtrain_.store()).RunnerLock(2));
+      RunnerLock::Acquire(StoreLayout(dtrain_.store()).RunnerLock(2));
   EXPECT_EQ(dtrain_.Run({"list", "--state", "RUNNING", "--json"})
                 .Json()["experiments"]
                 .size(),

@@ -66,7 +66,7 @@ class WarmStartTest : public testing::Test {
     return dtrain_.Run(arguments);
   }
 
-  static std::vector<double> PointsOf(const CliResult& result) {
+  static std::vector<double> ReadPoints(const CliResult& result) {
     EXPECT_EQ(result.code, 0) << result.err;
     std::vector<double> points;
     if (result.code != 0) return points;
@@ -89,7 +89,7 @@ TEST_F(WarmStartTest, TakesTheTwoBestOfEachExperimentInTurns) {
 
   const CliResult result = Search("[2, 1]");
 
-  EXPECT_EQ(PointsOf(result), (std::vector<double>{4.0, 1.0, 2.0}));
+  EXPECT_EQ(ReadPoints(result), (std::vector<double>{4.0, 1.0, 2.0}));
   EXPECT_THAT(result.err, HasSubstr("searcher.warm_start: adds 3 points from "
                                     "2.1, 1.2, 1.1"));
 }
@@ -104,8 +104,8 @@ TEST_F(WarmStartTest, KeepsThePointsOfTheUserInFront) {
       Search("[1]", {"--set", "searcher.points=[{x: 5}]", "--set",
                      "searcher.max_trials=2", "--dry-run", "--json"});
 
-  EXPECT_EQ(PointsOf(result), (std::vector<double>{5, 1, 2}));
-  EXPECT_EQ(PointsOf(full), (std::vector<double>{5, 1}));
+  EXPECT_EQ(ReadPoints(result), (std::vector<double>{5, 1, 2}));
+  EXPECT_EQ(ReadPoints(full), (std::vector<double>{5, 1}));
 }
 
 TEST_F(WarmStartTest, AddsAtMostEightPoints) {
@@ -119,14 +119,14 @@ TEST_F(WarmStartTest, AddsAtMostEightPoints) {
              {"--set", "searcher.max_trials=30", "--dry-run", "--json"});
 
   // The newest experiment first.
-  EXPECT_EQ(PointsOf(result),
+  EXPECT_EQ(ReadPoints(result),
             (std::vector<double>{0.9, 0.7, 0.5, 0.3, 0.1, 1.0, 0.8, 0.6}));
 }
 
 TEST_F(WarmStartTest, AddsNoMorePointsThanThereAreTrials) {
   ASSERT_EQ(RunGrid("[3.0, 1.0]").code, 0);
   const auto points_with = [this](const std::string& own) {
-    return PointsOf(Search(
+    return ReadPoints(Search(
         "[1]", {"--set", "searcher.points=" + own, "--dry-run", "--json"}));
   };
   EXPECT_EQ(points_with("[{x: 2}, {x: 4}]"), (std::vector<double>{2, 4, 1, 3}));
@@ -141,7 +141,7 @@ TEST_F(WarmStartTest, LeavesOutTrialsThatDoNotFit) {
 
   const CliResult result = Search("[1]");
 
-  EXPECT_EQ(PointsOf(result), (std::vector<double>{3, 4}));
+  EXPECT_EQ(ReadPoints(result), (std::vector<double>{3, 4}));
   EXPECT_THAT(result.err,
               HasSubstr("searcher.warm_start: 2 trials do not fit the "
                         "hyperparameters: x is out of range in 2\n"));
@@ -153,7 +153,7 @@ TEST_F(WarmStartTest, LeavesOutTrialsThatFailed) {
   const CliResult result = Search(
       "[1]", {"--set", "hyperparameters.x.maxval=10", "--dry-run", "--json"});
 
-  EXPECT_EQ(PointsOf(result), (std::vector<double>{4, 3}));
+  EXPECT_EQ(ReadPoints(result), (std::vector<double>{4, 3}));
 }
 
 TEST_F(WarmStartTest, RunsThePointsFirstAndRecordsTheirTrials) {
@@ -174,7 +174,7 @@ TEST_F(WarmStartTest, RunsThePointsFirstAndRecordsTheirTrials) {
   dtrain_.Write("again.yaml", config.out);
   const CliResult again =
       dtrain_.Run({"create", "again.yaml", "--dry-run", "--json"});
-  EXPECT_EQ(PointsOf(again), (std::vector<double>{1, 2}));
+  EXPECT_EQ(ReadPoints(again), (std::vector<double>{1, 2}));
 }
 
 TEST_F(WarmStartTest, IsResolvedOnceWhenThePausedSearchIsCreated) {
@@ -239,7 +239,7 @@ TEST_F(WarmStartTest, SaysWhichExperimentHasNoResult) {
 
   const CliResult result = Search("[2, 1]");
 
-  EXPECT_EQ(PointsOf(result), (std::vector<double>{3}));
+  EXPECT_EQ(ReadPoints(result), (std::vector<double>{3}));
   EXPECT_THAT(result.err, HasSubstr("searcher.warm_start: experiment 2 has no "
                                     "trial with a result\n"));
 }

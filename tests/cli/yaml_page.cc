@@ -29,7 +29,7 @@ keep() {
 }
 )sh";
 
-std::string TextOf(const fs::path& file) {
+std::string ReadText(const fs::path& file) {
   std::ostringstream text;
   text << std::ifstream(file).rdbuf();
   return text.str();
@@ -88,7 +88,7 @@ void PageYaml::Write(const std::vector<Key>& keys, const std::string& path,
   }
 }
 
-std::string PageYaml::PlaceOf(const std::string& key, int columns) const {
+std::string PageYaml::FindPosition(const std::string& key, int columns) const {
   for (const Place& place : places_) {
     if (place.key != key) continue;
     return std::to_string(place.line) + ':' +
@@ -179,7 +179,7 @@ json TrialsAtOnce(const PageRun& run) { return run.TrialsAtOnce(); }
 std::string PageRun::Log() const { return Run({"logs", id(), "--raw"}).out; }
 
 std::string PageRun::Left(const std::string& name) const {
-  std::string text = TextOf(directory() / name);
+  std::string text = ReadText(directory() / name);
   if (!text.empty() && text.back() == '\n') text.pop_back();
   return text;
 }

@@ -28,7 +28,7 @@ class PageYaml {
   const std::string& text() const { return text_; }
   /// "LINE:COLUMN" of the key's value, both from 1, or `offset` columns after
   /// it.
-  std::string PlaceOf(const std::string& key, int columns = 0) const;
+  std::string FindPosition(const std::string& key, int columns = 0) const;
 
  private:
   struct Key {

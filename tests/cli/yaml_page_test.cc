@@ -41,7 +41,7 @@ struct Table {
   std::vector<Cells> rows;
 };
 
-Cells CellsOf(const std::string& line) {
+Cells SplitCells(const std::string& line) {
   Cells cells;
   for (const std::string& text : Split(line.substr(1), '|')) {
     const std::size_t begin = text.find_first_not_of(' ');
@@ -60,9 +60,9 @@ std::vector<Table> TablesOfPage() {
   for (std::string line; std::getline(page, line);) {
     const bool is_row = line.starts_with("|");
     if (is_row && !inside) {
-      tables.push_back({.head = CellsOf(line)});
+      tables.push_back({.head = SplitCells(line)});
     } else if (is_row && !line.starts_with("|---")) {
-      tables.back().rows.push_back(CellsOf(line));
+      tables.back().rows.push_back(SplitCells(line));
     }
     inside = is_row;
   }
@@ -150,8 +150,8 @@ std::string TestName(const std::string& key, const std::string& variant) {
 }
 
 // All that the experiment is, and without @CHECKPOINT.
-Settings SettingsOf(const Proof& proof, const Settings& set,
-                    const std::string& checkpoint = "") {
+Settings MakeSettings(const Proof& proof, const Settings& set,
+                      const std::string& checkpoint = "") {
   Settings settings = ProgramSettings() + proof.base + set;
   for (auto& [key, value] : settings) {
     if (value == "@CHECKPOINT") value = checkpoint;
@@ -180,7 +180,7 @@ void WriteFakeSlurm(const std::filesystem::path& directory) {
   write("scancel", "");
 }
 
-CliCall CallOf(const Proof& proof, const PageRun& run) {
+CliCall MakeCall(const Proof& proof, const PageRun& run) {
   CliCall call;
   if (proof.on_fake_gpus) {
     call.environment["LD_LIBRARY_PATH"] = DTRAIN_FAKE_DRIVER;
@@ -203,14 +203,14 @@ CliCall CallOf(const Proof& proof, const PageRun& run) {
 }
 
 json Seen(const Proof& proof, const Settings& set, PageRun& run) {
-  const CliCall call = CallOf(proof, run);
+  const CliCall call = MakeCall(proof, run);
   std::string checkpoint;
   if (proof.continues) {
-    run.Create(SettingsOf(proof, {}), proof.program, call);
+    run.Create(MakeSettings(proof, {}), proof.program, call);
     checkpoint = run.Says("checkpoints").at("checkpoints").at(0).at("uuid");
   }
   const CliResult result =
-      run.Create(SettingsOf(proof, set, checkpoint), proof.program, call);
+      run.Create(MakeSettings(proof, set, checkpoint), proof.program, call);
   EXPECT_TRUE(run.HasStore()) << result.err;
   if (!run.HasStore()) return "nothing was created";
   return proof.look(run);
@@ -259,7 +259,7 @@ TEST(YamlOwnModelTest, ReceivesTheValuesOfTheYaml) {
   run.WriteModel(OwnModelSource());
   std::map<std::string, int> made;
   const auto seen = [&](const Proof& proof, const Settings& set) -> json {
-    const std::string text = PageYaml(SettingsOf(proof, set)).text();
+    const std::string text = PageYaml(MakeSettings(proof, set)).text();
     if (made.contains(text)) {
       run.LookAt(made[text]);
       return proof.look(run);
@@ -294,7 +294,7 @@ TEST_P(YamlRefusalTest, NamesThePlaceAndTheKey) {
   }
   const PageYaml yaml(settings);
   const std::string place =
-      yaml.PlaceOf(refusal.set.back().first, refusal.column);
+      yaml.FindPosition(refusal.set.back().first, refusal.column);
   EXPECT_THAT(result.err, HasSubstr("page/page.yaml:" + place + ": " + message))
       << yaml.text();
   // Keys that this version cannot run are still valid.
@@ -377,7 +377,7 @@ TEST_F(YamlPageTest, IgnoredKeysGiveOneNoteEachAndNothingElse) {
   for (const KeyRow& row : KeyRows()) {
     if (row.status != "ignored") continue;
     const auto name = static_cast<int>(Split(row.key, '.').back().size());
-    notes.push_back("page/page.yaml:" + yaml.PlaceOf(row.key, -name - 2) +
+    notes.push_back("page/page.yaml:" + yaml.FindPosition(row.key, -name - 2) +
                     ": " + row.key + ": note: ignored: " + row.doc);
   }
   ASSERT_GT(notes.size(), 30u);

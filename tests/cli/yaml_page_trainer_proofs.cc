@@ -16,7 +16,7 @@ const Settings kFault = {{"entrypoint", "builtin:FaultTrial"},
                          {"searcher.max_length", "100"},
                          {"max_restarts", "0"}};
 // The batches of the events of one kind.
-Look BatchesOf(const std::string& kind) {
+Look EventBatches(const std::string& kind) {
   return [kind](const PageRun& run) {
     json batches = json::array();
     for (const json& event : run.Events(kind)) {
@@ -74,22 +74,22 @@ std::vector<Proof> TrainerProofs() {
               LogHas("records_per_epoch is 640, but an epoch of the training "
                      "data has 100 samples"),
               false, true),
-      OfFault("min_validation_period", "30", BatchesOf("validation"), {100},
+      OfFault("min_validation_period", "30", EventBatches("validation"), {100},
               {30, 60, 90, 100}),
-      OfFault("min_checkpoint_period", "{epochs: 1}", BatchesOf("checkpoint"),
-              {100}, {40, 80, 100},
+      OfFault("min_checkpoint_period", "{epochs: 1}",
+              EventBatches("checkpoint"), {100}, {40, 80, 100},
               {{"hyperparameters.batches_per_epoch", "40"}}),
-      OfFault("perform_initial_validation", "true", BatchesOf("validation"),
+      OfFault("perform_initial_validation", "true", EventBatches("validation"),
               {100}, {0, 100}),
-      OfFault("scheduling_unit", "30", BatchesOf("training"), {100},
+      OfFault("scheduling_unit", "30", EventBatches("training"), {100},
               {30, 60, 90, 100}),
-      OfFault("checkpoint_policy", "all", BatchesOf("checkpoint"), {30, 100},
+      OfFault("checkpoint_policy", "all", EventBatches("checkpoint"), {30, 100},
               {30, 60, 90, 100},
               {{"min_validation_period", "30"},
                {"searcher.smaller_is_better", "false"}}),
-      OfFault("searcher.metric", "acc", BatchesOf("checkpoint"),
+      OfFault("searcher.metric", "acc", EventBatches("checkpoint"),
               {30, 60, 90, 100}, {30, 100}, {{"min_validation_period", "30"}}),
-      OfFault("searcher.smaller_is_better", "false", BatchesOf("checkpoint"),
+      OfFault("searcher.smaller_is_better", "false", EventBatches("checkpoint"),
               {30, 60, 90, 100}, {30, 100}, {{"min_validation_period", "30"}}),
       OfFault("searcher.max_length", "{epochs: 2}", OfTrials("/batches"), {100},
               {80}, {{"hyperparameters.batches_per_epoch", "40"}}),
@@ -127,14 +127,15 @@ std::vector<Proof> TrainerProofs() {
        .without = false,
        .with = true,
        .continues = true},
-      OfFault("optimizations", "{sink_size: 25}", BatchesOf("training"), {100},
+      OfFault("optimizations", "{sink_size: 25}", EventBatches("training"),
+              {100}, {25, 50, 75, 100}),
+      OfFault("optimizations.sink_size", "25", EventBatches("training"), {100},
               {25, 50, 75, 100}),
-      OfFault("optimizations.sink_size", "25", BatchesOf("training"), {100},
-              {25, 50, 75, 100}),
-      OfFault("optimizations.sink_size", "-1", BatchesOf("training"), {100},
+      OfFault("optimizations.sink_size", "-1", EventBatches("training"), {100},
               {40, 80, 100}, {{"hyperparameters.batches_per_epoch", "40"}}),
-      OfFault("optimizations.dataset_sink_mode", "false", BatchesOf("training"),
-              {25, 50, 75, 100}, {100}, {{"optimizations.sink_size", "25"}}),
+      OfFault("optimizations.dataset_sink_mode", "false",
+              EventBatches("training"), {25, 50, 75, 100}, {100},
+              {{"optimizations.sink_size", "25"}}),
       OfFault(
           "optimizations.average_training_metrics", "false",
           [](const PageRun& run) -> json {

@@ -46,11 +46,11 @@ class Directory {
   fs::path path_;
 };
 
-nlohmann::json EntryOf(std::span<const std::byte> bytes) {
-  return {{"bytes", bytes.size()}, {"sha256", Sha256Of(bytes)}};
+nlohmann::json MakeEntry(std::span<const std::byte> bytes) {
+  return {{"bytes", bytes.size()}, {"sha256", ComputeSha256(bytes)}};
 }
 
-std::string ManifestOf(const nlohmann::json& entries) {
+std::string MakeManifest(const nlohmann::json& entries) {
   return nlohmann::json{
       {"format", "dtrain-checkpoint"}, {"version", 1}, {"files", entries}}
       .dump();
@@ -100,9 +100,9 @@ void CheckManifest(const std::string& path, std::string_view manifest) {
     const auto files = CheckpointFiles::Read(path);
     nlohmann::json entries = nlohmann::json::object();
     for (const char* name : {"model.safetensors", kStateName}) {
-      if (files.Has(name)) entries[name] = EntryOf(files[name]);
+      if (files.Has(name)) entries[name] = MakeEntry(files[name]);
     }
-    Require(manifest == ManifestOf(entries),
+    Require(manifest == MakeManifest(entries),
             "only a manifest as dtrain writes it is accepted");
   } catch (const Error& error) {
     RequireDamaged(error);
@@ -117,9 +117,9 @@ void Check(std::string_view input) {
       is_state ? input : R"({"batches":3,"epoch":0.5})";
   directory.Write(kStateName, state);
   const auto bytes = std::as_bytes(std::span(state));
-  const std::string manifest = is_state
-                                   ? ManifestOf({{kStateName, EntryOf(bytes)}})
-                                   : std::string(input);
+  const std::string manifest =
+      is_state ? MakeManifest({{kStateName, MakeEntry(bytes)}})
+               : std::string(input);
   directory.Write(kManifestName, manifest);
   CheckManifest(directory.path(), manifest);
   CheckSummary(directory.path());
@@ -130,6 +130,6 @@ void Check(std::string_view input) {
 }  // namespace dtrain
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  if (size > 0) dtrain::Check(dtrain::TextOf(data, size));
+  if (size > 0) dtrain::Check(dtrain::ToText(data, size));
   return 0;
 }

@@ -46,7 +46,7 @@ void CheckMessage(const std::string& line, Message (*decode)(std::string_view),
 }
 
 /// Returns the input as text.
-inline std::string_view TextOf(const std::uint8_t* data, std::size_t size) {
+inline std::string_view ToText(const std::uint8_t* data, std::size_t size) {
   return {reinterpret_cast<const char*>(data), size};
 }
 

@@ -66,7 +66,7 @@ void Check(std::string_view bytes, std::size_t dimensions, bool compress) {
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
-  dtrain::Check(dtrain::TextOf(data + 1, size - 1), data[0] & 3u,
+  dtrain::Check(dtrain::ToText(data + 1, size - 1), data[0] & 3u,
                 (data[0] & 4u) != 0);
   return 0;
 }

@@ -10,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using dtrain::CheckMessage;
-  const std::string input(dtrain::TextOf(data, size));
+  const std::string input(dtrain::ToText(data, size));
   for (const std::string& line : dtrain::Split(input, '\n')) {
     CheckMessage(line, dtrain::DecodeReport, dtrain::EncodeReport);
     CheckMessage(line, dtrain::DecodeOrder, dtrain::EncodeOrder);

@@ -113,7 +113,7 @@ void CheckEvents(std::string_view input) {
 }  // namespace dtrain
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string_view text = dtrain::TextOf(data, size);
+  const std::string_view text = dtrain::ToText(data, size);
   dtrain::CheckOutput(text);
   dtrain::CheckRows(text);
   dtrain::CheckEvents(text);

@@ -80,6 +80,6 @@ void CheckLines(std::string_view input) {
 }  // namespace dtrain
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  dtrain::CheckLines(dtrain::TextOf(data, size));
+  dtrain::CheckLines(dtrain::ToText(data, size));
   return 0;
 }

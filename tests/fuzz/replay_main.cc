@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<fs::path> FilesOf(const fs::path& path) {
+std::vector<fs::path> ListFiles(const fs::path& path) {
   if (!fs::is_directory(path)) return {path};
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(path)) {
@@ -44,7 +44,7 @@ bool Replay(const fs::path& path) {
 int main(int argc, char** argv) {
   std::size_t replayed = 0;
   for (int i = 1; i < argc; ++i) {
-    for (const fs::path& path : FilesOf(argv[i])) {
+    for (const fs::path& path : ListFiles(argv[i])) {
       if (!Replay(path)) {
         std::fprintf(stderr, "%s cannot be read\n", path.c_str());
         return 1;

@@ -100,6 +100,6 @@ void CheckRequests(std::string_view input) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
                                       std::size_t size) {
-  dtrain::CheckRequests(dtrain::TextOf(data, size));
+  dtrain::CheckRequests(dtrain::ToText(data, size));
   return 0;
 }

@@ -60,7 +60,7 @@ void CheckSpec(std::string_view input) {
 }  // namespace dtrain
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string_view input = dtrain::TextOf(data, size);
+  const std::string_view input = dtrain::ToText(data, size);
   dtrain::CheckLines(input);
   dtrain::CheckSpec(input);
   return 0;

@@ -15,13 +15,13 @@ namespace {
 
 constexpr std::size_t kMaxLevels = 64;
 
-std::size_t LevelsOf(const Node& node) {
+std::size_t CountLevels(const Node& node) {
   std::size_t below = 0;
   for (const Node& item : node.items) {
-    below = std::max(below, LevelsOf(item));
+    below = std::max(below, CountLevels(item));
   }
   for (const Node::Entry& entry : node.entries) {
-    below = std::max(below, LevelsOf(entry.value));
+    below = std::max(below, CountLevels(entry.value));
   }
   return below + (node.IsScalar() ? 0 : 1);
 }
@@ -84,7 +84,7 @@ void Check(std::string_view input) {
 
   Findings discarded = Findings::Discarding();
   if (const auto root = ReadYaml(text, {}, discarded)) {
-    Require(LevelsOf(*root) <= kMaxLevels, "a tree is not too deep");
+    Require(CountLevels(*root) <= kMaxLevels, "a tree is not too deep");
   }
   const ConfigResult result = ReadConfig(text, options);
   RequireDiagnostics(result, text);
@@ -95,6 +95,6 @@ void Check(std::string_view input) {
 }  // namespace dtrain
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  dtrain::Check(dtrain::TextOf(data, size));
+  dtrain::Check(dtrain::ToText(data, size));
   return 0;
 }

@@ -110,10 +110,10 @@ struct Trained {
 class CapturedLog {
  public:
   CapturedLog() { testing::internal::CaptureStderr(); }
-  ~CapturedLog() { Take(); }
+  ~CapturedLog() { Drain(); }
   CapturedLog(const CapturedLog&) = delete;
   CapturedLog& operator=(const CapturedLog&) = delete;
-  std::string Take() {
+  std::string Drain() {
     return std::exchange(is_open_, false)
                ? testing::internal::GetCapturedStderr()
                : "";
@@ -146,7 +146,7 @@ class GpuGraphTest : public SmallTrialTest {
     Trainer trainer(context, trial, link, Clock::System(), std::move(graph));
     trainer.Restore();
     EXPECT_EQ(trainer.Run().reason, EndReason::kCompleted);
-    Trained trained{.random = SaveRandomState(kGpu), .log = log.Take()};
+    Trained trained{.random = SaveRandomState(kGpu), .log = log.Drain()};
     for (const auto& report : runner.All<TrainingReport>()) {
       trained.losses.push_back(Value(report.metrics, "loss"));
     }

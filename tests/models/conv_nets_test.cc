@@ -15,18 +15,18 @@ namespace {
 using ::testing::ElementsAre;
 
 template <typename Net>
-std::vector<std::string> NamesOf() {
+std::vector<std::string> ListNames() {
   return Net(10).named_parameters().keys();
 }
 
 TEST(ConvReluPoolNetsTest, HaveTheNamesOfEarlierCheckpoints) {
-  EXPECT_THAT(NamesOf<LeNet>(),
+  EXPECT_THAT(ListNames<LeNet>(),
               ElementsAre("conv1.weight", "conv1.bias", "conv2.weight",
                           "conv2.bias", "fc1.weight", "fc1.bias", "fc2.weight",
                           "fc2.bias", "fc3.weight", "fc3.bias"));
-  EXPECT_EQ(NamesOf<CifarCnn>(), NamesOf<LeNet>());
+  EXPECT_EQ(ListNames<CifarCnn>(), ListNames<LeNet>());
   EXPECT_THAT(
-      NamesOf<LeNet5>(),
+      ListNames<LeNet5>(),
       ElementsAre("conv1.weight", "conv2.weight", "fc1.weight", "fc1.bias",
                   "fc2.weight", "fc2.bias", "fc3.weight", "fc3.bias"));
 }

@@ -94,8 +94,9 @@ struct LossResults {
   torch::Tensor gradient;  // by the logits, of three times the loss
 };
 
-LossResults ResultsOf(const torch::Tensor& logits, const torch::Tensor& target,
-                      const CrossEntropyKernels& kernels) {
+LossResults ComputeResults(const torch::Tensor& logits,
+                           const torch::Tensor& target,
+                           const CrossEntropyKernels& kernels) {
   const torch::Tensor x = logits.clone().requires_grad_();
   const auto [loss, accuracy] = FusedCrossEntropy(x, target, kernels);
   (loss * 3).backward();
@@ -134,25 +135,25 @@ class CrossEntropyKernelTest
 };
 
 TEST_P(CrossEntropyKernelTest, AgreesWithLibTorch) {
-  ExpectSame(ResultsOf(logits_, target_, kHostKernels),
+  ExpectSame(ComputeResults(logits_, target_, kHostKernels),
              LibTorchsResults(logits_, target_), 2e-6);
 }
 
 TEST_P(CrossEntropyKernelTest, DoesNotDependOnTheOrderOfThreads) {
-  ExpectSame(ResultsOf(logits_, target_, kHostKernels),
-             ResultsOf(logits_, target_, kReversedKernels), 0);
+  ExpectSame(ComputeResults(logits_, target_, kHostKernels),
+             ComputeResults(logits_, target_, kReversedKernels), 0);
 }
 
 TEST_P(CrossEntropyKernelTest, IgnoresRowsAsLibTorchDoes) {
   target_.slice(/*dim=*/0, /*start=*/0, rows_, /*step=*/3).fill_(-100);
-  ExpectSame(ResultsOf(logits_, target_, kHostKernels),
+  ExpectSame(ComputeResults(logits_, target_, kHostKernels),
              LibTorchsResults(logits_, target_), 2e-6);
 }
 
 // Few different values: the first of equal logits is the predicted class.
 TEST_P(CrossEntropyKernelTest, PredictsAsArgmaxDoes) {
   const torch::Tensor ties = logits_.div(4).round_();
-  ExpectSame(ResultsOf(ties, target_, kHostKernels),
+  ExpectSame(ComputeResults(ties, target_, kHostKernels),
              LibTorchsResults(ties, target_), 2e-6);
 }
 
@@ -180,7 +181,7 @@ TEST(FusedCrossEntropyTest, TreatsInfinityAndNanAsLibTorch) {
     for (const std::int64_t label : {0, 1, 2}) {
       const torch::Tensor logits = torch::tensor(row).unsqueeze(0);
       const torch::Tensor target = torch::tensor({label});
-      ExpectSame(ResultsOf(logits, target, kHostKernels),
+      ExpectSame(ComputeResults(logits, target, kHostKernels),
                  LibTorchsResults(logits, target), 1e-6);
     }
   }
@@ -202,7 +203,7 @@ TEST(FusedCrossEntropyTest, TakesHalfPrecisionAndOtherStrides) {
   torch::manual_seed(5);
   const torch::Tensor logits = torch::randn({10, 6}).to(torch::kBFloat16).t();
   const torch::Tensor target = torch::randint(0, 10, {6}, torch::kInt64);
-  const LossResults ours = ResultsOf(logits, target, kHostKernels);
+  const LossResults ours = ComputeResults(logits, target, kHostKernels);
   EXPECT_EQ(ours.loss.scalar_type(), torch::kFloat);
   EXPECT_EQ(ours.gradient.scalar_type(), torch::kBFloat16);
   ExpectSame(ours, LibTorchsResults(logits, target), 1e-2);

@@ -78,7 +78,7 @@ void AddMatches(const std::string& text, const std::regex& pattern,
 
 // Everything that the text asks a TrialContext for, by Get or by one of the
 // functions that call it with the name they are given.
-Reads ReadsOf(const std::string& text) {
+Reads FindReads(const std::string& text) {
   Reads reads;
   AddMatches(
       text,
@@ -155,19 +155,21 @@ TEST(ModelTableTest, HasARowForEveryHyperparameterRead) {
   const std::string scheduled = batch + optimizers;
   const std::string plain = batch + OptimizerText(optimizers);
 
-  ExpectRows("builtin:FaultTrial", ReadsOf(SourceText("fault.cc")));
-  ExpectRows("cifar10:CNNTrial", ReadsOf(scheduled + SourceText("cifar10.cc")));
-  ExpectRows("digits:LeNetTrial", ReadsOf(scheduled + SourceText("digits.cc")));
-  ExpectRows("lenet:MNISTTrial", ReadsOf(plain + lenet.substr(0, dense)));
+  ExpectRows("builtin:FaultTrial", FindReads(SourceText("fault.cc")));
+  ExpectRows("cifar10:CNNTrial",
+             FindReads(scheduled + SourceText("cifar10.cc")));
+  ExpectRows("digits:LeNetTrial",
+             FindReads(scheduled + SourceText("digits.cc")));
+  ExpectRows("lenet:MNISTTrial", FindReads(plain + lenet.substr(0, dense)));
   ExpectRows("lenet:ReLUReduceMeanDenseTrial",
-             ReadsOf(plain + lenet.substr(dense)));
+             FindReads(plain + lenet.substr(dense)));
   ExpectRows("model_def:ImageNetTrial",
-             ReadsOf(scheduled + SourceText("imagenet.cc")));
+             FindReads(scheduled + SourceText("imagenet.cc")));
   ExpectRows("xception:XceptionTrial",
-             ReadsOf(plain + SourceText("xception.cc")));
+             FindReads(plain + SourceText("xception.cc")));
 }
 
-// One more way to read a hyperparameter must be made known to ReadsOf.
+// One more way to read a hyperparameter must be made known to FindReads.
 TEST(ModelTableTest, KnowsEveryFunctionThatReadsByAName) {
   std::map<std::string, int> calls;
   for (const auto& file :

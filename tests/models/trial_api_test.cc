@@ -60,7 +60,7 @@ class RunTrialTest : public testing::Test {
     ASSERT_TRUE(WriteAll(socket_.get(), first_line));
   }
 
-  void Say(const RunnerMessage& message) {
+  void Send(const RunnerMessage& message) {
     ASSERT_TRUE(WriteAll(socket_.get(), Encode(message)));
   }
 
@@ -77,7 +77,7 @@ class RunTrialTest : public testing::Test {
       if (const T* match = std::get_if<T>(&message)) return *match;
       const bool counts = !std::holds_alternative<Ready>(message) &&
                           !std::holds_alternative<Progress>(message);
-      if (counts) Say(Acknowledge{++seq});
+      if (counts) Send(Acknowledge{++seq});
     }
   }
 
@@ -103,8 +103,8 @@ TEST_F(RunTrialTest, TrainsUntilItIsClosed) {
   EXPECT_TRUE(std::filesystem::exists(directory_.path() / "checkpoints" / uuid /
                                       "MANIFEST.json"));
   EXPECT_EQ(Await<OperationCompleted>().batches, 10);
-  Say(CloseTrial{});
-  Say(Acknowledge{100});
+  Send(CloseTrial{});
+  Send(Acknowledge{100});
   EXPECT_EQ(Await<Finished>().reason, EndReason::kCompleted);
   EXPECT_EQ(ExitCode(), 0);
 }
@@ -113,9 +113,9 @@ TEST_F(RunTrialTest, StopMessageEndsItWithACheckpoint) {
   spec_.until = Length{1'000'000'000};
   Start();
   (void)Await<TrainingReport>();
-  Say(StopTrial{});
+  Send(StopTrial{});
   EXPECT_GT(Await<CheckpointSaved>().batches, 0);
-  Say(Acknowledge{1'000'000});
+  Send(Acknowledge{1'000'000});
   EXPECT_EQ(Await<Finished>().reason, EndReason::kStopped);
   EXPECT_EQ(ExitCode(), 0);
 }

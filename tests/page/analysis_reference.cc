@@ -76,7 +76,7 @@ json HistoryOf(const json& in) {
   const Timestamp start(in.at("start").get<std::int64_t>());
   const bool smaller = in.at("smaller").get<bool>();
   return {
-      {"efforts", NumbersJson(EffortsOf(observations, effort, start))},
+      {"efforts", NumbersJson(ComputeEfforts(observations, effort, start))},
       {"best", PointsJson(BestSoFar(observations, effort, start, smaller))}};
 }
 

@@ -35,8 +35,9 @@ void Log::Lock() {
 
 void Log::Unlock() { ::pthread_mutex_unlock(&shared_->mutex); }
 
-void Log::Note(Header header, const std::string& name, const std::string& name2,
-               const void* data, std::size_t bytes) {
+void Log::Append(Header header, const std::string& name,
+                 const std::string& name2, const void* data,
+                 std::size_t bytes) {
   header.process = static_cast<std::uint32_t>(::getpid());
   header.name_bytes = static_cast<std::uint32_t>(name.size());
   header.name2_bytes = static_cast<std::uint32_t>(name2.size());

@@ -68,9 +68,9 @@ class Log {
   void Lock();
   void Unlock();
   /// Appends a record. REQUIRES: the lock is held.
-  void Note(Header header, const std::string& name = "",
-            const std::string& name2 = "", const void* data = nullptr,
-            std::size_t bytes = 0);
+  void Append(Header header, const std::string& name = "",
+              const std::string& name2 = "", const void* data = nullptr,
+              std::size_t bytes = 0);
 
  private:
   // The beginning of the file.

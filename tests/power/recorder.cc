@@ -40,7 +40,7 @@ using dtrain::power::Header;
 using dtrain::power::Log;
 using dtrain::power::Op;
 
-std::uint64_t TimeOf(const struct stat& status) {
+std::uint64_t ModifiedTime(const struct stat& status) {
   return static_cast<std::uint64_t>(status.st_mtim.tv_sec) * 1'000'000'000U +
          static_cast<std::uint64_t>(status.st_mtim.tv_nsec);
 }
@@ -62,7 +62,7 @@ class Locked {
   const bool wanted_;
 };
 
-std::string PathOf(int fd) {
+std::string FindFdPath(int fd) {
   std::string path(4096, '\0');
   const std::string link = "/proc/self/fd/" + std::to_string(fd);
   const ssize_t count = ::readlink(link.c_str(), path.data(), path.size());
@@ -86,7 +86,7 @@ struct Place {
     const int fd = open(at, parent.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
     struct stat status {};
     if (fd >= 0 && ::fstat(fd, &status) == 0) {
-      noted = Log::Get().IsBelow(PathOf(fd));
+      noted = Log::Get().IsBelow(FindFdPath(fd));
       directory = status.st_ino;
     }
     if (fd >= 0) ::close(fd);
@@ -106,11 +106,11 @@ struct Open {
     const int error = errno;
     if (::fstat(fd, &status) == 0 &&
         (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)) &&
-        Log::Get().IsBelow(PathOf(fd))) {
+        Log::Get().IsBelow(FindFdPath(fd))) {
       noted = true;
       node = status.st_ino;
       bytes = static_cast<std::uint64_t>(status.st_size);
-      time = TimeOf(status);
+      time = ModifiedTime(status);
     }
     errno = error;
   }
@@ -121,15 +121,15 @@ struct Open {
   std::uint64_t time = 0;
 };
 
-void Note(Header header, const std::string& name = "",
-          const std::string& name2 = "") {
-  Log::Get().Note(header, name, name2);
+void Record(Header header, const std::string& name = "",
+            const std::string& name2 = "") {
+  Log::Get().Append(header, name, name2);
 }
 
 // Returns the bytes that a call has just written, read back from the file,
 // since they may have come from another file.
-void NoteBytes(int fd, std::uint64_t node, std::uint64_t offset,
-               std::uint64_t count) {
+void RecordBytes(int fd, std::uint64_t node, std::uint64_t offset,
+                 std::uint64_t count) {
   const int error = errno;
   static auto* const open = REAL(open);
   const std::string link = "/proc/self/fd/" + std::to_string(fd);
@@ -144,7 +144,7 @@ void NoteBytes(int fd, std::uint64_t node, std::uint64_t offset,
     done += static_cast<std::uint64_t>(got);
   }
   ::close(file);
-  Log::Get().Note(
+  Log::Get().Append(
       {.op = Op::kWrite, .a = node, .b = offset, .time = Open(fd).time}, "", "",
       bytes.data(), count);
   errno = error;
@@ -160,8 +160,8 @@ ssize_t WriteHere(int fd, Call&& call) {
   if (count > 0) {
     // The offset after the write, with or without O_APPEND.
     const off_t end = ::lseek(fd, 0, SEEK_CUR);
-    NoteBytes(fd, file.node, static_cast<std::uint64_t>(end - count),
-              static_cast<std::uint64_t>(count));
+    RecordBytes(fd, file.node, static_cast<std::uint64_t>(end - count),
+                static_cast<std::uint64_t>(count));
   }
   return count;
 }
@@ -173,8 +173,8 @@ ssize_t WriteAt(int fd, off_t offset, Call&& call) {
   const Locked locked;
   const ssize_t count = call();
   if (count > 0) {
-    NoteBytes(fd, file.node, static_cast<std::uint64_t>(offset),
-              static_cast<std::uint64_t>(count));
+    RecordBytes(fd, file.node, static_cast<std::uint64_t>(offset),
+                static_cast<std::uint64_t>(count));
   }
   return count;
 }
@@ -188,8 +188,8 @@ int ChangeWhole(int fd, Call&& call) {
   const int code = call();
   if (code != 0) return code;
   const Open now(fd);
-  Note({.op = Op::kTruncate, .a = now.node, .b = 0});
-  NoteBytes(fd, now.node, 0, now.bytes);
+  Record({.op = Op::kTruncate, .a = now.node, .b = 0});
+  RecordBytes(fd, now.node, 0, now.bytes);
   return code;
 }
 
@@ -201,7 +201,7 @@ int Resize(int fd, Call&& call) {
   const int code = call();
   const Open now(fd);
   if (code == 0 && now.bytes != before.bytes) {
-    Note(
+    Record(
         {.op = Op::kTruncate, .a = now.node, .b = now.bytes, .time = now.time});
   }
   return code;
@@ -211,7 +211,7 @@ int Sync(int fd, std::uint64_t only_data) {
   const Open file(fd);
   if (!file.noted) return 0;
   const Locked locked;
-  Note({.op = Op::kSync, .a = file.node, .b = only_data});
+  Record({.op = Op::kSync, .a = file.node, .b = only_data});
   return 0;
 }
 
@@ -230,14 +230,17 @@ int OpenAt(int at, const char* path, int flags, Call&& call) {
   struct stat now {};
   if (fd < 0 || ::fstat(fd, &now) != 0 || !S_ISREG(now.st_mode)) return fd;
   if (!was_there) {
-    Note({.op = Op::kCreate,
-          .a = place.directory,
-          .b = now.st_ino,
-          .c = now.st_mode & 07777,
-          .time = TimeOf(now)},
-         place.name);
+    Record({.op = Op::kCreate,
+            .a = place.directory,
+            .b = now.st_ino,
+            .c = now.st_mode & 07777,
+            .time = ModifiedTime(now)},
+           place.name);
   } else if ((flags & O_TRUNC) != 0 && before.st_size > 0) {
-    Note({.op = Op::kTruncate, .a = now.st_ino, .b = 0, .time = TimeOf(now)});
+    Record({.op = Op::kTruncate,
+            .a = now.st_ino,
+            .b = 0,
+            .time = ModifiedTime(now)});
   }
   return fd;
 }
@@ -251,13 +254,13 @@ int Enter(Op op, int at, const char* path, const char* target, Call&& call) {
   const int code = call();
   struct stat now {};
   if (code == 0 && ::fstatat(at, path, &now, AT_SYMLINK_NOFOLLOW) == 0) {
-    Log::Get().Note({.op = op,
-                     .a = place.directory,
-                     .b = now.st_ino,
-                     .c = now.st_mode & 07777,
-                     .time = TimeOf(now)},
-                    place.name, "", target,
-                    target == nullptr ? 0 : ::strlen(target));
+    Log::Get().Append({.op = op,
+                       .a = place.directory,
+                       .b = now.st_ino,
+                       .c = now.st_mode & 07777,
+                       .time = ModifiedTime(now)},
+                      place.name, "", target,
+                      target == nullptr ? 0 : ::strlen(target));
   }
   return code;
 }
@@ -268,7 +271,7 @@ int Remove(Op op, int at, const char* path, Call&& call) {
   if (!place.noted) return call();
   const Locked locked;
   const int code = call();
-  if (code == 0) Note({.op = op, .a = place.directory}, place.name);
+  if (code == 0) Record({.op = op, .a = place.directory}, place.name);
   return code;
 }
 
@@ -285,11 +288,11 @@ int Rename(int from_at, const char* from, int to_at, const char* to,
   const Locked locked;
   const int code = call();
   if (code == 0) {
-    Note({.op = Op::kRename,
-          .a = source.directory,
-          .b = target.directory,
-          .c = flags & RENAME_EXCHANGE},
-         source.name, target.name);
+    Record({.op = Op::kRename,
+            .a = source.directory,
+            .b = target.directory,
+            .c = flags & RENAME_EXCHANGE},
+           source.name, target.name);
   }
   return code;
 }
@@ -301,7 +304,7 @@ int Chmod(int at, const char* path, Call&& call) {
   struct stat now {};
   if (code == 0 && place.noted && ::fstatat(at, path, &now, 0) == 0) {
     const Locked locked;
-    Note({.op = Op::kChmod, .a = now.st_ino, .b = now.st_mode & 07777U});
+    Record({.op = Op::kChmod, .a = now.st_ino, .b = now.st_mode & 07777U});
   }
   return code;
 }
@@ -508,7 +511,7 @@ int fchmod(int fd, mode_t mode) noexcept {
   const Locked locked(file.noted);
   const int code = real(fd, mode);
   if (code == 0 && file.noted) {
-    Note({.op = Op::kChmod, .a = file.node, .b = mode & 07777U});
+    Record({.op = Op::kChmod, .a = file.node, .b = mode & 07777U});
   }
   return code;
 }
@@ -519,7 +522,7 @@ int futimens(int fd, const timespec times[2]) noexcept {
   const int code = real(fd, times);
   const Open file(fd);
   if (code == 0 && file.noted) {
-    Note({.op = Op::kTime, .a = file.node, .time = file.time});
+    Record({.op = Op::kTime, .a = file.node, .time = file.time});
   }
   return code;
 }
@@ -531,7 +534,7 @@ int utimensat(int at, const char* path, const timespec times[2],
   const int code = real(at, path, times, flags);
   struct stat now {};
   if (code == 0 && place.noted && ::fstatat(at, path, &now, flags) == 0) {
-    Note({.op = Op::kTime, .a = now.st_ino, .time = TimeOf(now)});
+    Record({.op = Op::kTime, .a = now.st_ino, .time = ModifiedTime(now)});
   }
   return code;
 }

@@ -113,7 +113,7 @@ ModelCourse PlayModel(const SearcherConfig& config, Metric metric,
 }
 
 // FNV-1a over all operations.
-std::uint64_t HashOf(const ModelCourse& course) {
+std::uint64_t HashOperations(const ModelCourse& course) {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (const std::string& operation : course.operations) {
     for (const char c : operation) {
@@ -131,7 +131,7 @@ TEST(BayesianSearcherTest, DecidesTheSameOnEveryMachine) {
   const ModelCourse course = PlayModel(config, FallingLoss, 7);
 
   EXPECT_GT(course.hparams.size(), 50u);
-  EXPECT_EQ(HashOf(course), 17966974842252489433u);
+  EXPECT_EQ(HashOperations(course), 17966974842252489433u);
 }
 
 TEST(BayesianSearcherTest, IgnoresScaleAndOffsetOfTheMetric) {
@@ -277,7 +277,7 @@ TEST(BayesianSearcherTest, EndsWithAConstantMetric) {
       ModelConfig(100), [](const json&, std::int64_t) { return 0.5; }, 1);
 
   EXPECT_FALSE(course.failed);
-  EXPECT_GE(course.total(), BudgetOf(ModelConfig(100)));
+  EXPECT_GE(course.total(), SearchBudget(ModelConfig(100)));
 }
 
 TEST(BayesianSearcherTest, FailsIfAllTrialsFail) {
@@ -319,7 +319,7 @@ TEST_P(HardModelTest, IsNoWorseThanRandom) {
   const SearcherConfig model = ModelConfig(100);
   SearcherConfig random = model;
   random.name = "random";
-  random.max_trials = BudgetOf(model) / model.max_length;
+  random.max_trials = SearchBudget(model) / model.max_length;
 
   EXPECT_LE(MeanOfBest(model), MeanOfBest(random));
 }

@@ -280,8 +280,8 @@ TEST(RungTest, ReturnsPausedTrialsBestFirst) {
   (void)rung.Insert(3, 2, true);
   rung.Promote(1);
 
-  EXPECT_EQ(rung.TakeWaiting(), (std::vector<TrialIndex>{3, 0}));
-  EXPECT_TRUE(rung.TakeWaiting().empty());
+  EXPECT_EQ(rung.DrainWaiting(), (std::vector<TrialIndex>{3, 0}));
+  EXPECT_TRUE(rung.DrainWaiting().empty());
   EXPECT_TRUE(rung.promoted(1));
 }
 

@@ -119,7 +119,7 @@ TEST(HparamSpaceTest, DrawsADoubleInItsLogarithm) {
 class PointOfHparamsTest : public testing::Test {
  protected:
   // Returns the point, or the problem as a string.
-  json PointOf(const json& hparams) const {
+  json MakePoint(const json& hparams) const {
     std::string problem;
     const auto point = PointOfHparams(space_, hparams, problem);
     return point ? *point : json(problem);
@@ -137,7 +137,7 @@ class PointOfHparamsTest : public testing::Test {
 };
 
 TEST_F(PointOfHparamsTest, HasTheSearchedValues) {
-  EXPECT_EQ(PointOf(hparams_), json::parse(R"({"layers": 4,
+  EXPECT_EQ(MakePoint(hparams_), json::parse(R"({"layers": 4,
                             "optimizer": {"lr": 0.1, "name": "sgd"}})"));
 }
 
@@ -145,7 +145,7 @@ TEST_F(PointOfHparamsTest, AllowsForRoundingOfPowers) {
   json hparams = hparams_;
   hparams["optimizer"]["lr"] = std::pow(10.0, -3) * (1 - 1e-15);
 
-  EXPECT_TRUE(PointOf(hparams).is_object());
+  EXPECT_TRUE(MakePoint(hparams).is_object());
 }
 
 TEST_F(PointOfHparamsTest, SaysWhatDoesNotFit) {
@@ -162,12 +162,12 @@ TEST_F(PointOfHparamsTest, SaysWhatDoesNotFit) {
   json other = hparams_;
   other["optimizer"]["name"] = "lion";
 
-  EXPECT_EQ(PointOf(missing), "optimizer.lr is missing");
-  EXPECT_EQ(PointOf(flat), "optimizer.lr is missing");
-  EXPECT_EQ(PointOf(real), "layers is not an integer");
-  EXPECT_EQ(PointOf(high), "optimizer.lr is out of range");
-  EXPECT_EQ(PointOf(text), "optimizer.lr is not a number");
-  EXPECT_EQ(PointOf(other), "optimizer.name is not in vals");
+  EXPECT_EQ(MakePoint(missing), "optimizer.lr is missing");
+  EXPECT_EQ(MakePoint(flat), "optimizer.lr is missing");
+  EXPECT_EQ(MakePoint(real), "layers is not an integer");
+  EXPECT_EQ(MakePoint(high), "optimizer.lr is out of range");
+  EXPECT_EQ(MakePoint(text), "optimizer.lr is not a number");
+  EXPECT_EQ(MakePoint(other), "optimizer.name is not in vals");
 }
 
 // --- HparamGrid ---

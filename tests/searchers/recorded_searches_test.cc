@@ -36,7 +36,7 @@ std::vector<SimulatedExit> RecordedExits(const json& given) {
 }
 
 // An operation as the record writes it.
-std::string ActionOf(const Operation& operation) {
+std::string ActionText(const Operation& operation) {
   if (const auto* create = std::get_if<Create>(&operation)) {
     return "create " + std::to_string(create->trial);
   }
@@ -110,7 +110,7 @@ TEST_P(RecordedSearchTest, ReproducesTheOrder) {
   (void)Simulate(*searcher_, options_,
                  [&](const Event&, const std::vector<Operation>& operations) {
                    for (const Operation& operation : operations) {
-                     actions.push_back(ActionOf(operation));
+                     actions.push_back(ActionText(operation));
                    }
                  });
 

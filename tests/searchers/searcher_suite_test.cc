@@ -183,7 +183,7 @@ class Play {
   unsigned failing = 0;  // in 100 operations
 
   void Run() {
-    Tell(Started{});
+    Send(Started{});
     for (int step = 0; step < 100'000 && !over_; ++step) {
       ASSERT_FALSE(busy_.empty()) << "the search has no pending operation";
       auto next = busy_.begin();
@@ -212,7 +212,7 @@ class Play {
     if (todo.empty()) {
       busy_.erase(trial);
       live_.erase(trial);
-      return Tell(Closed{trial});
+      return Send(Closed{trial});
     }
     const std::int64_t length = todo.front();
     todo.erase(todo.begin());
@@ -220,7 +220,7 @@ class Play {
     const double seconds = static_cast<double>(dice_() % 8) / 4;
     const double metric = Metric();
     if (todo.empty() && !std::isfinite(metric)) not_finite_.insert(trial);
-    Tell(ValidationCompleted{trial, length, metric, seconds});
+    Send(ValidationCompleted{trial, length, metric, seconds});
   }
 
   void Fail(TrialIndex trial) {
@@ -230,7 +230,7 @@ class Play {
     todo_[trial].clear();
     invalid_ += reason == ExitReason::kInvalidHp;
     errored_ += reason == ExitReason::kErrored;
-    Tell(ExitedEarly{trial, reason});
+    Send(ExitedEarly{trial, reason});
   }
 
   double Metric() {
@@ -240,12 +240,12 @@ class Play {
     return static_cast<double>(dice_() % 50);
   }
 
-  void Tell(const Event& event) {
+  void Send(const Event& event) {
     const auto operations = searcher_->Handle(event);
     transcript_.push_back(ToJson(event));
     for (const Operation& operation : operations) {
       transcript_.push_back(ToJson(operation));
-      Take(operation);
+      Handle(operation);
     }
     EXPECT_GE(searcher_->Progress(), progress_);
     EXPECT_LE(searcher_->Progress(), 1);
@@ -258,7 +258,7 @@ class Play {
     EXPECT_EQ(searcher_->Save(), state);
   }
 
-  void Take(const Operation& operation) {
+  void Handle(const Operation& operation) {
     ASSERT_FALSE(over_) << "an operation after Shutdown";
     if (const auto* create = std::get_if<Create>(&operation)) {
       EXPECT_EQ(create->trial, static_cast<TrialIndex>(lengths_.size()));

@@ -30,7 +30,7 @@ class ValueSimulationTest : public testing::TestWithParam<int> {
                         /*seed=*/1);
   }
 
-  void Tell(const Event& event) {
+  void Send(const Event& event) {
     for (const Operation& operation : searcher_->Handle(event)) {
       pending_.push_back(operation);
     }
@@ -46,7 +46,7 @@ class ValueSimulationTest : public testing::TestWithParam<int> {
       Validate(*more);
     } else if (const auto* close = std::get_if<Close>(&operation)) {
       if (!exited_.contains(std::to_string(close->trial))) {
-        Tell(Closed{close->trial});
+        Send(Closed{close->trial});
       }
     } else {
       ++shutdowns_;
@@ -61,9 +61,9 @@ class ValueSimulationTest : public testing::TestWithParam<int> {
     done.push_back(more.length);
     if (expected.at("early_exit_at_op") == index) {
       exited_[std::to_string(more.trial)] = true;
-      return Tell(ExitedEarly{more.trial, ExitReason::kUserStop});
+      return Send(ExitedEarly{more.trial, ExitReason::kUserStop});
     }
-    Tell(ValidationCompleted{more.trial, more.length,
+    Send(ValidationCompleted{more.trial, more.length,
                              expected.at("metrics").at(index)});
   }
 
@@ -78,7 +78,7 @@ class ValueSimulationTest : public testing::TestWithParam<int> {
 TEST_P(ValueSimulationTest, TrainsTheRecordedLengths) {
   searcher_ = NewSearcher();
 
-  Tell(Started{});
+  Send(Started{});
   while (!pending_.empty()) {
     const Operation operation = pending_.front();
     pending_.pop_front();

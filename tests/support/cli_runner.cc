@@ -46,8 +46,8 @@ class Conversation {
                                   pollfd{.fd = err, .events = POLLIN}};
     while (ends[0].fd >= 0 || ends[1].fd >= 0) {
       poll(ends.data(), ends.size(), /*timeout=*/10);
-      Take(ends[0], result.out);
-      Take(ends[1], result.err);
+      ReadSome(ends[0], result.out);
+      ReadSome(ends[1], result.err);
       SignalIfDue(result.err);
       if (Elapsed() > kLimit) kill(pid_, SIGKILL);
     }
@@ -65,7 +65,7 @@ class Conversation {
     return steady_clock::now() - start_;
   }
 
-  static void Take(pollfd& end, std::string& text) {
+  static void ReadSome(pollfd& end, std::string& text) {
     if (end.fd < 0 || end.revents == 0) return;
     std::array<char, 65536> buffer;
     const ssize_t got = read(end.fd, buffer.data(), buffer.size());
@@ -207,7 +207,7 @@ std::vector<std::string> CommandsInHelp(const std::string& help) {
   return commands;
 }
 
-TrialMetrics MetricsOf(const CliRunner& dtrain, const std::string& trial) {
+TrialMetrics ReadMetrics(const CliRunner& dtrain, const std::string& trial) {
   TrialMetrics metrics;
   const nlohmann::json printed =
       dtrain.Run({"metrics", trial, "--json"}).Json();

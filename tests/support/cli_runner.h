@@ -72,6 +72,6 @@ using TrialMetrics =
     std::map<std::tuple<std::string, int, std::string>, double>;
 
 /// Returns the metrics that `dtrain metrics` prints for the trial.
-TrialMetrics MetricsOf(const CliRunner& dtrain, const std::string& trial);
+TrialMetrics ReadMetrics(const CliRunner& dtrain, const std::string& trial);
 
 }  // namespace dtrain

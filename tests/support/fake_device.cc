@@ -81,7 +81,7 @@ void RunUntil(const std::function<bool()>& is_done) {
 
 bool Always() { return true; }
 
-c10::Stream StreamOf(c10::StreamId id) {
+c10::Stream MakeStream(c10::StreamId id) {
   return c10::Stream(c10::Stream::UNSAFE, FakeDevice::device(), id);
 }
 
@@ -97,13 +97,13 @@ class FakeGuard final : public c10::impl::DeviceGuardImplInterface {
   c10::DeviceIndex deviceCount() const noexcept override { return 1; }
 
   c10::Stream getStream(c10::Device) const override {
-    return StreamOf(TheDevice().current);
+    return MakeStream(TheDevice().current);
   }
   c10::Stream getStreamFromGlobalPool(c10::Device, bool) const override {
-    return StreamOf(++TheDevice().last_stream);
+    return MakeStream(++TheDevice().last_stream);
   }
   c10::Stream exchangeStream(c10::Stream stream) const override {
-    return StreamOf(std::exchange(TheDevice().current, stream.id()));
+    return MakeStream(std::exchange(TheDevice().current, stream.id()));
   }
 
   void record(void** event, const c10::Stream& stream, const c10::DeviceIndex,

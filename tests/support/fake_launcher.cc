@@ -19,7 +19,7 @@ std::size_t FakeLauncher::FreeSlots() const {
 }
 
 void FakeLauncher::Start(const TrialSpec& spec) {
-  Note("start " + ToString(spec.id));
+  RecordCall("start " + ToString(spec.id));
   if (notes_calls) started_.push_back(spec);
   running_.push_back(spec.id);
   most_running_ = std::max(most_running_, running_.size());
@@ -29,17 +29,17 @@ void FakeLauncher::Start(const TrialSpec& spec) {
 void FakeLauncher::Send(TrialId trial, const RunnerMessage& message) {
   std::string line = Encode(message);
   line.pop_back();
-  Note("send " + ToString(trial) + " " + line);
+  RecordCall("send " + ToString(trial) + " " + line);
   if (on_send && IsRunning(trial)) on_send(trial, message);
 }
 
 void FakeLauncher::RequestStop(TrialId trial) {
-  Note("stop " + ToString(trial));
+  RecordCall("stop " + ToString(trial));
   if (on_stop && IsRunning(trial)) on_stop(trial);
 }
 
 void FakeLauncher::Kill(TrialId trial) {
-  Note("kill " + ToString(trial));
+  RecordCall("kill " + ToString(trial));
   if (IsRunning(trial)) PushKilled(trial);
 }
 
@@ -58,7 +58,7 @@ LaunchEvent FakeLauncher::Wait(Duration timeout) {
 }
 
 void FakeLauncher::Abort() {
-  Note("abort");
+  RecordCall("abort");
   for (const TrialId trial : running_) PushKilled(trial);
 }
 
@@ -66,7 +66,7 @@ bool FakeLauncher::IsRunning(TrialId trial) const {
   return std::find(running_.begin(), running_.end(), trial) != running_.end();
 }
 
-void FakeLauncher::Note(std::string call) {
+void FakeLauncher::RecordCall(std::string call) {
   if (notes_calls) calls_.push_back(std::move(call));
 }
 
@@ -98,7 +98,7 @@ void ScriptedTrials::Begin(const TrialSpec& spec) {
   if (failing.contains(number)) return launcher_.Exit(spec.id, 3);
   if (invalid.contains(number)) return End(spec.id, EndReason::kInvalidHp);
   if (silent) return;
-  launcher_.Say(spec.id, Ready{});
+  launcher_.Report(spec.id, Ready{});
   seq_[spec.id] = 0;
   if (spec.until) Work(spec.id, *spec.until);
 }
@@ -107,28 +107,28 @@ void ScriptedTrials::Work(TrialId trial, Length until) {
   const std::int64_t batches = until.count;
   std::int64_t& seq = seq_[trial];
   for (int i = reports - 1; i >= 0; --i) {
-    launcher_.Say(trial, TrainingReport{.seq = ++seq,
-                                        .batches = batches - i,
-                                        .metrics = {{"loss", 1.5}},
-                                        .unread = unread});
+    launcher_.Report(trial, TrainingReport{.seq = ++seq,
+                                           .batches = batches - i,
+                                           .metrics = {{"loss", 1.5}},
+                                           .unread = unread});
   }
-  launcher_.Say(trial, ValidationReport{.seq = ++seq,
-                                        .batches = batches,
-                                        .metrics = Measured(trial, batches),
-                                        .unread = unread});
-  launcher_.Say(trial, CheckpointSaved{.seq = ++seq,
-                                       .uuid = Uuid(trial, batches),
-                                       .batches = batches,
-                                       .bytes = 10});
-  launcher_.Say(trial,
-                OperationCompleted{.seq = ++seq,
-                                   .length = until,
-                                   .batches = batches,
-                                   .early = early.contains(trial.number)});
+  launcher_.Report(trial, ValidationReport{.seq = ++seq,
+                                           .batches = batches,
+                                           .metrics = Measured(trial, batches),
+                                           .unread = unread});
+  launcher_.Report(trial, CheckpointSaved{.seq = ++seq,
+                                          .uuid = Uuid(trial, batches),
+                                          .batches = batches,
+                                          .bytes = 10});
+  launcher_.Report(trial,
+                   OperationCompleted{.seq = ++seq,
+                                      .length = until,
+                                      .batches = batches,
+                                      .early = early.contains(trial.number)});
 }
 
 void ScriptedTrials::End(TrialId trial, EndReason reason) {
-  launcher_.Say(
+  launcher_.Report(
       trial, Finished{.reason = reason, .message = "bad x", .unread = unread});
   launcher_.Exit(trial);
 }

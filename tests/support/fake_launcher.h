@@ -35,7 +35,7 @@ class FakeLauncher : public Launcher {
   /// Queues an event for Wait.
   void Push(LaunchEvent event) { events_.push_back(std::move(event)); }
   /// Queues a message of the trial.
-  void Say(TrialId trial, TrialMessage message) {
+  void Report(TrialId trial, TrialMessage message) {
     Push(MessageReceived{trial, std::move(message)});
   }
   /// Queues the end of the trial's process; its slot is free once Wait has
@@ -62,7 +62,7 @@ class FakeLauncher : public Launcher {
   std::function<void()> on_wait;
 
  private:
-  void Note(std::string call);
+  void RecordCall(std::string call);
   void PushKilled(TrialId trial);
 
   std::size_t slots_;

@@ -50,7 +50,7 @@ int Number(const std::string& key, int otherwise) {
 }
 
 // Returns N of `key=I:N` if I is this GPU.
-int NumberOf(const std::string& key, int gpu, int otherwise) {
+int ParseNumber(const std::string& key, int gpu, int otherwise) {
   const auto text = Setting(key);
   if (!text || text->front() != '0' + gpu) return otherwise;
   return std::stoi(text->substr(2));
@@ -155,13 +155,13 @@ DTRAIN_API int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count,
 }
 
 DTRAIN_API int nvmlDeviceGetComputeMode(void* device, int* mode) {
-  *mode = NumberOf("mode", At(device).gpu, 0);
+  *mode = ParseNumber("mode", At(device).gpu, 0);
   return 0;
 }
 
 DTRAIN_API int nvmlDeviceGetMigMode(void* device, unsigned* now,
                                     unsigned* later) {
-  *now = *later = NumberOf("mig", At(device).gpu, -1) >= 0 ? 1 : 0;
+  *now = *later = ParseNumber("mig", At(device).gpu, -1) >= 0 ? 1 : 0;
   return 0;
 }
 
@@ -173,7 +173,7 @@ DTRAIN_API int nvmlDeviceGetMaxMigDeviceCount(void*, unsigned* count) {
 DTRAIN_API int nvmlDeviceGetMigDeviceHandleByIndex(void* device, unsigned index,
                                                    void** instance) {
   const int gpu = At(device).gpu;
-  if (static_cast<int>(index) >= NumberOf("mig", gpu, 0)) return 6;
+  if (static_cast<int>(index) >= ParseNumber("mig", gpu, 0)) return 6;
   instances[gpu][index] = {gpu, static_cast<int>(index)};
   *instance = &instances[gpu][index];
   return 0;

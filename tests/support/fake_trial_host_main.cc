@@ -33,7 +33,7 @@ struct Trial {
   LineReader& lines;
 
   // Only rank 0 sends messages, except for the final one.
-  void Say(const TrialMessage& message) const {
+  void Send(const TrialMessage& message) const {
     if (spec.rank > 0 && !std::holds_alternative<Finished>(message)) return;
     if (!WriteAll(control, Encode(message))) ::_exit(3);
   }
@@ -68,16 +68,16 @@ void StartDaemon(bool with_environment) {
 }
 
 int Echo(const Trial& trial) {
-  trial.Say(Ready{});
+  trial.Send(Ready{});
   std::int64_t seq = 0;
   while (const auto message = trial.Hear()) {
     if (const auto* operation = std::get_if<RunOperation>(&*message)) {
-      trial.Say(OperationCompleted{.seq = ++seq, .length = operation->until});
+      trial.Send(OperationCompleted{.seq = ++seq, .length = operation->until});
     } else if (std::get_if<CloseTrial>(&*message) != nullptr) {
-      trial.Say(Finished{.reason = EndReason::kCompleted});
+      trial.Send(Finished{.reason = EndReason::kCompleted});
       return 0;
     } else if (std::get_if<StopTrial>(&*message) != nullptr) {
-      trial.Say(Finished{.reason = EndReason::kStopped});
+      trial.Send(Finished{.reason = EndReason::kStopped});
       return 0;
     }
   }
@@ -94,7 +94,7 @@ int Signal(const Trial& trial) {
 
 int Hang(const Trial& trial) {
   std::signal(SIGTERM, SIG_IGN);
-  trial.Say(Ready{});
+  trial.Send(Ready{});
   SleepForever();
 }
 
@@ -108,7 +108,7 @@ int Flood(const Trial& trial) {
 
 int Report(const Trial& trial) {
   for (std::int64_t i = 1; i <= trial.Number("reports"); ++i) {
-    trial.Say(TrainingReport{
+    trial.Send(TrainingReport{
         .seq = i, .batches = i, .metrics = {{"loss", 0.5}, {"lr", 0.1}}});
   }
   return 0;
@@ -124,37 +124,37 @@ int Print(const Trial& trial) {
   std::printf("share %g, percentage %s\n", trial.spec.gpu_share,
               percentage == nullptr ? "none" : percentage);
   std::fprintf(stderr, "to stderr, no newline");
-  trial.Say(Ready{});
+  trial.Send(Ready{});
   return 0;
 }
 
 int Garbage(const Trial& trial) {
-  trial.Say(Ready{});
+  trial.Send(Ready{});
   if (!WriteAll(trial.control, "this is no message\n")) return 3;
   SleepForever();
 }
 
 int ForkDaemon(const Trial& trial) {
   StartDaemon(/*with_environment=*/true);
-  trial.Say(Ready{});
+  trial.Send(Ready{});
   return 0;
 }
 
 int ForkDaemonAndStay(const Trial& trial) {
   StartDaemon(/*with_environment=*/true);
   StartDaemon(/*with_environment=*/false);
-  trial.Say(Ready{});
+  trial.Send(Ready{});
   SleepForever();
 }
 
 int ForkCleanDaemon(const Trial& trial) {
   StartDaemon(/*with_environment=*/false);
-  trial.Say(Ready{});
+  trial.Send(Ready{});
   return 0;
 }
 
 int Deaf(const Trial& trial) {
-  trial.Say(Ready{});
+  trial.Send(Ready{});
   SleepForever();
 }
 
@@ -176,8 +176,8 @@ int SpeakUp(const Trial& trial) {
 int Fail(const Trial& trial) {
   const std::string message =
       "out of luck at " + std::to_string(trial.spec.rank);
-  trial.Say(Finished{.reason = EndReason::kError,
-                     .message = trial.spec.hparams.value("message", message)});
+  trial.Send(Finished{.reason = EndReason::kError,
+                      .message = trial.spec.hparams.value("message", message)});
   return 1;
 }
 
@@ -189,7 +189,7 @@ int LogError(const Trial& trial) {
 }
 
 int Finish(const Trial& trial) {
-  trial.Say(Finished{.reason = EndReason::kCompleted});
+  trial.Send(Finished{.reason = EndReason::kCompleted});
   return 0;
 }
 

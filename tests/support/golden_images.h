@@ -54,7 +54,7 @@ inline bool SameImage(const Image& a, const Image& b) {
 }
 
 /// Returns the part `box` of an image.
-inline Image PartOf(const Image& image, const Box& box) {
+inline Image CropImage(const Image& image, const Box& box) {
   Image part{box.height, box.width, {}};
   for (std::int64_t y = box.top; y < box.top + box.height; ++y) {
     const std::uint8_t* from = image.row(y) + 3 * box.left;

@@ -153,7 +153,7 @@ bool IsProgram(const std::string& word) {
 }
 
 // Returns the words of argv, including those of a shell command in it.
-std::vector<std::string> WordsOf(const std::vector<std::string>& argv) {
+std::vector<std::string> ShellWords(const std::vector<std::string>& argv) {
   if (argv.empty() || IsProgram(argv.front())) return argv;
   std::vector<std::string> words;
   for (const std::string& argument : argv) {
@@ -190,18 +190,18 @@ const std::map<std::string, std::vector<std::string>>& SchemasOfCommands() {
   return kSchemas;
 }
 
-fs::path FileOf(const std::string& schema) {
+fs::path SchemaPath(const std::string& schema) {
   return fs::path(DTRAIN_SOURCE_DIR) / "docs" / "schemas" / (schema + ".json");
 }
 
 // A word of a shell command may be a part of a quoted name.
 bool IsKnown(const std::string& word) {
   return word == "checkpoint" || word == "data" || word == "set" ||
-         SchemasOfCommands().contains(word) || fs::exists(FileOf(word));
+         SchemasOfCommands().contains(word) || fs::exists(SchemaPath(word));
 }
 
 Asked ReadArguments(const std::vector<std::string>& argv) {
-  const std::vector<std::string> words = WordsOf(argv);
+  const std::vector<std::string> words = ShellWords(argv);
   auto word = std::ranges::find_if(words, IsProgram);
   const bool is_quoted = words != argv;
   Asked asked;
@@ -228,10 +228,10 @@ std::vector<std::string> CheckDocument(const json& document,
                                        const std::vector<std::string>& names) {
   std::vector<std::string> least;
   for (const std::string& name : names) {
-    if (!fs::exists(FileOf(name))) {
-      return {FileOf(name).string() + ": no such schema"};
+    if (!fs::exists(SchemaPath(name))) {
+      return {SchemaPath(name).string() + ": no such schema"};
     }
-    auto findings = JsonSchema::Read(FileOf(name)).Check(document);
+    auto findings = JsonSchema::Read(SchemaPath(name)).Check(document);
     if (findings.empty()) return {};
     for (std::string& finding : findings) {
       finding = "docs/schemas/" + name + ".json: " + finding;

@@ -32,7 +32,7 @@ Function* Real(const char* name) {
 }
 
 // Returns the value of a variable and removes it, or "" if it is not set.
-std::string TakeVariable(const char* name) {
+std::string PopVariable(const char* name) {
   const char* value = std::getenv(name);
   const std::string text = value == nullptr ? "" : value;
   ::unsetenv(name);
@@ -43,8 +43,8 @@ void RunCommandBefore(const char* opened) {
   const char* name = std::getenv("BEFORE_OPEN_NAME");
   if (name == nullptr || std::string(name) != opened) return;
   // Removed, so that neither a second open nor the command's processes run it.
-  TakeVariable("BEFORE_OPEN_NAME");
-  const std::string command = TakeVariable("BEFORE_OPEN_COMMAND");
+  PopVariable("BEFORE_OPEN_NAME");
+  const std::string command = PopVariable("BEFORE_OPEN_COMMAND");
   if (std::system(command.c_str()) != 0) std::abort();
 }
 
@@ -56,7 +56,7 @@ int OpenAt(const char* function, int directory, const char* name, int flags,
 }
 
 // Returns the file to open for this path.
-const char* FakeOf(const char* path) {
+const char* FindFake(const char* path) {
   const char* fake = std::getenv("FAKE_CPUINFO");
   const bool is_fake =
       fake != nullptr && std::strcmp(path, "/proc/cpuinfo") == 0;
@@ -64,12 +64,13 @@ const char* FakeOf(const char* path) {
 }
 
 int Open(const char* function, const char* path, int flags, mode_t mode) {
-  return Real<int(const char*, int, ...)>(function)(FakeOf(path), flags, mode);
+  return Real<int(const char*, int, ...)>(function)(FindFake(path), flags,
+                                                    mode);
 }
 
 std::FILE* OpenStream(const char* function, const char* path,
                       const char* mode) {
-  return Real<std::FILE*(const char*, const char*)>(function)(FakeOf(path),
+  return Real<std::FILE*(const char*, const char*)>(function)(FindFake(path),
                                                               mode);
 }
 

@@ -42,22 +42,22 @@ bool IsWritten(const c10::Argument& argument) {
          argument.name() == "running_mean" || argument.name() == "running_var";
 }
 
-void* MemoryOf(const torch::Tensor& tensor) {
+void* MemoryAddress(const torch::Tensor& tensor) {
   return tensor.has_storage() ? tensor.storage().mutable_data() : nullptr;
 }
 
-std::set<void*> MemoryOf(const std::vector<c10::IValue>& values) {
+std::set<void*> MemoryAddress(const std::vector<c10::IValue>& values) {
   std::set<void*> memory;
   for (const c10::IValue& value : values) {
     ForEachTensor(value, [&](const torch::Tensor& tensor) {
-      memory.insert(MemoryOf(tensor));
+      memory.insert(MemoryAddress(tensor));
     });
   }
   return memory;
 }
 
 // Returns a tensor's whole memory as bytes.
-torch::Tensor BytesOf(const torch::Tensor& tensor) {
+torch::Tensor MemoryBytes(const torch::Tensor& tensor) {
   const c10::Storage& storage = tensor.storage();
   return torch::from_blob(storage.mutable_data(),
                           {static_cast<std::int64_t>(storage.nbytes())},
@@ -121,16 +121,16 @@ void RecordedGraph::KeepWritten(const Call& call) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (!IsWritten(arguments[i])) continue;
     ForEachTensor(call.arguments[i], [&](const torch::Tensor& tensor) {
-      void* memory = MemoryOf(tensor);
+      void* memory = MemoryAddress(tensor);
       if (memory == nullptr || before_.contains(memory)) return;
-      before_.emplace(memory, std::pair(tensor, BytesOf(tensor).clone()));
+      before_.emplace(memory, std::pair(tensor, MemoryBytes(tensor).clone()));
     });
   }
 }
 
 void RecordedGraph::PutBack() {
   for (auto& entry : before_) {
-    BytesOf(entry.second.first).copy_(entry.second.second);
+    MemoryBytes(entry.second.first).copy_(entry.second.second);
   }
   before_.clear();
 }
@@ -141,7 +141,7 @@ void RecordedGraph::Replay() {
   for (const Call& call : calls_) {
     torch::jit::Stack stack = call.arguments;
     call.operation.callBoxed(stack);
-    const std::set<void*> given = MemoryOf(call.arguments);
+    const std::set<void*> given = MemoryAddress(call.arguments);
     for (std::size_t i = 0; i < call.results.size(); ++i) {
       std::vector<torch::Tensor> fresh;
       ForEachTensor(stack.at(i), [&](const torch::Tensor& tensor) {
@@ -150,7 +150,7 @@ void RecordedGraph::Replay() {
       auto next = fresh.begin();
       ForEachTensor(call.results[i], [&](const torch::Tensor& tensor) {
         const torch::Tensor& made = *next++;
-        if (!given.contains(MemoryOf(tensor))) tensor.detach().copy_(made);
+        if (!given.contains(MemoryAddress(tensor))) tensor.detach().copy_(made);
       });
     }
   }

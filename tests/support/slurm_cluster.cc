@@ -48,7 +48,7 @@ std::array<int, kClusterNodes + 1> FreePorts() {
   std::array<int, kClusterNodes + 1> ports{};
   for (std::size_t i = 0; i < ports.size(); ++i) {
     sockets.at(i) = ListenAt({.host = "127.0.0.1"});
-    ports.at(i) = PortOf(sockets.at(i).get());
+    ports.at(i) = GetPort(sockets.at(i).get());
   }
   return ports;
 }

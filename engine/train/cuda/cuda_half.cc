@@ -101,7 +101,7 @@ class CudaStepGraph final : public StepGraph {
     try {
       graph_->capture_end();
     } catch (const c10::Error&) {
-      GiveBack(pool);
+      ReleasePool(pool);
     }
     graph_.reset();
     const at::Generator fresh = at::cuda::detail::createCUDAGenerator(0);
@@ -115,7 +115,7 @@ class CudaStepGraph final : public StepGraph {
   // Releases what capture_begin acquired from both allocators, which
   // capture_end does only after a successful capture. Throws internally if
   // capture_end did.
-  static void GiveBack(at::cuda::MempoolId_t pool) {
+  static void ReleasePool(at::cuda::MempoolId_t pool) {
     try {
       at::HostAllocator* host = at::getHostAllocator(at::kCUDA);
       allocator::endAllocateToPool(0, pool);

@@ -23,8 +23,8 @@ json RecordedCases() {
   return json::parse(file);
 }
 
-std::vector<TrialOutcome> OutcomesOf(const std::vector<SearchAxis>& axes,
-                                     const json& trials) {
+std::vector<TrialOutcome> MakeOutcomes(const std::vector<SearchAxis>& axes,
+                                       const json& trials) {
   std::vector<TrialOutcome> outcomes;
   for (const json& trial : trials) {
     const json& value = trial.at("value");
@@ -44,7 +44,7 @@ TEST_P(RecordedImportanceTest, EqualsOptunas) {
   SCOPED_TRACE(recorded.at("name").get<std::string>());
   const auto axes = SearchAxes(recorded.at("space"), /*grid=*/true);
   const auto importances = HparamImportances(
-      axes, OutcomesOf(axes, recorded.at("trials")),
+      axes, MakeOutcomes(axes, recorded.at("trials")),
       recorded.at("smaller_is_better"), recorded.at("quantile"));
   std::map<std::string, double> found;
   for (const auto& one : importances) found[one.name] = one.divergence;
@@ -66,7 +66,7 @@ TEST(ImportanceTest, RanksTheHparamThatMattersFirst) {
   const json recorded = RecordedCases().at(0);
   const auto axes = SearchAxes(recorded.at("space"), false);
   const auto importances = HparamImportances(
-      axes, OutcomesOf(axes, recorded.at("trials")), true, 0.1);
+      axes, MakeOutcomes(axes, recorded.at("trials")), true, 0.1);
   ASSERT_EQ(importances.size(), 2u);
   EXPECT_EQ(importances[0].name, "x");
   EXPECT_GT(importances[0].share, 0.7);
@@ -146,7 +146,7 @@ TEST(ImportanceTest, CountsACategoryOnce) {
   }
   std::map<std::string, double> shares;
   for (const auto& one :
-       HparamImportances(axes, OutcomesOf(axes, trials),
+       HparamImportances(axes, MakeOutcomes(axes, trials),
                          /*smaller_is_better=*/true, /*quantile=*/0.2)) {
     shares[one.name] = one.share;
   }

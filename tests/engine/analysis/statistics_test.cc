@@ -73,13 +73,13 @@ TEST(EffortsOfTest, AddsTheEffortOfAllTrials) {
       {.time = Timestamp(1'000'000), .trial = 1, .batches = 10, .epochs = 0.5},
       {.time = Timestamp(2'000'000), .trial = 2, .batches = 10, .epochs = 0.5},
       {.time = Timestamp(4'000'000), .trial = 1, .batches = 30, .epochs = 1.5}};
-  EXPECT_THAT(EffortsOf(seen, Effort::kTrials, Timestamp(0)),
+  EXPECT_THAT(ComputeEfforts(seen, Effort::kTrials, Timestamp(0)),
               ElementsAre(1, 2, 2));
-  EXPECT_THAT(EffortsOf(seen, Effort::kBatches, Timestamp(0)),
+  EXPECT_THAT(ComputeEfforts(seen, Effort::kBatches, Timestamp(0)),
               ElementsAre(10, 20, 40));
-  EXPECT_THAT(EffortsOf(seen, Effort::kEpochs, Timestamp(0)),
+  EXPECT_THAT(ComputeEfforts(seen, Effort::kEpochs, Timestamp(0)),
               ElementsAre(0.5, 1, 2));
-  EXPECT_THAT(EffortsOf(seen, Effort::kSeconds, Timestamp(1'000'000)),
+  EXPECT_THAT(ComputeEfforts(seen, Effort::kSeconds, Timestamp(1'000'000)),
               ElementsAre(0, 1, 3));
 }
 

@@ -14,7 +14,7 @@ std::string Fill(const std::string& text) {
 }
 
 // Returns the position and text of the problem.
-std::string ProblemOf(const std::string& text) {
+std::string FindProblem(const std::string& text) {
   const auto parsed = ParseTemplate(text);
   const auto* problem = std::get_if<TemplateProblem>(&parsed);
   if (problem == nullptr) return "";
@@ -43,12 +43,12 @@ TEST(PlaceholdersTest, InsertsValuesWithBracesAsTheyAre) {
 }
 
 TEST(PlaceholdersTest, LocatesProblems) {
-  EXPECT_EQ(ProblemOf("ab {"),
+  EXPECT_EQ(FindProblem("ab {"),
             "3: '{' begins no placeholder; write {NAME}, or {{ for a brace");
-  EXPECT_EQ(ProblemOf("{}").substr(0, 2), "0:");
-  EXPECT_EQ(ProblemOf("{a b}").substr(0, 2), "0:");
-  EXPECT_EQ(ProblemOf("{a} }"), "4: '}' without '{'; write }} for a brace");
-  EXPECT_EQ(ProblemOf("{{a}} {b}"), "");
+  EXPECT_EQ(FindProblem("{}").substr(0, 2), "0:");
+  EXPECT_EQ(FindProblem("{a b}").substr(0, 2), "0:");
+  EXPECT_EQ(FindProblem("{a} }"), "4: '}' without '{'; write }} for a brace");
+  EXPECT_EQ(FindProblem("{{a}} {b}"), "");
 }
 
 // Returns "NAME -ON -OFF" of the placeholder that begins `text`, and its size.

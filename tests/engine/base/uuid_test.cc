@@ -7,9 +7,9 @@ namespace {
 
 TEST(UuidTest, HasTheVersionAndTheVariant) {
   std::array<std::byte, 16> bytes{};
-  EXPECT_EQ(UuidOf(bytes), "00000000-0000-4000-8000-000000000000");
+  EXPECT_EQ(FormatUuid(bytes), "00000000-0000-4000-8000-000000000000");
   bytes.fill(std::byte{0xff});
-  EXPECT_EQ(UuidOf(bytes), "ffffffff-ffff-4fff-bfff-ffffffffffff");
+  EXPECT_EQ(FormatUuid(bytes), "ffffffff-ffff-4fff-bfff-ffffffffffff");
 }
 
 TEST(UuidTest, IsRandom) {

@@ -18,7 +18,7 @@ namespace {
 
 using testing::HasSubstr;
 
-std::span<const std::byte> BytesOf(const std::string& text) {
+std::span<const std::byte> ToBytes(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
@@ -33,7 +33,7 @@ std::string File(const std::string& header, const std::string& data) {
 // Returns the error of ReadSafetensors, or "valid".
 std::string Fault(const std::string& file) {
   try {
-    (void)ReadSafetensors(BytesOf(file), "x.safetensors");
+    (void)ReadSafetensors(ToBytes(file), "x.safetensors");
     return "valid";
   } catch (const Error& error) {
     return error.what();
@@ -47,11 +47,11 @@ TEST(SafetensorsTest, RoundTrips) {
       {.name = "weight",
        .dtype = "F32",
        .shape = {2, 1},
-       .bytes = BytesOf(floats)},
-      {.name = "a", .dtype = "U8", .shape = {3}, .bytes = BytesOf(bytes)},
+       .bytes = ToBytes(floats)},
+      {.name = "a", .dtype = "U8", .shape = {3}, .bytes = ToBytes(bytes)},
       {.name = "none", .dtype = "I64", .shape = {0, 4}, .bytes = {}}};
   const std::string file = SafetensorsHeader(tensors) + floats + bytes;
-  const auto read = ReadSafetensors(BytesOf(file), "x");
+  const auto read = ReadSafetensors(ToBytes(file), "x");
   ASSERT_EQ(read.size(), 3u);
   EXPECT_EQ(read[0].name, "weight");
   EXPECT_EQ(read[0].dtype, "F32");
@@ -64,7 +64,7 @@ TEST(SafetensorsTest, RoundTrips) {
 TEST(SafetensorsTest, HeaderIsAlignedAndWithoutTensorsValid) {
   const std::string file = SafetensorsHeader({});
   EXPECT_EQ(file.size() % 8, 0u);
-  EXPECT_TRUE(ReadSafetensors(BytesOf(file), "x").empty());
+  EXPECT_TRUE(ReadSafetensors(ToBytes(file), "x").empty());
 }
 
 TEST(SafetensorsTest, AnEmptyTensorMayBeAtTheStartOfAnother) {
@@ -88,7 +88,7 @@ TEST(SafetensorsTest, HeaderPutsEachTensorWhereItsTypeNeedsIt) {
     const TensorBytes tensor{.name = std::string(length, 'n'),
                              .dtype = "F64",
                              .shape = {1},
-                             .bytes = BytesOf(bytes)};
+                             .bytes = ToBytes(bytes)};
     const std::string header = SafetensorsHeader(std::span(&tensor, 1));
     EXPECT_EQ(header.size() % 8, 0u) << length;
   }
@@ -241,7 +241,7 @@ TEST(SafetensorsTest, GarbageIsRefusedOrReadWithoutACrash) {
   const std::vector<TensorBytes> tensors = {{.name = "weight",
                                              .dtype = "F32",
                                              .shape = {2, 3},
-                                             .bytes = BytesOf(data)}};
+                                             .bytes = ToBytes(data)}};
   const std::string good = SafetensorsHeader(tensors) + data;
   std::mt19937 random(1);
   int refused = 0;

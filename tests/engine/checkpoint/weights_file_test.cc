@@ -76,19 +76,19 @@ std::vector<TensorBytes> Named(const std::vector<std::string>& names) {
 
 TEST(TakeOffPrefixesTest, RemovesAPrefixOfAllNames) {
   auto tensors = Named({"module._orig_mod.a", "module._orig_mod.model.b"});
-  EXPECT_EQ(TakeOffPrefixes(tensors), "module._orig_mod.");
+  EXPECT_EQ(StripPrefixes(tensors), "module._orig_mod.");
   EXPECT_EQ(tensors[1].name, "model.b");
   auto mixed = Named({"module.a", "b"});
-  EXPECT_EQ(TakeOffPrefixes(mixed), "");
+  EXPECT_EQ(StripPrefixes(mixed), "");
   EXPECT_EQ(mixed[0].name, "module.a");
 }
 
 TEST(TakeOffPrefixesTest, KeepsPrefixesThatTheModelHas) {
   auto tensors = Named({"module.model.a", "module.model.b"});
-  EXPECT_EQ(TakeOffPrefixes(tensors, {"model.a", "model.b"}), "module.");
+  EXPECT_EQ(StripPrefixes(tensors, {"model.a", "model.b"}), "module.");
   EXPECT_EQ(tensors[0].name, "model.a");
   auto others = Named({"module.c", "module.d"});
-  EXPECT_EQ(TakeOffPrefixes(others, {"a"}), "");
+  EXPECT_EQ(StripPrefixes(others, {"a"}), "");
 }
 
 TEST_F(WeightsFileTest, ErrorsNameTheFileAndWhatToDo) {
@@ -106,7 +106,7 @@ TEST_F(WeightsFileTest, ErrorsNameTheFileAndWhatToDo) {
 
 const std::string kDirectory = DTRAIN_GOLDEN_DIR "/state_dicts/";
 
-std::string FileOf(const std::string& name) {
+std::string WeightsPath(const std::string& name) {
   std::ifstream file(kDirectory + name, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
@@ -147,10 +147,10 @@ class StateDictFileTest : public testing::TestWithParam<const char*> {};
 TEST_P(StateDictFileTest, MatchesPyTorch) {
   std::ifstream golden(kDirectory + "expected.json");
   const json expected = json::parse(golden).at(GetParam());
-  const std::string file = FileOf(GetParam());
+  const std::string file = WeightsPath(GetParam());
   const StateDictFile read(std::as_bytes(std::span(file)), "x.pth");
   std::vector<TensorBytes> tensors = read.tensors();
-  TakeOffPrefixes(tensors);
+  StripPrefixes(tensors);
   EXPECT_EQ(Described(tensors), expected);
 }
 
@@ -168,7 +168,7 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 TEST(StateDictFileTest, TensorsStayValidAfterAMove) {
-  const std::string file = FileOf("views.weights");
+  const std::string file = WeightsPath("views.weights");
   StateDictFile first(std::as_bytes(std::span(file)), "x.pth");
   const json before = Described(first.tensors());
   const StateDictFile second = std::move(first);
@@ -176,25 +176,25 @@ TEST(StateDictFileTest, TensorsStayValidAfterAMove) {
 }
 
 TEST(StateDictFileTest, RefusesOtherPickles) {
-  EXPECT_THAT(StateDictFault(FileOf("module.weights")),
+  EXPECT_THAT(StateDictFault(WeightsPath("module.weights")),
               HasSubstr("a whole object (torch.nn.modules.container."
                         "Sequential), which only its program can load; save "
                         "model.state_dict() instead"));
-  EXPECT_THAT(StateDictFault(FileOf("module_beside.weights")),
+  EXPECT_THAT(StateDictFault(WeightsPath("module_beside.weights")),
               HasSubstr("no state dict, but 'model' (torch.nn.modules.linear."
                         "Linear), 'epoch'; save"));
-  EXPECT_THAT(StateDictFault(FileOf("script.weights")),
+  EXPECT_THAT(StateDictFault(WeightsPath("script.weights")),
               HasSubstr("TorchScript"));
-  EXPECT_THAT(StateDictFault(FileOf("numbers.weights")),
+  EXPECT_THAT(StateDictFault(WeightsPath("numbers.weights")),
               HasSubstr("no state dict, but 'epoch', 'rate'; save"));
-  EXPECT_THAT(StateDictFault(FileOf("complex.weights")),
+  EXPECT_THAT(StateDictFault(WeightsPath("complex.weights")),
               HasSubstr("tensor 'c' has a type or layout"));
 }
 
 TEST(StateDictFileTest, RefusesMaliceByName) {
-  EXPECT_THAT(StateDictFault(FileOf("malice.weights")),
+  EXPECT_THAT(StateDictFault(WeightsPath("malice.weights")),
               HasSubstr("posix.system"));
-  EXPECT_THAT(StateDictFault(FileOf("malice_old.weights")),
+  EXPECT_THAT(StateDictFault(WeightsPath("malice_old.weights")),
               HasSubstr("posix.system"));
 }
 
@@ -238,7 +238,7 @@ std::string OldFile(const std::string& tensor) {
 }
 
 // Returns the numbers of the first tensor of a file, or the error.
-std::string NumbersOf(const std::string& file) {
+std::string ParseNumbers(const std::string& file) {
   try {
     const StateDictFile read(std::as_bytes(std::span(file)), "x.pth");
     const TensorBytes& tensor = read.tensors().front();
@@ -287,7 +287,7 @@ TEST(StateDictFileTest, TensorsOfOldViewsAreThoseOfTheirPart) {
        "x.pth: tensor 'w' lies outside"},
       {first + "N", "K\x09" + two, "x.pth: tensor 'w' lies outside"}};
   for (const Row& row : rows) {
-    EXPECT_THAT(NumbersOf(OldFile(PickledTensor(row.storage, row.place))),
+    EXPECT_THAT(ParseNumbers(OldFile(PickledTensor(row.storage, row.place))),
                 StartsWith(row.numbers))
         << EscapeForTerminal(row.storage + row.place);
   }
@@ -296,14 +296,14 @@ TEST(StateDictFileTest, TensorsOfOldViewsAreThoseOfTheirPart) {
 class BrokenStateDictTest : public testing::TestWithParam<const char*> {};
 
 TEST_P(BrokenStateDictTest, IsRefusedAtEveryLength) {
-  const std::string file = FileOf(GetParam());
+  const std::string file = WeightsPath(GetParam());
   for (std::size_t length = 0; length < file.size(); ++length) {
     EXPECT_NE(StateDictFault(file.substr(0, length)), "read") << length;
   }
 }
 
 TEST_P(BrokenStateDictTest, FlippedBytesAreRefusedOrRead) {
-  std::string file = FileOf(GetParam());
+  std::string file = WeightsPath(GetParam());
   std::size_t refused = 0;
   for (char& byte : file) {
     for (const int flip : {0x01, 0x80, 0xFF}) {
@@ -331,8 +331,8 @@ const std::string& SomeBytes() {
   return bytes;
 }
 
-TensorBytes TensorOf(const std::string& name, const std::string& dtype,
-                     const Shape& shape) {
+TensorBytes MakeTensor(const std::string& name, const std::string& dtype,
+                       const Shape& shape) {
   return {.name = name,
           .dtype = dtype,
           .shape = shape,
@@ -372,28 +372,30 @@ std::vector<std::string> FactsReadBack(
 
 TEST(StateDictWriterTest, EveryTypeIsReadBack) {
   const std::vector<TensorBytes> tensors = {
-      TensorOf("k", "F64", {2, 3}), TensorOf("j", "F32", {2, 3}),
-      TensorOf("i", "F16", {2, 3}), TensorOf("h", "BF16", {2, 3}),
-      TensorOf("g", "I64", {2, 3}), TensorOf("f", "I32", {2, 3}),
-      TensorOf("e", "I16", {2, 3}), TensorOf("d", "I8", {2, 3}),
-      TensorOf("c", "U8", {2, 3}),  TensorOf("b", "BOOL", {2, 3})};
+      MakeTensor("k", "F64", {2, 3}), MakeTensor("j", "F32", {2, 3}),
+      MakeTensor("i", "F16", {2, 3}), MakeTensor("h", "BF16", {2, 3}),
+      MakeTensor("g", "I64", {2, 3}), MakeTensor("f", "I32", {2, 3}),
+      MakeTensor("e", "I16", {2, 3}), MakeTensor("d", "I8", {2, 3}),
+      MakeTensor("c", "U8", {2, 3}),  MakeTensor("b", "BOOL", {2, 3})};
   EXPECT_EQ(FactsReadBack(tensors), Facts(tensors));
 }
 
 TEST(StateDictWriterTest, ScalarsAndEmptyTensorsKeepTheirShape) {
   const std::vector<TensorBytes> tensors = {
-      TensorOf("scalar", "I64", {}), TensorOf("none", "F32", {0}),
-      TensorOf("rows", "F32", {4, 0, 3}), TensorOf("ones", "F32", {1, 1, 1, 1}),
-      TensorOf("huge", "U8", {0, std::numeric_limits<std::int64_t>::max(), 9})};
+      MakeTensor("scalar", "I64", {}), MakeTensor("none", "F32", {0}),
+      MakeTensor("rows", "F32", {4, 0, 3}),
+      MakeTensor("ones", "F32", {1, 1, 1, 1}),
+      MakeTensor("huge", "U8",
+                 {0, std::numeric_limits<std::int64_t>::max(), 9})};
   EXPECT_EQ(FactsReadBack(tensors), Facts(tensors));
 }
 
 TEST(StateDictWriterTest, NamesAreKeptToTheByte) {
   const std::vector<TensorBytes> tensors = {
-      TensorOf("layer1.0.bn1.running_mean", "F32", {2}),
-      TensorOf("größe.重み", "F32", {2}),
-      TensorOf("a b/c\\d'e\"f\n", "F32", {2}), TensorOf("", "F32", {2}),
-      TensorOf(std::string(300, 'n'), "F32", {2})};
+      MakeTensor("layer1.0.bn1.running_mean", "F32", {2}),
+      MakeTensor("größe.重み", "F32", {2}),
+      MakeTensor("a b/c\\d'e\"f\n", "F32", {2}), MakeTensor("", "F32", {2}),
+      MakeTensor(std::string(300, 'n'), "F32", {2})};
   EXPECT_EQ(FactsReadBack(tensors), Facts(tensors));
 }
 
@@ -414,13 +416,13 @@ TEST(StateDictWriterTest, LargeSizesAreWholeNumbersOfAnyWidth) {
        .dtype = "U8",
        .shape = {2, 35'000},
        .bytes = std::as_bytes(std::span(many))},
-      TensorOf("wide", "U8", {0, std::int64_t{1} << 40})};
+      MakeTensor("wide", "U8", {0, std::int64_t{1} << 40})};
   EXPECT_EQ(FactsReadBack(tensors), Facts(tensors));
 }
 
 TEST(StateDictWriterTest, StoragesBeginAtMultiplesOf64) {
-  const std::string file =
-      WrittenStateDict({TensorOf("a", "U8", {1}), TensorOf("b", "F64", {8})});
+  const std::string file = WrittenStateDict(
+      {MakeTensor("a", "U8", {1}), MakeTensor("b", "F64", {8})});
   const ZipFile zip(std::as_bytes(std::span(file)), "x");
   const auto* start = reinterpret_cast<const std::byte*>(file.data());
   EXPECT_EQ((zip.Find("archive/data/0")->data() - start) % 64, 0);
@@ -429,8 +431,8 @@ TEST(StateDictWriterTest, StoragesBeginAtMultiplesOf64) {
 
 TEST(StateDictWriterTest, TiedTensorsShareTheirStorage) {
   const std::vector<TensorBytes> tensors = {
-      TensorOf("encoder.weight", "F32", {2, 3}),
-      TensorOf("decoder.weight", "F32", {2, 3})};
+      MakeTensor("encoder.weight", "F32", {2, 3}),
+      MakeTensor("decoder.weight", "F32", {2, 3})};
   const std::string file = WrittenStateDict(tensors);
   const ZipFile zip(std::as_bytes(std::span(file)), "x");
   EXPECT_EQ(zip.Names("archive/data/").size(), 1u);
@@ -440,7 +442,7 @@ TEST(StateDictWriterTest, TiedTensorsShareTheirStorage) {
 TEST(StateDictWriterTest, TypesThatPyTorchHasNoStorageForAreRefused) {
   bool wrote = false;
   try {
-    WriteStateDict(std::vector{TensorOf("t", "F8_E4M3", {2})},
+    WriteStateDict(std::vector{MakeTensor("t", "F8_E4M3", {2})},
                    [&](std::span<const std::byte>) { wrote = true; });
     FAIL() << "written";
   } catch (const Error& error) {

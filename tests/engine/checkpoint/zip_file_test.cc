@@ -21,7 +21,7 @@ std::span<const std::byte> ZipBytes(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
-std::string TextOf(std::span<const std::byte> bytes) {
+std::string ToText(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
@@ -82,7 +82,7 @@ std::string Zip(const ZipOptions& o) {
 std::string ZipOutcome(const std::string& file) {
   try {
     const ZipFile zip(ZipBytes(file), "x.zip");
-    return TextOf(zip.Find("a/b").value());
+    return ToText(zip.Find("a/b").value());
   } catch (const Error& error) {
     return error.what();
   }
@@ -91,7 +91,7 @@ std::string ZipOutcome(const std::string& file) {
 TEST(ZipFileTest, FindsStoredEntriesByName) {
   const std::string file = Zip({});
   const ZipFile zip(ZipBytes(file), "x.zip");
-  EXPECT_EQ(TextOf(zip.Find("a/b").value()), "hi");
+  EXPECT_EQ(ToText(zip.Find("a/b").value()), "hi");
   EXPECT_FALSE(zip.Find("b"));
   EXPECT_THAT(zip.Names("a/"), ElementsAre("a/b"));
   EXPECT_THAT(zip.Names("b"), ElementsAre());
@@ -149,7 +149,7 @@ class ZipWriterTest : public testing::Test {
     writer_.Add(name, std::as_bytes(std::span(text)));
   }
   ZipFile Read() { return ZipFile(std::as_bytes(std::span(archive_)), "x"); }
-  static std::string TextOf(const ZipFile& zip, const std::string& name) {
+  static std::string ToText(const ZipFile& zip, const std::string& name) {
     const auto bytes = zip.Find(name).value();
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
@@ -173,9 +173,9 @@ TEST_F(ZipWriterTest, RoundTrips) {
   writer_.Finish();
   const ZipFile zip = Read();
   EXPECT_EQ(zip.Names().size(), 3u);
-  EXPECT_EQ(TextOf(zip, "a"), "first");
-  EXPECT_EQ(TextOf(zip, "folder/b"), std::string(1000, 'b'));
-  EXPECT_EQ(TextOf(zip, "empty"), "");
+  EXPECT_EQ(ToText(zip, "a"), "first");
+  EXPECT_EQ(ToText(zip, "folder/b"), std::string(1000, 'b'));
+  EXPECT_EQ(ToText(zip, "empty"), "");
 }
 
 TEST_F(ZipWriterTest, EmptyArchiveIsValid) {

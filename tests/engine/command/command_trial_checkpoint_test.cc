@@ -62,7 +62,7 @@ class CommandCheckpointTest : public CommandTrialTest {
            "echo '{\"type\":\"validation\",\"batches\":10,\"metrics\":{"
            "\"loss\":1}}' >&3\n";
   }
-  fs::path PathOf(const std::string& uuid) const {
+  fs::path CheckpointPath(const std::string& uuid) const {
     return fs::path(spec_.directory) / "checkpoints" / uuid;
   }
   // Returns the checkpoint of a run that saved two files.
@@ -70,20 +70,20 @@ class CommandCheckpointTest : public CommandTrialTest {
     Run("d=$DTRAIN_DIRECTORY/5; mkdir -p $d/sub; echo one > $d/a; "
         "echo two > $d/sub/b\n" +
         Report("$DTRAIN_DIRECTORY/5"));
-    const auto saved = Said<CheckpointSaved>();
+    const auto saved = Messages<CheckpointSaved>();
     return saved.size() == 1 ? saved[0].uuid : "none was saved: " + Log();
   }
 };
 
 TEST_F(CommandCheckpointTest, CopiesADirectoryWithAllFiles) {
   const std::string uuid = Save();
-  const CheckpointFiles files = CheckpointFiles::Read(PathOf(uuid));
+  const CheckpointFiles files = CheckpointFiles::Read(CheckpointPath(uuid));
   EXPECT_TRUE(files.Has("files/a"));
   EXPECT_TRUE(files.Has("files/sub/b"));
-  const CheckpointSummary summary = SummarizeCheckpoint(PathOf(uuid));
+  const CheckpointSummary summary = SummarizeCheckpoint(CheckpointPath(uuid));
   EXPECT_EQ(summary.batches, 5);
   EXPECT_THAT(summary.files, SizeIs(4));
-  EXPECT_EQ(summary.files, Said<CheckpointSaved>()[0].files);
+  EXPECT_EQ(summary.files, Messages<CheckpointSaved>()[0].files);
 }
 
 // True if the kernel reports the process as stopped; the file holds its PID.
@@ -126,9 +126,9 @@ TEST_F(CommandCheckpointTest, StopsTheProgramWhileTheDiskIsFull) {
       "\"loss\":1}}' >&3\n");
   disks_are_full = false;
   EXPECT_TRUE(stopped) << Log();
-  EXPECT_EQ(Why(end), "stopped") << Log();
-  ASSERT_THAT(Said<CheckpointSaved>(), SizeIs(1)) << Log();
-  EXPECT_EQ(Said<CheckpointSaved>()[0].batches, 5);
+  EXPECT_EQ(EndText(end), "stopped") << Log();
+  ASSERT_THAT(Messages<CheckpointSaved>(), SizeIs(1)) << Log();
+  EXPECT_EQ(Messages<CheckpointSaved>()[0].batches, 5);
 }
 
 TEST_F(CommandCheckpointTest, IsRestored) {
@@ -139,9 +139,9 @@ TEST_F(CommandCheckpointTest, IsRestored) {
           "python3 -c 'import json, os; print(json.load(open(os.environ["
           "\"DTRAIN_TRIAL\"]))[\"checkpoint\"][\"batches\"])' >&2\n" +
           Report("/none"));
-  EXPECT_EQ(Why(end), "stopped");
+  EXPECT_EQ(EndText(end), "stopped");
   EXPECT_THAT(Log(), HasSubstr("one\ntwo\ndone 5\n5\n"));
-  EXPECT_EQ(Said<Progress>()[0].batches, 5);
+  EXPECT_EQ(Messages<Progress>()[0].batches, 5);
 }
 
 TEST_F(CommandCheckpointTest, UnacknowledgedReportsAreSentAgain) {
@@ -149,14 +149,14 @@ TEST_F(CommandCheckpointTest, UnacknowledgedReportsAreSentAgain) {
   Run("echo '{\"type\":\"training\",\"batches\":4,\"metrics\":{\"loss\":2}}' "
       ">&3; echo > x\n" +
       Report("x"));
-  ASSERT_THAT(Said<CheckpointSaved>(), SizeIs(1)) << Log();
-  spec_.restore = Said<CheckpointSaved>()[0].uuid;
+  ASSERT_THAT(Messages<CheckpointSaved>(), SizeIs(1)) << Log();
+  spec_.restore = Messages<CheckpointSaved>()[0].uuid;
   acknowledges_ = true;
 
   Run("exit 0");
 
-  ASSERT_THAT(Said<TrainingReport>(), SizeIs(1));
-  EXPECT_EQ(Said<TrainingReport>()[0].batches, 4);
+  ASSERT_THAT(Messages<TrainingReport>(), SizeIs(1));
+  EXPECT_EQ(Messages<TrainingReport>()[0].batches, 4);
 }
 
 // A checkpoint at batch 10, the length, with its validation.
@@ -166,36 +166,39 @@ constexpr char kValidated[] =
     "\"validation\":{\"loss\":0.5}}' >&3\n";
 
 TEST_F(CommandCheckpointTest, CarriesTheValidationOfItsCount) {
-  EXPECT_EQ(Why(Run(kValidated)), "stopped") << Log();
-  const auto saved = Said<CheckpointSaved>();
+  EXPECT_EQ(EndText(Run(kValidated)), "stopped") << Log();
+  const auto saved = Messages<CheckpointSaved>();
   ASSERT_THAT(saved, SizeIs(1)) << Log();
-  ASSERT_THAT(Said<ValidationReport>(), SizeIs(1)) << Log();
-  const auto completed = Said<OperationCompleted>();
+  ASSERT_THAT(Messages<ValidationReport>(), SizeIs(1)) << Log();
+  const auto completed = Messages<OperationCompleted>();
   ASSERT_THAT(completed, SizeIs(1)) << Log();
-  EXPECT_LT(saved[0].seq, Said<ValidationReport>()[0].seq);
-  EXPECT_LT(Said<ValidationReport>()[0].seq, completed[0].seq);
+  EXPECT_LT(saved[0].seq, Messages<ValidationReport>()[0].seq);
+  EXPECT_LT(Messages<ValidationReport>()[0].seq, completed[0].seq);
 
   // Its runner had recorded nothing of it: the next process does not train, and
   // completes the operation by the value of the first.
   spec_.restore = saved[0].uuid;
-  EXPECT_EQ(Why(Run("python3 -c 'import json, os; print(json.load(open("
-                    "os.environ[\"DTRAIN_TRIAL\"]))[\"checkpoint\"])' >&2\n")),
-            "stopped")
+  EXPECT_EQ(
+      EndText(Run("python3 -c 'import json, os; print(json.load(open("
+                  "os.environ[\"DTRAIN_TRIAL\"]))[\"checkpoint\"])' >&2\n")),
+      "stopped")
       << Log();
   EXPECT_THAT(Log(), HasSubstr("'validated': True")) << Log();
-  ASSERT_THAT(Said<ValidationReport>(), SizeIs(1)) << Log();
-  EXPECT_EQ(Said<ValidationReport>()[0].metrics, (MetricValues{{"loss", 0.5}}));
-  EXPECT_EQ(Said<ValidationReport>()[0].unread, std::vector<std::string>{"lr"});
-  EXPECT_THAT(Said<OperationCompleted>(), SizeIs(1)) << Log();
+  ASSERT_THAT(Messages<ValidationReport>(), SizeIs(1)) << Log();
+  EXPECT_EQ(Messages<ValidationReport>()[0].metrics,
+            (MetricValues{{"loss", 0.5}}));
+  EXPECT_EQ(Messages<ValidationReport>()[0].unread,
+            std::vector<std::string>{"lr"});
+  EXPECT_THAT(Messages<OperationCompleted>(), SizeIs(1)) << Log();
 }
 
 TEST_F(CommandCheckpointTest, TheValidationOfOneThatCannotBeSavedCounts) {
-  EXPECT_EQ(Why(Run("mkfifo x\n" + std::string(kValidated).substr(9))),
+  EXPECT_EQ(EndText(Run("mkfifo x\n" + std::string(kValidated).substr(9))),
             "stopped")
       << Log();
-  EXPECT_THAT(Said<CheckpointSaved>(), IsEmpty());
-  EXPECT_THAT(Said<ValidationReport>(), SizeIs(1)) << Log();
-  EXPECT_THAT(Said<OperationCompleted>(), SizeIs(1)) << Log();
+  EXPECT_THAT(Messages<CheckpointSaved>(), IsEmpty());
+  EXPECT_THAT(Messages<ValidationReport>(), SizeIs(1)) << Log();
+  EXPECT_THAT(Messages<OperationCompleted>(), SizeIs(1)) << Log();
 }
 
 TEST_F(CommandCheckpointTest, EarlyStoppingCountsTheValidationOfTheCheckpoint) {
@@ -206,12 +209,12 @@ TEST_F(CommandCheckpointTest, EarlyStoppingCountsTheValidationOfTheCheckpoint) {
       "\"loss\":1}}' >&3\n"
       "echo '{\"type\":\"checkpoint\",\"batches\":5,\"path\":\"x\","
       "\"validation\":{\"loss\":2}}' >&3\n");
-  ASSERT_THAT(Said<CheckpointSaved>(), SizeIs(1)) << Log();
-  EXPECT_THAT(Said<OperationCompleted>(), SizeIs(1)) << Log();
+  ASSERT_THAT(Messages<CheckpointSaved>(), SizeIs(1)) << Log();
+  EXPECT_THAT(Messages<OperationCompleted>(), SizeIs(1)) << Log();
 
-  spec_.restore = Said<CheckpointSaved>()[0].uuid;
+  spec_.restore = Messages<CheckpointSaved>()[0].uuid;
   Run("exit 0");
-  const auto completed = Said<OperationCompleted>();
+  const auto completed = Messages<OperationCompleted>();
   ASSERT_THAT(completed, SizeIs(1)) << Log();
   EXPECT_TRUE(completed[0].early);
   EXPECT_THAT(completed[0].why_early, HasSubstr("did not improve once"));
@@ -230,22 +233,22 @@ TEST_F(CommandCheckpointTest, KeepsReportsThatNoRunnerReceived) {
       ">&3\n"
       "echo '{\"type\":\"validation\",\"batches\":10,\"metrics\":{"
       "\"loss\":0.5}}' >&3\n");
-  ASSERT_THAT(Said<CheckpointSaved>(), SizeIs(1)) << Log();
-  spec_.restore = Said<CheckpointSaved>()[0].uuid;
+  ASSERT_THAT(Messages<CheckpointSaved>(), SizeIs(1)) << Log();
+  spec_.restore = Messages<CheckpointSaved>()[0].uuid;
   acknowledges_ = true;
   dies_at_ = nullptr;
 
   Run("exit 0");
 
-  EXPECT_THAT(Said<TrainingReport>(), SizeIs(1)) << Log();
-  EXPECT_THAT(Said<ValidationReport>(), SizeIs(1)) << Log();
-  EXPECT_THAT(Said<OperationCompleted>(), SizeIs(1)) << Log();
+  EXPECT_THAT(Messages<TrainingReport>(), SizeIs(1)) << Log();
+  EXPECT_THAT(Messages<ValidationReport>(), SizeIs(1)) << Log();
+  EXPECT_THAT(Messages<OperationCompleted>(), SizeIs(1)) << Log();
 }
 
 TEST_F(CommandCheckpointTest, DetectsDamage) {
   const std::string uuid = Save();
   spec_.restore = uuid;
-  std::ofstream(PathOf(uuid) / "files" / "sub" / "b") << "too";
+  std::ofstream(CheckpointPath(uuid) / "files" / "sub" / "b") << "too";
   try {
     Run("");
     FAIL() << "accepted";
@@ -258,7 +261,7 @@ TEST_F(CommandCheckpointTest, DetectsDamage) {
 TEST_F(CommandCheckpointTest, LinksAreNotFollowed) {
   const std::string uuid = Save();
   spec_.restore = uuid;
-  const fs::path sub = PathOf(uuid) / "files" / "sub";
+  const fs::path sub = CheckpointPath(uuid) / "files" / "sub";
   fs::rename(sub, directory_.path() / "sub");
   fs::create_directory_symlink(directory_.path() / "sub", sub);
   EXPECT_THROW(Run(""), Error);
@@ -269,10 +272,10 @@ TEST_F(CommandCheckpointTest, SourceIsRemovedOnceCopied) {
       Report("$DTRAIN_DIRECTORY/x") +
       "for i in $(seq 600); do [ -e $DTRAIN_DIRECTORY/x ] || break; sleep 0.1; "
       "done; [ -e $DTRAIN_DIRECTORY/x ] && echo still there >&2\n");
-  EXPECT_THAT(Said<CheckpointSaved>(), SizeIs(1));
+  EXPECT_THAT(Messages<CheckpointSaved>(), SizeIs(1));
   EXPECT_THAT(Log(), testing::Not(HasSubstr("still there")));
   Run("echo y > y\n" + Report("y"));
-  EXPECT_THAT(Said<CheckpointSaved>(), SizeIs(1)) << Log();
+  EXPECT_THAT(Messages<CheckpointSaved>(), SizeIs(1)) << Log();
   EXPECT_TRUE(fs::exists(directory_.path() / "y"));
 }
 
@@ -284,8 +287,8 @@ TEST_F(CommandCheckpointTest, TrainingContinuesAfterAnInvalidCheckpoint) {
         // dtrain's own environment, and other things of the kernel.
         "P=/proc/self/environ", "P=/sys/kernel/uevent_seqnum"}) {
     const CommandEnd end = Run(std::string(script) + "\n" + Report("$P"));
-    EXPECT_EQ(Why(end), "stopped") << script;
-    EXPECT_THAT(Said<CheckpointSaved>(), IsEmpty()) << script;
+    EXPECT_EQ(EndText(end), "stopped") << script;
+    EXPECT_THAT(Messages<CheckpointSaved>(), IsEmpty()) << script;
     EXPECT_THAT(Log(), HasSubstr("checkpoint at 5 of 10 batches was not saved"))
         << script;
   }
@@ -298,9 +301,10 @@ TEST_F(CommandCheckpointTest, IsAnArgumentWhereThePlaceholderIs) {
   spec_.command = {"sh", "program.sh", "--resume={checkpoint}"};
   spec_.placeholders = true;
   Run("echo \"$1\" >&2; cat \"${1#--resume=}/a\" >&2\n");
-  EXPECT_THAT(
-      Log(), HasSubstr("--resume=" +
-                       (PathOf(spec_.restore) / "files").string() + "\none\n"));
+  EXPECT_THAT(Log(),
+              HasSubstr("--resume=" +
+                        (CheckpointPath(spec_.restore) / "files").string() +
+                        "\none\n"));
 }
 
 }  // namespace

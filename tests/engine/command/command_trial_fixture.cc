@@ -36,7 +36,7 @@ CommandTrialTest::CommandTrialTest() {
 CommandEnd CommandTrialTest::Run(const std::string& script) {
   std::ofstream(directory_.path() / "program.sh") << script;
   std::filesystem::create_directories(spec_.directory);  // as a launcher does
-  said_.clear();
+  messages_.clear();
   int ends[2];
   EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
   const UniqueFd runner(ends[0]);
@@ -66,7 +66,7 @@ void CommandTrialTest::PlayRunner(int socket) {
     open = reader.Fill();
     while (const auto line = reader.Next()) {
       const TrialMessage message = DecodeTrialMessage(*line);
-      said_.push_back(message);
+      messages_.push_back(message);
       if (dies_at_ && dies_at_(message)) {
         ::shutdown(socket, SHUT_RDWR);
         return;
@@ -80,7 +80,7 @@ void CommandTrialTest::PlayRunner(int socket) {
   }
 }
 
-std::string CommandTrialTest::Why(const CommandEnd& end) {
+std::string CommandTrialTest::EndText(const CommandEnd& end) {
   if (!end.finished) return "";
   return std::string(EndReasonName(end.finished->reason)) +
          (end.finished->message.empty() ? "" : ": " + end.finished->message);

@@ -23,16 +23,16 @@ class CommandTrialTest : public testing::Test {
   CommandEnd Run(const std::string& script);
   /// The messages of one kind, in their order.
   template <typename Message>
-  std::vector<Message> Said() const {
+  std::vector<Message> Messages() const {
     std::vector<Message> found;
-    for (const TrialMessage& message : said_) {
+    for (const TrialMessage& message : messages_) {
       const auto* match = std::get_if<Message>(&message);
       if (match != nullptr) found.push_back(*match);
     }
     return found;
   }
   /// Why the trial ended; empty for one without a last word.
-  static std::string Why(const CommandEnd& end);
+  static std::string EndText(const CommandEnd& end);
   /// Log of the last run.
   std::string Log() const { return log_; }
 
@@ -48,7 +48,7 @@ class CommandTrialTest : public testing::Test {
  private:
   void PlayRunner(int socket);
 
-  std::vector<TrialMessage> said_;
+  std::vector<TrialMessage> messages_;
   std::string log_;
 };
 

@@ -35,7 +35,7 @@ class PrintingTrialTest : public CommandTrialTest {
   // Counts and losses of the validations.
   std::vector<std::pair<std::int64_t, double>> Losses() const {
     std::vector<std::pair<std::int64_t, double>> found;
-    for (const ValidationReport& report : Said<ValidationReport>()) {
+    for (const ValidationReport& report : Messages<ValidationReport>()) {
       for (const auto& [name, value] : report.metrics) {
         if (name == "loss") found.emplace_back(report.batches, value);
       }
@@ -58,29 +58,30 @@ TEST_F(PrintingTrialTest, MetricsAreFoundInStandardError) {
   const CommandEnd end =
       Run("echo 'epoch 1 train=5' >&2\necho 'epoch 1 val_loss=3' >&2\n"
           "echo 'epoch 2 train=4' >&2\necho 'epoch 2 val_loss=2' >&2\n");
-  EXPECT_EQ(Why(end), "stopped") << Log();
+  EXPECT_EQ(EndText(end), "stopped") << Log();
   EXPECT_THAT(Losses(), ElementsAre(Pair(1, 3), Pair(2, 2)));
-  EXPECT_EQ(Said<ValidationReport>()[0].epoch, 1);
-  ASSERT_THAT(Said<OperationCompleted>(), SizeIs(1));
-  EXPECT_EQ(Said<OperationCompleted>()[0].batches, 2);
+  EXPECT_EQ(Messages<ValidationReport>()[0].epoch, 1);
+  ASSERT_THAT(Messages<OperationCompleted>(), SizeIs(1));
+  EXPECT_EQ(Messages<OperationCompleted>()[0].batches, 2);
   EXPECT_THAT(Log(), HasSubstr("epoch 1 train=5\n")) << "the log is kept";
 }
 
 TEST_F(PrintingTrialTest, MetricsAreFoundInStandardOutput) {
-  EXPECT_EQ(Why(Run("echo 'epoch 1 val_loss=3'; echo 'epoch 2 val_loss=2'\n")),
-            "stopped")
+  EXPECT_EQ(
+      EndText(Run("echo 'epoch 1 val_loss=3'; echo 'epoch 2 val_loss=2'\n")),
+      "stopped")
       << Log();
   EXPECT_THAT(Losses(), ElementsAre(Pair(1, 3), Pair(2, 2)));
 }
 
 TEST_F(PrintingTrialTest, TheLastLineNeedsNoNewline) {
-  EXPECT_EQ(Why(Run("printf 'epoch 2 val_loss=1'")), "stopped") << Log();
+  EXPECT_EQ(EndText(Run("printf 'epoch 2 val_loss=1'")), "stopped") << Log();
   EXPECT_THAT(Losses(), ElementsAre(Pair(2, 1)));
 }
 
 TEST_F(PrintingTrialTest, TheLastLineOfACrashMayBeCutOff) {
-  EXPECT_EQ(Why(Run("echo 'epoch 1 val_loss=5'\n"
-                    "printf 'epoch 2 val_loss=1'; exit 3")),
+  EXPECT_EQ(EndText(Run("echo 'epoch 1 val_loss=5'\n"
+                        "printf 'epoch 2 val_loss=1'; exit 3")),
             "");
   EXPECT_THAT(Losses(), ElementsAre(Pair(1, 5)));
 }
@@ -101,7 +102,7 @@ TEST_F(PrintingTrialTest, TheLastValueOfAStepIsItsResult) {
                           Case{"recorded", false, 1, {{1, 19}, {2, 29}}}}) {
     spec_.metrics->first_value = one.first_value;
     spec_.rules = one.rules;
-    EXPECT_EQ(Why(Run(kRunning)), "stopped") << one.name << Log();
+    EXPECT_EQ(EndText(Run(kRunning)), "stopped") << one.name << Log();
     EXPECT_EQ(Losses(), one.losses) << one.name;
   }
 }
@@ -113,7 +114,7 @@ TEST_F(PrintingTrialTest, ItsLastStepEndsWithoutOutput) {
   const CommandEnd end = Run(std::string("printf 'epoch 2 train=1 val_loss=9\\n"
                                          "epoch 2 train=1 val_loss=3\\n'\n") +
                              kWaitLong);
-  EXPECT_EQ(Why(end), "completed") << Log();
+  EXPECT_EQ(EndText(end), "completed") << Log();
   EXPECT_THAT(Losses(), ElementsAre(Pair(2, 3)));
 }
 
@@ -125,9 +126,9 @@ TEST_F(PrintingTrialTest, AStepThatIsCutOffIsNotRecorded) {
   const CommandEnd end = Run(std::string("printf 'epoch 1 train=1 val_loss=3\\n"
                                          "epoch 2 train=1 val_loss=1\\n'\n") +
                              kWaitLong);
-  EXPECT_EQ(Why(end).substr(0, 7), "stopped") << Log();
+  EXPECT_EQ(EndText(end).substr(0, 7), "stopped") << Log();
   EXPECT_THAT(Losses(), ElementsAre(Pair(1, 3)));
-  EXPECT_THAT(Said<OperationCompleted>(), IsEmpty());
+  EXPECT_THAT(Messages<OperationCompleted>(), IsEmpty());
 }
 
 // Such a program waits for the search's order at each length.
@@ -140,7 +141,7 @@ TEST_F(PrintingTrialTest, ACheckpointEndsItsStep) {
           "echo x > $DTRAIN_DIRECTORY/x\n"
           "echo '{\"type\":\"checkpoint\",\"epochs\":1,\"path\":\"'"
           "$DTRAIN_DIRECTORY'/x\"}' >&3\nread -r order <&4\n");
-  EXPECT_EQ(Why(end), "completed") << Log();
+  EXPECT_EQ(EndText(end), "completed") << Log();
   EXPECT_THAT(Losses(), ElementsAre(Pair(1, 3)));
 }
 
@@ -154,7 +155,7 @@ TEST_F(PrintingTrialTest, IsSuspendedAtALengthAndGoesOn) {
       Run("say() { echo \"epoch $1 train=1 val_loss=$1\"; }\n"
           "say 1; say 2; read -r order <&4; say 3; read -r order <&4; say 4\n"
           "read -r order <&4\n");
-  EXPECT_EQ(Why(end), "completed") << Log();
+  EXPECT_EQ(EndText(end), "completed") << Log();
   EXPECT_THAT(Losses(),
               ElementsAre(Pair(1, 1), Pair(2, 2), Pair(3, 3), Pair(4, 4)));
 }
@@ -170,8 +171,8 @@ TEST_F(PrintingTrialTest, AFastProgramIsReadToTheEndOfTheSearch) {
   EXPECT_THAT(Losses(),
               ElementsAre(Pair(1, 1), Pair(2, 2), Pair(3, 3), Pair(4, 4)))
       << Log();
-  EXPECT_THAT(Said<OperationCompleted>(), SizeIs(3));
-  EXPECT_THAT(Why(end), testing::AnyOf("completed", "stopped"));
+  EXPECT_THAT(Messages<OperationCompleted>(), SizeIs(3));
+  EXPECT_THAT(EndText(end), testing::AnyOf("completed", "stopped"));
 }
 
 TEST_F(PrintingTrialTest, IsResumedToEndByItself) {
@@ -184,7 +185,7 @@ TEST_F(PrintingTrialTest, IsResumedToEndByItself) {
   // Suspended at epoch 1, with all that it prints in the pipe.
   const CommandEnd end =
       Run("printf 'epoch %s train=1 val_loss=1\\n' 1 2 3 4\nsleep 3\n");
-  EXPECT_EQ(Why(end), "completed") << Log();
+  EXPECT_EQ(EndText(end), "completed") << Log();
   EXPECT_EQ(end.exit.signal, 0);
 }
 
@@ -196,7 +197,7 @@ TEST_F(PrintingTrialTest, IsEndedAtOnceWhereTheSearchStopsIt) {
   const CommandEnd end =
       Run(std::string("echo 'epoch 1 train=1 val_loss=3'; echo epoch 2\n") +
           kWaitLong);
-  EXPECT_EQ(Why(end), "completed") << Log();
+  EXPECT_EQ(EndText(end), "completed") << Log();
   EXPECT_EQ(end.exit.signal, SIGTERM);
   EXPECT_THAT(Log(), HasSubstr("the search has stopped the trial; sending "
                                "SIGTERM"));
@@ -219,7 +220,7 @@ TEST_F(PrintingTrialTest, MayExitByItselfAtItsLastLength) {
   const CommandEnd end =
       Run("echo 'epoch 2 train=1 val_loss=3'\n"
           "sleep 2; echo saved > model\n");
-  EXPECT_EQ(Why(end), "completed") << Log();
+  EXPECT_EQ(EndText(end), "completed") << Log();
   EXPECT_EQ(end.exit.code, 0);
   EXPECT_TRUE(std::filesystem::exists(directory_.path() / "model"));
 }
@@ -231,7 +232,7 @@ TEST_F(PrintingTrialTest, MayExitByItselfAtTheLengthItWasTold) {
   const CommandEnd end =
       Run("echo \"epoch $1 train=1 val_loss=3\"\n"
           "sleep 0.3; echo saved > model\n");
-  EXPECT_EQ(Why(end), "stopped") << Log();
+  EXPECT_EQ(EndText(end), "stopped") << Log();
   EXPECT_TRUE(std::filesystem::exists(directory_.path() / "model"));
 }
 
@@ -242,8 +243,8 @@ TEST_F(PrintingTrialTest, IsToldTheLongestLengthIfTheSearchStopsTrials) {
   spec_.stops_trials = true;
   Ask({});  // It may be suspended before it exits.
   Run("echo \"epoch 2 train=$1 val_loss=3\"\n");
-  ASSERT_THAT(Said<ValidationReport>(), SizeIs(1));
-  EXPECT_THAT(Said<ValidationReport>()[0].metrics,
+  ASSERT_THAT(Messages<ValidationReport>(), SizeIs(1));
+  EXPECT_THAT(Messages<ValidationReport>()[0].metrics,
               testing::UnorderedElementsAre(Pair("train", 9), Pair("loss", 3)));
 }
 
@@ -256,7 +257,7 @@ TEST_F(PrintingTrialTest, IsRunAgainFromItsBeginning) {
 
 TEST_F(PrintingTrialTest, SaysWhyThereIsNoResult) {
   const CommandEnd end = Run("echo 'hello'; echo 'epoch 1 val_loss=x'\n");
-  EXPECT_THAT(Why(end),
+  EXPECT_THAT(EndText(end),
               AllOf(HasSubstr("error: the program ended at 0 of 2 epochs "
                               "without a validation of 'loss' there"),
                     HasSubstr("1 line was ignored, the first: line 2 of the "
@@ -266,7 +267,7 @@ TEST_F(PrintingTrialTest, SaysWhyThereIsNoResult) {
 
 TEST_F(PrintingTrialTest, NamesTheLinesIfNothingMatches) {
   const CommandEnd end = Run("echo 'hello'\n");
-  EXPECT_THAT(Why(end),
+  EXPECT_THAT(EndText(end),
               HasSubstr("'val_loss=(\\S+)' matches none of its 1 line of "
                         "output, which begins with 'hello'"));
 }
@@ -276,7 +277,7 @@ TEST_F(PrintingTrialTest, RefusesAProgramThatReportsAsWell) {
       std::string("echo '{\"type\":\"training\",\"epochs\":1,\"metrics\":{}}' "
                   ">&3\n") +
       kWaitLong);
-  EXPECT_THAT(Why(end), HasSubstr("the program reports its metrics"));
+  EXPECT_THAT(EndText(end), HasSubstr("the program reports its metrics"));
 }
 
 // A program with metrics from two sources.
@@ -318,12 +319,13 @@ TEST_P(TwoSourcesTest, AreRefusedWhateverCameFirst) {
 
   const CommandEnd end = Run(std::string(kReport) + GetParam().script);
 
-  EXPECT_THAT(Why(end), HasSubstr("refused: configuration: the program reports "
-                                  "its metrics to dtrain, and the key"))
+  EXPECT_THAT(EndText(end),
+              HasSubstr("refused: configuration: the program reports "
+                        "its metrics to dtrain, and the key"))
       << Log();
   const std::size_t results = GetParam().accepted ? 1 : 0;
-  EXPECT_THAT(Said<OperationCompleted>(), SizeIs(results));
-  EXPECT_THAT(Said<ValidationReport>(), SizeIs(results));
+  EXPECT_THAT(Messages<OperationCompleted>(), SizeIs(results));
+  EXPECT_THAT(Messages<ValidationReport>(), SizeIs(results));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -357,14 +359,14 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_F(PrintingTrialTest, RefusesAnEpochZero) {
   const CommandEnd end =
       Run(std::string("echo 'epoch 0 val_loss=1'\n") + kWaitLong);
-  EXPECT_THAT(Why(end), HasSubstr("the first step of the program is "
-                                  "0"));
+  EXPECT_THAT(EndText(end), HasSubstr("the first step of the program is "
+                                      "0"));
   EXPECT_THAT(Losses(), IsEmpty());
 }
 
 TEST_F(PrintingTrialTest, StepsBeyondTheSearchAreNotRecorded) {
   Run("echo 'epoch 100 train=1'; echo 'epoch 200 val_loss=1'\n");
-  EXPECT_THAT(Said<TrainingReport>(), IsEmpty());
+  EXPECT_THAT(Messages<TrainingReport>(), IsEmpty());
   EXPECT_THAT(Log(),
               HasSubstr("step 100 is beyond the 2 epochs of the search"));
 }
@@ -378,7 +380,7 @@ TEST_F(PrintingTrialTest, OutputIsASignOfLife) {
   Run("for i in 1 2 3; do echo $i; sleep 1; done\n"
       "echo 'epoch 2 val_loss=1'\n");
   std::int64_t lines = 0;
-  for (const Progress& progress : Said<Progress>()) {
+  for (const Progress& progress : Messages<Progress>()) {
     lines = std::max(lines, progress.activity.value_or(0));
   }
   EXPECT_GE(lines, 1);
@@ -393,7 +395,7 @@ TEST_F(PrintingTrialTest, StopsAtOnceOnRequest) {
   const CommandEnd end =
       Run(std::string("echo 'epoch 1 train=1 val_loss=3'; echo epoch 2\n") +
           kWaitLong);
-  EXPECT_EQ(Why(end), "stopped: the trial is to stop") << Log();
+  EXPECT_EQ(EndText(end), "stopped: the trial is to stop") << Log();
   EXPECT_EQ(end.exit.signal, SIGTERM);
 }
 

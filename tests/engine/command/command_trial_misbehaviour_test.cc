@@ -25,29 +25,30 @@ constexpr char kValidation[] =
 class MisbehaviourTest : public CommandTrialTest {};
 
 TEST_F(MisbehaviourTest, ProgramExitsWithoutAReport) {
-  EXPECT_EQ(Why(Run("exit 0")),
+  EXPECT_EQ(EndText(Run("exit 0")),
             "error: the program ended at 0 of 10 batches without a validation "
             "of 'loss' there");
 }
 
 TEST_F(MisbehaviourTest, ProgramExitsBeforeItsLength) {
-  EXPECT_EQ(Why(Run("echo '{\"type\":\"validation\",\"batches\":5,\"metrics\":"
-                    "{\"loss\":1}}' >&3")),
-            "error: the program ended at 5 of 10 batches without a validation "
-            "of 'loss' there; its last validation is at 5: if training has "
-            "ended early, report that, in Python by trial.finish()");
-  EXPECT_THAT(Said<ValidationReport>(), SizeIs(1));
+  EXPECT_EQ(
+      EndText(Run("echo '{\"type\":\"validation\",\"batches\":5,\"metrics\":"
+                  "{\"loss\":1}}' >&3")),
+      "error: the program ended at 5 of 10 batches without a validation "
+      "of 'loss' there; its last validation is at 5: if training has "
+      "ended early, report that, in Python by trial.finish()");
+  EXPECT_THAT(Messages<ValidationReport>(), SizeIs(1));
 }
 
 TEST_F(MisbehaviourTest, CrashIsReportedAsTheProgramsError) {
   const CommandEnd exited = Run("echo broken >&2; exit 3");
-  EXPECT_EQ(Why(exited), "");
+  EXPECT_EQ(EndText(exited), "");
   EXPECT_EQ(exited.exit.code, 3);
   EXPECT_THAT(Log(), AllOf(HasSubstr("broken\n"),
                            HasSubstr("the program exited with code 3 at 0 of "
                                      "10 batches")));
   const CommandEnd killed = Run("kill -SEGV $$");
-  EXPECT_EQ(Why(killed), "");
+  EXPECT_EQ(EndText(killed), "");
   EXPECT_EQ(killed.exit.signal, SIGSEGV);
 }
 
@@ -55,7 +56,7 @@ TEST_F(MisbehaviourTest, GarbageIsIgnoredWithAWarning) {
   const CommandEnd end =
       Run(std::string("echo 'epoch 1' >&3; echo '[]' >&3; echo >&3\n") +
           "echo '{\"type\":\"x\",\"\\u001b\":1}' >&3\n" + kValidation);
-  EXPECT_EQ(Why(end), "stopped");
+  EXPECT_EQ(EndText(end), "stopped");
   EXPECT_THAT(Log(), HasSubstr("line 1 is not JSON: 'epoch 1'"));
   EXPECT_THAT(Log(), HasSubstr("line 2 is not a JSON object: '[]'"));
   EXPECT_THAT(Log(), HasSubstr("line 4 has the unknown type \"x\""));
@@ -63,7 +64,7 @@ TEST_F(MisbehaviourTest, GarbageIsIgnoredWithAWarning) {
 }
 
 TEST_F(MisbehaviourTest, FailureNamesIgnoredReports) {
-  EXPECT_EQ(Why(Run("echo '{\"type\":\"validation\",\"metrics\":{}}' >&3")),
+  EXPECT_EQ(EndText(Run("echo '{\"type\":\"validation\",\"metrics\":{}}' >&3")),
             "error: the program ended at 0 of 10 batches without a validation "
             "of 'loss' there; 1 line was ignored, the first: line 1 has no "
             "'batches': '{\"type\":\"validation\",\"metrics\":{}}'");
@@ -76,14 +77,14 @@ TEST_F(MisbehaviourTest, AThousandGarbageLinesAreTenWarnings) {
   EXPECT_THAT(Log(), HasSubstr("line 10 is not a JSON object: '9'"));
   EXPECT_THAT(Log(), Not(HasSubstr("line 11 is")));
   EXPECT_THAT(Log(), HasSubstr("more lines are ignored"));
-  EXPECT_THAT(Said<OperationCompleted>(), SizeIs(1));
+  EXPECT_THAT(Messages<OperationCompleted>(), SizeIs(1));
 }
 
 TEST_F(MisbehaviourTest, HugeLineIsDiscarded) {
   const CommandEnd end = Run(
       std::string("head -c 5000000 /dev/zero | tr '\\0' a >&3; echo >&3\n") +
       kValidation);
-  EXPECT_EQ(Why(end), "stopped");
+  EXPECT_EQ(EndText(end), "stopped");
   EXPECT_THAT(Log(), HasSubstr("line 1 is longer than 1.0 MB: 'aaa"));
 }
 
@@ -91,8 +92,8 @@ TEST_F(MisbehaviourTest, DecreasingCountsAreIgnored) {
   Run(std::string("for i in 5 3 6; do echo '{\"type\":\"training\",\"batches\""
                   ":'$i',\"metrics\":{\"loss\":1}}' >&3; done\n") +
       kValidation);
-  ASSERT_THAT(Said<TrainingReport>(), SizeIs(2));
-  EXPECT_EQ(Said<TrainingReport>()[1].batches, 6);
+  ASSERT_THAT(Messages<TrainingReport>(), SizeIs(2));
+  EXPECT_EQ(Messages<TrainingReport>()[1].batches, 6);
   EXPECT_THAT(Log(), HasSubstr("has a smaller count than the last training "
                                "report, 5"));
 }
@@ -104,8 +105,8 @@ TEST_F(MisbehaviourTest, FloodOfReportsIsAveraged) {
       "\\n\", i }' >&3\n"
       "echo '{\"type\":\"validation\",\"batches\":200000,\"metrics\":{\"loss\":"
       "1}}' >&3\n");
-  EXPECT_EQ(Why(end), "stopped");
-  const auto reports = Said<TrainingReport>();
+  EXPECT_EQ(EndText(end), "stopped");
+  const auto reports = Messages<TrainingReport>();
   EXPECT_GE(reports.size(), 5'000u);
   EXPECT_LT(reports.size(), 100'000u);
   EXPECT_EQ(reports.back().batches, 200'000);
@@ -116,7 +117,7 @@ TEST_F(MisbehaviourTest, FloodOfReportsIsAveraged) {
 TEST_F(MisbehaviourTest, TrainingContinuesAfterTheReportsAreClosed) {
   const CommandEnd end = Run("exec 3>&-; sleep 2");
   EXPECT_THAT(Log(), HasSubstr("has closed descriptor 3 and continues"));
-  EXPECT_THAT(Why(end), HasSubstr("without a validation"));
+  EXPECT_THAT(EndText(end), HasSubstr("without a validation"));
 }
 
 TEST_F(MisbehaviourTest, ChildThatKeepsTheReportsOpenIsNotAwaited) {
@@ -125,7 +126,7 @@ TEST_F(MisbehaviourTest, ChildThatKeepsTheReportsOpenIsNotAwaited) {
                              "sleep 20 >/dev/null 2>&1 & echo $! >&2\n");
   // Ends the child, since ctest waits for it too.
   ::kill(std::stoi(Log()), SIGKILL);
-  EXPECT_EQ(Why(end), "stopped");
+  EXPECT_EQ(EndText(end), "stopped");
 }
 
 TEST_F(MisbehaviourTest, ProgramThatIgnoresTheStopIsKilled) {
@@ -136,7 +137,7 @@ TEST_F(MisbehaviourTest, ProgramThatIgnoresTheStopIsKilled) {
   };
   const CommandEnd end = Run(std::string("trap '' TERM\n") + kValidation +
                              "while :; do sleep 0.05; done");
-  EXPECT_EQ(Why(end), "completed");
+  EXPECT_EQ(EndText(end), "completed");
   EXPECT_EQ(end.exit.signal, SIGKILL);
   EXPECT_THAT(Log(),
               AllOf(HasSubstr("all operations are complete, but the program "
@@ -149,7 +150,7 @@ TEST_F(MisbehaviourTest, ProgramThatReportsItsEndButRunsOnIsKilled) {
   const CommandEnd end = Run(
       "echo '{\"type\":\"end\",\"reason\":\"error\",\"message\":\"no\"}' >&3\n"
       "exec sleep 100");
-  EXPECT_EQ(Why(end), "error: no");
+  EXPECT_EQ(EndText(end), "error: no");
   EXPECT_EQ(end.exit.signal, SIGTERM);
 }
 

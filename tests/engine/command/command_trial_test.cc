@@ -29,23 +29,23 @@ std::optional<RunnerMessage> CloseWhenDone(const TrialMessage& message) {
 TEST_F(CommandTrialTest, TheShortestProgramIsATrial) {
   const CommandEnd end = Run(kAtUntil);
 
-  EXPECT_EQ(Why(end), "stopped") << Log();
-  EXPECT_THAT(Said<Ready>(), SizeIs(1));
-  ASSERT_THAT(Said<ValidationReport>(), SizeIs(1));
-  EXPECT_EQ(Said<ValidationReport>()[0].batches, 10);
-  ASSERT_THAT(Said<OperationCompleted>(), SizeIs(1));
-  const OperationCompleted done = Said<OperationCompleted>()[0];
+  EXPECT_EQ(EndText(end), "stopped") << Log();
+  EXPECT_THAT(Messages<Ready>(), SizeIs(1));
+  ASSERT_THAT(Messages<ValidationReport>(), SizeIs(1));
+  EXPECT_EQ(Messages<ValidationReport>()[0].batches, 10);
+  ASSERT_THAT(Messages<OperationCompleted>(), SizeIs(1));
+  const OperationCompleted done = Messages<OperationCompleted>()[0];
   EXPECT_EQ(done.length, Length{10});
   EXPECT_EQ(done.batches, 10);
   EXPECT_FALSE(done.early);
   EXPECT_THAT(done.metrics, IsEmpty()) << "the validation has them";
-  EXPECT_EQ(Said<Progress>()[0].total, 10);
+  EXPECT_EQ(Messages<Progress>()[0].total, 10);
 }
 
 TEST_F(CommandTrialTest, EndsWhenAllIsDone) {
   answer_ = CloseWhenDone;
   const CommandEnd end = Run(std::string(kAtUntil) + "read -r order <&4\n");
-  EXPECT_EQ(Why(end), "completed");
+  EXPECT_EQ(EndText(end), "completed");
 }
 
 TEST_F(CommandTrialTest, TrainsOnToTheNextLength) {
@@ -61,9 +61,9 @@ TEST_F(CommandTrialTest, TrainsOnToTheNextLength) {
                              "\"batches\":40}}' ] || exit 9\n"
                              "DTRAIN_UNTIL=40\n" +
                              kAtUntil + "read -r order <&4\n");
-  EXPECT_EQ(Why(end), "completed") << end.exit.code;
-  ASSERT_THAT(Said<OperationCompleted>(), SizeIs(2));
-  EXPECT_EQ(Said<OperationCompleted>()[1].length, Length{40});
+  EXPECT_EQ(EndText(end), "completed") << end.exit.code;
+  ASSERT_THAT(Messages<OperationCompleted>(), SizeIs(2));
+  EXPECT_EQ(Messages<OperationCompleted>()[1].length, Length{40});
 }
 
 TEST_F(CommandTrialTest, RestartsAnEndedProgramForTheNextLength) {
@@ -71,7 +71,7 @@ TEST_F(CommandTrialTest, RestartsAnEndedProgramForTheNextLength) {
     if (!std::holds_alternative<OperationCompleted>(message)) return {};
     return RunOperation{{40}};
   };
-  EXPECT_EQ(Why(Run(std::string(kAtUntil) + "sleep 0.2\n")), "stopped");
+  EXPECT_EQ(EndText(Run(std::string(kAtUntil) + "sleep 0.2\n")), "stopped");
 }
 
 TEST_F(CommandTrialTest, StopsAtTheReachedLength) {
@@ -85,10 +85,10 @@ TEST_F(CommandTrialTest, StopsAtTheReachedLength) {
       "printf '{\"type\":\"validation\",\"batches\":15,\"metrics\":{\"loss\":1}"
       "}\\n' >&3; while read -r order <&4; do case $order in *close*) exit;; "
       "esac; done\n");
-  EXPECT_EQ(Why(end), "completed");
+  EXPECT_EQ(EndText(end), "completed");
   EXPECT_THAT(Log(), HasSubstr("trained to 15 batches instead of 10; the "
                                "operation counts as complete"));
-  EXPECT_THAT(Said<OperationCompleted>(), SizeIs(2));
+  EXPECT_THAT(Messages<OperationCompleted>(), SizeIs(2));
 }
 
 // A program that does not wait for the search.
@@ -109,12 +109,12 @@ TEST_F(CommandTrialTest, EachLengthHasTheResultThatWasMeasuredThere) {
     return RunOperation{{done->length.count == 1 ? 3 : 4}};
   };
   const CommandEnd end = Run(kToFour);
-  EXPECT_EQ(Why(end), "completed") << Log();
-  EXPECT_THAT(Said<ValidationReport>(), SizeIs(4));
-  ASSERT_THAT(Said<OperationCompleted>(), SizeIs(3));
-  EXPECT_EQ(Said<OperationCompleted>()[0].batches, 1);
-  EXPECT_EQ(Said<OperationCompleted>()[1].batches, 3);
-  EXPECT_EQ(Said<OperationCompleted>()[2].batches, 4);
+  EXPECT_EQ(EndText(end), "completed") << Log();
+  EXPECT_THAT(Messages<ValidationReport>(), SizeIs(4));
+  ASSERT_THAT(Messages<OperationCompleted>(), SizeIs(3));
+  EXPECT_EQ(Messages<OperationCompleted>()[0].batches, 1);
+  EXPECT_EQ(Messages<OperationCompleted>()[1].batches, 3);
+  EXPECT_EQ(Messages<OperationCompleted>()[2].batches, 4);
   EXPECT_THAT(Log(), Not(HasSubstr("instead of")));
 }
 
@@ -123,8 +123,8 @@ TEST_F(CommandTrialTest, ReportsAfterTheSearchHasStoppedItAreNotRecorded) {
   spec_.stops_trials = true;
   answer_ = CloseWhenDone;
   const CommandEnd end = Run(kToFour);
-  EXPECT_EQ(Why(end), "completed") << Log();
-  EXPECT_THAT(Said<ValidationReport>(), SizeIs(1));
+  EXPECT_EQ(EndText(end), "completed") << Log();
+  EXPECT_THAT(Messages<ValidationReport>(), SizeIs(1));
   EXPECT_THAT(Log(), HasSubstr("reports beyond 1 batch, where the trial has "
                                "ended, are not recorded"));
 }
@@ -143,7 +143,7 @@ TEST_F(CommandTrialTest, PassesTheTrialToTheProgram) {
       "t[\"hyperparameters\"][\"lr\"], t[\"checkpoint\"], t[\"metric\"])' >&2\n"
       "echo '{\"type\":\"validation\",\"epochs\":3,\"metrics\":{}}' >&3\n"
       "env | grep -E '^DTRAIN_(HPARAM|U|S|DONE)' | sort >&2; pwd >&2\n");
-  EXPECT_EQ(Why(end), "stopped");
+  EXPECT_EQ(EndText(end), "stopped");
   EXPECT_THAT(Log(), HasSubstr("1 {'epochs': 3} 0.1 None loss\n"));
   EXPECT_THAT(Log(), HasSubstr("DTRAIN_DONE=0\n"
                                "DTRAIN_HPARAM_lr=0.1\n"
@@ -153,7 +153,7 @@ TEST_F(CommandTrialTest, PassesTheTrialToTheProgram) {
                                "DTRAIN_SEED=7\n"));
   EXPECT_THAT(Log(), HasSubstr("DTRAIN_UNIT=epochs\nDTRAIN_UNTIL=3\n"));
   EXPECT_THAT(Log(), HasSubstr(directory_.path().string() + "\n"));
-  EXPECT_EQ(Said<ValidationReport>()[0].epoch, 3);
+  EXPECT_EQ(Messages<ValidationReport>()[0].epoch, 3);
 }
 
 TEST_F(CommandTrialTest, FillsPlaceholders) {
@@ -216,7 +216,7 @@ TEST_F(CommandTrialTest, EstimatesTheBatchesOfItsEpochs) {
   Run("echo '{\"type\":\"validation\",\"epochs\":2,\"batches\":50,"
       "\"metrics\":{\"loss\":1}}' >&3\n");
 
-  const auto progress = Said<Progress>();
+  const auto progress = Messages<Progress>();
   ASSERT_THAT(progress, Not(IsEmpty())) << Log();
   EXPECT_EQ(progress.back().batches, 50);
   EXPECT_EQ(progress.back().total, 100);
@@ -232,15 +232,16 @@ TEST_F(CommandTrialTest, StopsAndReportsItsCheckpoint) {
       "echo '{\"type\":\"training\",\"batches\":5,\"metrics\":{\"loss\":1}}' "
       ">&3\nread -r order <&4\n[ \"$order\" = '{\"type\":\"stop\"}' ] || exit 9"
       "\n";
-  EXPECT_EQ(Why(Run(train + "exit 4")), "stopped");
+  EXPECT_EQ(EndText(Run(train + "exit 4")), "stopped");
   EXPECT_THAT(Log(), HasSubstr("stopped at 5 of 10 batches; will start from "
                                "scratch, because it has no checkpoint"));
-  EXPECT_EQ(Why(Run(train +
-                    "echo x > $DTRAIN_DIRECTORY/x\n"
-                    "echo '{\"type\":\"checkpoint\",\"batches\":5,\"path\":\"'"
-                    "$DTRAIN_DIRECTORY'/x\"}' >&3\n")),
-            "stopped");
-  EXPECT_THAT(Said<CheckpointSaved>(), SizeIs(1));
+  EXPECT_EQ(
+      EndText(Run(train +
+                  "echo x > $DTRAIN_DIRECTORY/x\n"
+                  "echo '{\"type\":\"checkpoint\",\"batches\":5,\"path\":\"'"
+                  "$DTRAIN_DIRECTORY'/x\"}' >&3\n")),
+      "stopped");
+  EXPECT_THAT(Messages<CheckpointSaved>(), SizeIs(1));
   EXPECT_THAT(Log(), HasSubstr("will resume from its checkpoint at 5 batches"));
 }
 
@@ -303,8 +304,8 @@ TEST_F(CommandTrialTest, AnEndThatDoesNotFollowTheStopIsTheResult) {
   spec_.command = {"python3", "program.sh"};
   for (const Case& one : cases) {
     const CommandEnd end = Run(begin + one.program);
-    EXPECT_EQ(Why(end), "stopped") << one.name << Log();
-    EXPECT_THAT(Said<OperationCompleted>(), SizeIs(one.is_result ? 1 : 0))
+    EXPECT_EQ(EndText(end), "stopped") << one.name << Log();
+    EXPECT_THAT(Messages<OperationCompleted>(), SizeIs(one.is_result ? 1 : 0))
         << one.name << Log();
     EXPECT_EQ(Log().find("has ended with its result") != std::string::npos,
               one.is_result)
@@ -323,10 +324,11 @@ TEST_F(CommandTrialTest, AllOutputIsASignOfLife) {
   for (const std::string script :
        {"printf x", "printf x >&2", "(printf x)", "exec 3>&-; printf x",
         "sh -c 'printf x'", "printf 'x\\r'"}) {
-    EXPECT_EQ(Why(Run(script + "\nread -r order <&4\n")), "stopped") << script;
+    EXPECT_EQ(EndText(Run(script + "\nread -r order <&4\n")), "stopped")
+        << script;
   }
   Run("sleep 0.7\n");
-  for (const Progress& progress : Said<Progress>()) {
+  for (const Progress& progress : Messages<Progress>()) {
     EXPECT_EQ(progress.activity.value_or(0), 0) << "it printed nothing";
   }
 }
@@ -336,10 +338,10 @@ TEST_F(CommandTrialTest, ReportsTheProgramsReason) {
     return "echo '{\"type\":\"end\",\"reason\":\"" + reason +
            "\",\"message\":\"because\"}' >&3; exit 3\n";
   };
-  EXPECT_EQ(Why(Run(say("invalid_hp"))), "invalid_hp: because");
-  EXPECT_EQ(Why(Run(say("user_stop"))), "user_stop: because");
-  EXPECT_EQ(Why(Run(say("error"))), "error: because");
-  EXPECT_EQ(Why(Run(say("fatal"))), "refused: because");
+  EXPECT_EQ(EndText(Run(say("invalid_hp"))), "invalid_hp: because");
+  EXPECT_EQ(EndText(Run(say("user_stop"))), "user_stop: because");
+  EXPECT_EQ(EndText(Run(say("error"))), "error: because");
+  EXPECT_EQ(EndText(Run(say("fatal"))), "refused: because");
   EXPECT_THAT(Log(), HasSubstr("reports its end: fatal: because"));
 }
 
@@ -353,8 +355,8 @@ TEST_F(CommandTrialTest, ReportsOverTheSocketToo) {
           "s.sendall(b'{\"type\":\"validation\",\"batches\":10,\"metrics\":{"
           "\"loss\":2}}\\n')\n"
           "P\n");
-  EXPECT_EQ(Why(end), "stopped") << Log();
-  EXPECT_THAT(Said<ValidationReport>(), SizeIs(1));
+  EXPECT_EQ(EndText(end), "stopped") << Log();
+  EXPECT_THAT(Messages<ValidationReport>(), SizeIs(1));
 }
 
 TEST_F(CommandTrialTest, SocketRepeatsEarlierOperations) {
@@ -367,7 +369,7 @@ TEST_F(CommandTrialTest, SocketRepeatsEarlierOperations) {
                              "s.connect(os.environ['DTRAIN_SOCKET'])\n"
                              "assert b'close' in s.recv(100)\n"
                              "P\n");
-  EXPECT_EQ(Why(end), "completed") << Log();
+  EXPECT_EQ(EndText(end), "completed") << Log();
   EXPECT_EQ(end.exit.code, 0);
 }
 
@@ -375,7 +377,7 @@ TEST_F(CommandTrialTest, UsesAnotherDirectoryIfTheSocketPathIsTooLong) {
   spec_.directory += "/" + std::string(100, 'd');
   const CommandEnd end =
       Run(std::string("[ ${#DTRAIN_SOCKET} -lt 108 ] || exit 9\n") + kAtUntil);
-  EXPECT_EQ(Why(end), "stopped") << end.exit.code;
+  EXPECT_EQ(EndText(end), "stopped") << end.exit.code;
 }
 
 TEST_F(CommandTrialTest, EarlyStoppingIsObeyed) {
@@ -385,10 +387,10 @@ TEST_F(CommandTrialTest, EarlyStoppingIsObeyed) {
       Run("for i in 1 2 3; do echo '{\"type\":\"validation\",\"batches\":'$i',"
           "\"metrics\":{\"loss\":1}}' >&3; done\nread -r order <&4\n"
           "[ \"$order\" = '{\"type\":\"close\"}' ] || exit 9\n");
-  EXPECT_EQ(Why(end), "stopped") << end.exit.code;
-  ASSERT_THAT(Said<OperationCompleted>(), SizeIs(1));
-  EXPECT_TRUE(Said<OperationCompleted>()[0].early);
-  EXPECT_EQ(Said<OperationCompleted>()[0].batches, 2);
+  EXPECT_EQ(EndText(end), "stopped") << end.exit.code;
+  ASSERT_THAT(Messages<OperationCompleted>(), SizeIs(1));
+  EXPECT_TRUE(Messages<OperationCompleted>()[0].early);
+  EXPECT_EQ(Messages<OperationCompleted>()[0].batches, 2);
 }
 
 TEST_F(CommandTrialTest, LeavesNothingInItsDirectory) {

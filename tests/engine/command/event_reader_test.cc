@@ -114,11 +114,11 @@ class EventMetricsTest : public testing::Test {
   }
   std::vector<std::string> Found() {
     metrics().Poll(now_ += std::chrono::seconds(2));
-    return TakeReports(findings_);
+    return DrainReports(findings_);
   }
   std::vector<std::string> End() {
     metrics().End(/*whole=*/true);
-    return TakeReports(findings_);
+    return DrainReports(findings_);
   }
   EventMetrics& metrics() {
     if (!metrics_) {
@@ -158,7 +158,7 @@ TEST_F(EventMetricsTest, MergesSeveralFiles) {
   EXPECT_THAT(Found(), ElementsAre("1 loss=0.50 acc=0.70"));
   EXPECT_EQ(metrics().held(), 2);
   metrics().Settle();
-  EXPECT_THAT(TakeReports(findings_), ElementsAre("2 loss=0.40 acc=0.80"));
+  EXPECT_THAT(DrainReports(findings_), ElementsAre("2 loss=0.40 acc=0.80"));
 }
 
 TEST_F(EventMetricsTest, TheLastValueOfAStepCounts) {
@@ -169,7 +169,7 @@ TEST_F(EventMetricsTest, TheLastValueOfAStepCounts) {
                    Scalar("loss", 2, 1));
   EXPECT_THAT(Found(), ElementsAre("1 acc=0.60 loss=1.00"));
   metrics().End(/*whole=*/false);
-  EXPECT_THAT(TakeReports(findings_), IsEmpty()) << "it was cut off";
+  EXPECT_THAT(DrainReports(findings_), IsEmpty()) << "it was cut off";
 }
 
 TEST_F(EventMetricsTest, TheFirstValueOfAStepCountsIfAskedTo) {

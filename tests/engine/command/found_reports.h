@@ -9,7 +9,7 @@ namespace dtrain {
 
 /// Takes the reports out of `findings`, as texts such as "3 acc=0.50
 /// loss=1.00".
-inline std::vector<std::string> TakeReports(MetricFindings& findings) {
+inline std::vector<std::string> DrainReports(MetricFindings& findings) {
   std::vector<std::string> found;
   for (const FoundReport& report : findings.reports) {
     std::string text = std::to_string(static_cast<int>(report.count));

@@ -27,12 +27,12 @@ class MetricFileTest : public testing::Test {
   // What was found since the last call, as text: "3 acc=0.50".
   std::vector<std::string> Found() {
     file().Poll();
-    return TakeReports(findings_);
+    return DrainReports(findings_);
   }
   std::vector<std::string> End(bool whole = true) {
     file().End(whole);
     file().Settle();
-    return TakeReports(findings_);
+    return DrainReports(findings_);
   }
   std::vector<std::string> Remarks() const {
     std::vector<std::string> texts;

@@ -30,7 +30,7 @@ class PrintedMetricsTest : public testing::Test {
     metrics().Read({.text = text, .overwritten = overwritten});
   }
   void End(bool whole = true) { metrics().End(whole); }
-  std::vector<std::string> Found() { return TakeReports(findings_); }
+  std::vector<std::string> Found() { return DrainReports(findings_); }
   std::vector<std::string> Remarks() const {
     std::vector<std::string> texts;
     for (const auto& remark : findings_.remarks) texts.push_back(remark.text);

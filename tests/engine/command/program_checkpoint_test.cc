@@ -26,13 +26,13 @@ using nlohmann::json;
 
 constexpr char kUuid[] = "cccccccc-6f4c-4a38-9d6c-3f1a5b2c7d8e";
 
-json FieldsOf(const std::optional<MetricPoint>& point) {
+json AllFields(const std::optional<MetricPoint>& point) {
   if (!point) return nullptr;
   const auto& [batches, metrics] = *point;
   return {batches, metrics};
 }
 
-json FieldsOf(const std::map<std::string, MetricSum>& sums) {
+json AllFields(const std::map<std::string, MetricSum>& sums) {
   json fields = json::object();
   for (const auto& [name, sum] : sums) {
     const auto& [total, weight, occasional] = sum;
@@ -42,7 +42,7 @@ json FieldsOf(const std::map<std::string, MetricSum>& sums) {
 }
 
 // Returns all fields by name. Does not compile where one is missing.
-json FieldsOf(const ProgramState& state) {
+json AllFields(const ProgramState& state) {
   const auto& [trainer, epoch, count] = state;
   const auto& [batches, sums, last_training, last_validation, best_validation,
                ended, early_stop, unacknowledged] = trainer;
@@ -54,9 +54,9 @@ json FieldsOf(const ProgramState& state) {
       {"epoch", epoch},
       {"count", count},
       {"batches", batches},
-      {"sums", FieldsOf(sums)},
-      {"last_training", FieldsOf(last_training)},
-      {"last_validation", FieldsOf(last_validation)},
+      {"sums", AllFields(sums)},
+      {"last_training", AllFields(last_training)},
+      {"last_validation", AllFields(last_validation)},
       {"best_validation", best_validation ? json(*best_validation) : json()},
       {"ended", ended},
       {"early_stop", early_stop},
@@ -87,8 +87,8 @@ TEST(ProgramCheckpointTest, EveryFieldRoundTrips) {
 
   SaveProgramCheckpoint(path, source, state, {});
 
-  EXPECT_EQ(FieldsOf(LoadProgramCheckpoint(path)), FieldsOf(state));
-  EXPECT_THAT(EqualFields(FieldsOf(state), FieldsOf(ProgramState{})),
+  EXPECT_EQ(AllFields(LoadProgramCheckpoint(path)), AllFields(state));
+  EXPECT_THAT(EqualFields(AllFields(state), AllFields(ProgramState{})),
               testing::IsEmpty());
 }
 

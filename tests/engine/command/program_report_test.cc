@@ -239,17 +239,17 @@ using testing::Pair;
 
 TEST(ReportRateTest, AllowsABurstAndThenARate) {
   ReportRate rate(Duration(0), /*per_second=*/10, /*burst=*/2);
-  EXPECT_TRUE(rate.Take(Duration(0)));
-  EXPECT_TRUE(rate.Take(Duration(0)));
-  EXPECT_FALSE(rate.Take(Duration(0)));
-  EXPECT_FALSE(rate.Take(milliseconds(50)));
-  EXPECT_TRUE(rate.Take(milliseconds(150)));
+  EXPECT_TRUE(rate.TryAcquire(Duration(0)));
+  EXPECT_TRUE(rate.TryAcquire(Duration(0)));
+  EXPECT_FALSE(rate.TryAcquire(Duration(0)));
+  EXPECT_FALSE(rate.TryAcquire(milliseconds(50)));
+  EXPECT_TRUE(rate.TryAcquire(milliseconds(150)));
 }
 
 TEST(ReportRateTest, SavesUpNoMoreThanTheBurst) {
   ReportRate rate(Duration(0), /*per_second=*/10, /*burst=*/1);
-  EXPECT_TRUE(rate.Take(milliseconds(100'000)));
-  EXPECT_FALSE(rate.Take(milliseconds(100'001)));
+  EXPECT_TRUE(rate.TryAcquire(milliseconds(100'000)));
+  EXPECT_FALSE(rate.TryAcquire(milliseconds(100'001)));
 }
 
 TEST(TrainingMeansTest, AveragesEachMetricOverItsOwnReports) {
@@ -258,7 +258,7 @@ TEST(TrainingMeansTest, AveragesEachMetricOverItsOwnReports) {
   means.Add({.point = {.batches = 1}, .metrics = {{"b", 1}, {"a", 10}}});
   means.Add({.point = {.batches = 2}, .metrics = {{"b", 3}}});
 
-  const ProgramTraining mean = means.Take();
+  const ProgramTraining mean = means.Drain();
 
   EXPECT_EQ(mean.point.batches, 2);
   EXPECT_THAT(mean.metrics, ElementsAre(Pair("b", 2), Pair("a", 10)));

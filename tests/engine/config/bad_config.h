@@ -22,7 +22,7 @@ struct BadConfig {
 };
 
 /// Returns the findings of one severity about `text`, read from "bad.yaml".
-inline Diagnostics FindingsOf(const std::string& text, Severity severity) {
+inline Diagnostics ReadFindings(const std::string& text, Severity severity) {
   const ConfigResult result = ReadConfig(text, {.file_name = "bad.yaml"});
   Diagnostics found;
   std::copy_if(result.diagnostics.begin(), result.diagnostics.end(),
@@ -34,7 +34,7 @@ inline Diagnostics FindingsOf(const std::string& text, Severity severity) {
 /// Expects exactly the one error that `bad` describes, and no configuration.
 inline void ExpectRefused(const BadConfig& bad) {
   EXPECT_FALSE(ReadConfig(bad.text, {.file_name = "bad.yaml"}).config);
-  const Diagnostics errors = FindingsOf(bad.text, Severity::kError);
+  const Diagnostics errors = ReadFindings(bad.text, Severity::kError);
   ASSERT_EQ(errors.size(), 1u) << testing::PrintToString([&] {
     std::string all;
     for (const auto& error : errors) all += error.ToString() + '\n';

@@ -92,13 +92,13 @@ TEST_F(ConfigCheckTest, TakesAShareOfAGpu) {
 
 TEST_F(ConfigCheckTest, ModelMayTakeSlotsOnSeveralWorkers) {
   const std::string trial = "resources: {slots_per_trial: 4, ";
-  EXPECT_THAT(FindingsOf(kValid + trial + "slots: gpu:2, listen: 0}\n",
-                         Severity::kError),
+  EXPECT_THAT(ReadFindings(kValid + trial + "slots: gpu:2, listen: 0}\n",
+                           Severity::kError),
               testing::IsEmpty());
   const std::string jobs =
       kValid + trial +
       "executor: slurm}\nslurm: {gpus_per_node: 2, max_jobs: 2}\n";
-  EXPECT_THAT(FindingsOf(jobs, Severity::kError), testing::IsEmpty());
+  EXPECT_THAT(ReadFindings(jobs, Severity::kError), testing::IsEmpty());
 }
 
 TEST_F(ConfigCheckTest, AnAllocationHasTheNodesThatItHas) {
@@ -117,7 +117,7 @@ TEST_F(ConfigCheckTest, CommandTakesItsSlotsOnOneNode) {
       "entrypoint: ['true']\n"
       "searcher: {name: single, metric: loss}\n"
       "resources: {slots_per_trial: 4, executor: slurm}\n";
-  const Diagnostics errors = FindingsOf(
+  const Diagnostics errors = ReadFindings(
       command + "slurm: {gpus_per_node: 2, nodes: 8}\n", Severity::kError);
   ASSERT_EQ(errors.size(), 1u);
   EXPECT_EQ(errors[0].key, "slurm.gpus_per_node");
@@ -125,30 +125,30 @@ TEST_F(ConfigCheckTest, CommandTakesItsSlotsOnOneNode) {
               testing::HasSubstr("less than slots_per_trial (4)"));
   // The CPUs of a task that has GPUs are no slots.
   EXPECT_THAT(
-      FindingsOf(command + "slurm: {gpus_per_node: 4, cpus_per_task: 1}\n",
-                 Severity::kError),
+      ReadFindings(command + "slurm: {gpus_per_node: 4, cpus_per_task: 1}\n",
+                   Severity::kError),
       testing::IsEmpty());
 }
 
 TEST_F(ConfigCheckTest, RefusesSharesOfACpuSlot) {
-  const Diagnostics cpu =
-      FindingsOf(kValid + "resources: {slots_per_trial: 0.25, slots: cpu:2}\n",
-                 Severity::kWarning);
+  const Diagnostics cpu = ReadFindings(
+      kValid + "resources: {slots_per_trial: 0.25, slots: cpu:2}\n",
+      Severity::kWarning);
   ASSERT_EQ(cpu.size(), 1u);
   EXPECT_EQ(cpu[0].key, "resources.slots_per_trial");
   EXPECT_THAT(cpu[0].message, testing::HasSubstr("takes a whole one"));
   const std::string none =
       kValid + "resources: {slots_per_trial: 0.5, slots: none}\n";
-  EXPECT_EQ(FindingsOf(none, Severity::kWarning).size(), 1u);
+  EXPECT_EQ(ReadFindings(none, Severity::kWarning).size(), 1u);
 }
 
 TEST_F(ConfigCheckTest, ReportsABatchThatRanksDoNotDivide) {
   const auto warnings = [](const std::string& size) {
     std::vector<std::string> texts;
     for (const Diagnostic& found :
-         FindingsOf(kValid + "hyperparameters: {global_batch_size: " + size +
-                        "}\nresources: {slots_per_trial: 3, slots: cpu:3}\n",
-                    Severity::kWarning)) {
+         ReadFindings(kValid + "hyperparameters: {global_batch_size: " + size +
+                          "}\nresources: {slots_per_trial: 3, slots: cpu:3}\n",
+                      Severity::kWarning)) {
       if (found.key == "hyperparameters.global_batch_size") {
         texts.push_back(found.message);
       }
@@ -224,8 +224,8 @@ TEST_F(ConfigCheckTest, StoragePathIsRelativeToTheDirectoryOfTheText) {
 }
 
 TEST_F(ConfigCheckTest, AcceptsAStoragePath) {
-  EXPECT_TRUE(FindingsOf(kValid + "checkpoint_storage: {host_path: /c}\n",
-                         Severity::kNote)
+  EXPECT_TRUE(ReadFindings(kValid + "checkpoint_storage: {host_path: /c}\n",
+                           Severity::kNote)
                   .empty());
 }
 
@@ -247,14 +247,14 @@ TEST_F(ConfigCheckTest, WarnsOfKeysThatACommandIgnores) {
       "  clip_gradients: {norm: 1}}\n";
 
   const Diagnostics warnings =
-      FindingsOf("entrypoint: ./train.sh\n" + keys, Severity::kWarning);
+      ReadFindings("entrypoint: ./train.sh\n" + keys, Severity::kWarning);
 
   ASSERT_EQ(warnings.size(), 2u);
   EXPECT_EQ(warnings[0].key, "optimizations.sink_size");
   EXPECT_EQ(warnings[0].line, 3);
   EXPECT_EQ(warnings[1].key, "optimizations.clip_gradients");
   EXPECT_TRUE(
-      FindingsOf("entrypoint: a:B\n" + keys, Severity::kWarning).empty());
+      ReadFindings("entrypoint: a:B\n" + keys, Severity::kWarning).empty());
 }
 
 TEST_F(ConfigCheckTest, WarnsOfAProfileThatACommandDoesNotMake) {
@@ -263,13 +263,13 @@ TEST_F(ConfigCheckTest, WarnsOfAProfileThatACommandDoesNotMake) {
       "profiling: {enabled: true}\n";
 
   const Diagnostics warnings =
-      FindingsOf("entrypoint: ./train.sh\n" + keys, Severity::kWarning);
+      ReadFindings("entrypoint: ./train.sh\n" + keys, Severity::kWarning);
 
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_EQ(warnings[0].key, "profiling.enabled");
   EXPECT_EQ(warnings[0].line, 3);
   EXPECT_TRUE(
-      FindingsOf("entrypoint: a:B\n" + keys, Severity::kWarning).empty());
+      ReadFindings("entrypoint: a:B\n" + keys, Severity::kWarning).empty());
 }
 
 TEST_F(ConfigCheckTest, ProfilesOnRequest) {
@@ -278,7 +278,7 @@ TEST_F(ConfigCheckTest, ProfilesOnRequest) {
 }
 
 TEST_F(ConfigCheckTest, ReportsErrorsOfAllKindsAtOnce) {
-  const Diagnostics errors = FindingsOf(
+  const Diagnostics errors = ReadFindings(
       "entrypoint: 5\n"
       "searcher: {name: grid, metric: loss}\n"
       "hyperparameters:\n"
@@ -483,7 +483,7 @@ TEST_F(SearcherCheckTest, WarnsOfAMaximizedLoss) {
                            "  name: single\n  max_length: 1\n"
                            "  smaller_is_better: false\n";
 
-  const Diagnostics warnings = FindingsOf(text, Severity::kWarning);
+  const Diagnostics warnings = ReadFindings(text, Severity::kWarning);
 
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_EQ(warnings[0].line, 6);
@@ -495,9 +495,9 @@ TEST_F(SearcherCheckTest, WarnsOfAMaximizedLoss) {
 TEST_F(SearcherCheckTest, WarnsOfTheUsualNamesOfMetrics) {
   const auto warns = [](const std::string& metric,
                         const std::string& direction) {
-    return !FindingsOf("entrypoint: a:B\nsearcher: {name: single, metric: '" +
-                           metric + "', max_length: 1" + direction + "}\n",
-                       Severity::kWarning)
+    return !ReadFindings("entrypoint: a:B\nsearcher: {name: single, metric: '" +
+                             metric + "', max_length: 1" + direction + "}\n",
+                         Severity::kWarning)
                 .empty();
   };
   for (const std::string metric :
@@ -524,7 +524,7 @@ TEST_F(SearcherCheckTest, WarnsOfTheUsualNamesOfMetrics) {
 }
 
 TEST_F(SearcherCheckTest, WarnsOfAMinimizedAccuracy) {
-  const Diagnostics warnings = FindingsOf(
+  const Diagnostics warnings = ReadFindings(
       "entrypoint: a:B\nsearcher: {name: single, metric: accuracy, "
       "max_length: 1}\n",
       Severity::kWarning);
@@ -534,9 +534,9 @@ TEST_F(SearcherCheckTest, WarnsOfAMinimizedAccuracy) {
 }
 
 TEST_F(SearcherCheckTest, AcceptsAMinimizedError) {
-  EXPECT_TRUE(FindingsOf("entrypoint: a:B\nsearcher: {name: single, metric: "
-                         "accuracy_error, max_length: 1}\n",
-                         Severity::kWarning)
+  EXPECT_TRUE(ReadFindings("entrypoint: a:B\nsearcher: {name: single, metric: "
+                           "accuracy_error, max_length: 1}\n",
+                           Severity::kWarning)
                   .empty());
 }
 
@@ -570,7 +570,7 @@ TEST_F(SearcherCheckTest, CountsByAMetricOfAProgram) {
 }
 
 TEST_F(SearcherCheckTest, WarnsOfRungsBeyondTheLength) {
-  const Diagnostics warnings = FindingsOf(
+  const Diagnostics warnings = ReadFindings(
       kSearcher +
           "  name: asha\n  max_trials: 9\n  max_length: 9\n  divisor: 3\n"
           "  num_rungs: 5\n",
@@ -587,11 +587,11 @@ TEST_F(SearcherCheckTest, WarnsIfNoTrialCanReachMaxLength) {
   const std::string rungs = "  max_length: 9\n  divisor: 3\n  num_rungs: 3\n";
 
   const Diagnostics maybe =
-      FindingsOf(kSearcher + "  name: asha\n  max_trials: 6\n" + rungs,
-                 Severity::kWarning);
+      ReadFindings(kSearcher + "  name: asha\n  max_trials: 6\n" + rungs,
+                   Severity::kWarning);
   const Diagnostics never =
-      FindingsOf(kSearcher + "  name: asha\n  max_trials: 2\n" + rungs,
-                 Severity::kWarning);
+      ReadFindings(kSearcher + "  name: asha\n  max_trials: 2\n" + rungs,
+                   Severity::kWarning);
 
   ASSERT_EQ(maybe.size(), 1u);
   EXPECT_EQ(maybe[0].key, "searcher.max_trials");
@@ -604,22 +604,22 @@ TEST_F(SearcherCheckTest, WarnsIfNoTrialCanReachMaxLength) {
 }
 
 TEST_F(SearcherCheckTest, WarnsOfABracketBeyondTheLength) {
-  const Diagnostics warnings =
-      FindingsOf(kSearcher +
-                     "  name: adaptive_asha\n  max_trials: 9\n  max_length: 9\n"
-                     "  divisor: 3\n  bracket_rungs: [1, 4, 2]\n",
-                 Severity::kWarning);
+  const Diagnostics warnings = ReadFindings(
+      kSearcher +
+          "  name: adaptive_asha\n  max_trials: 9\n  max_length: 9\n"
+          "  divisor: 3\n  bracket_rungs: [1, 4, 2]\n",
+      Severity::kWarning);
 
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_EQ(warnings[0].key, "searcher.bracket_rungs");
 }
 
 TEST_F(SearcherCheckTest, AcceptsRungsThatFit) {
-  EXPECT_TRUE(FindingsOf(kSearcher +
-                             "  name: asha\n  max_trials: 9\n"
-                             "  max_length: 9\n  divisor: 3\n"
-                             "  num_rungs: 3\n  max_concurrent_trials: 99\n",
-                         Severity::kWarning)
+  EXPECT_TRUE(ReadFindings(kSearcher +
+                               "  name: asha\n  max_trials: 9\n"
+                               "  max_length: 9\n  divisor: 3\n"
+                               "  num_rungs: 3\n  max_concurrent_trials: 99\n",
+                           Severity::kWarning)
                   .empty());
 }
 

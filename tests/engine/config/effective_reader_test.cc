@@ -208,7 +208,7 @@ TEST_F(EffectiveReaderTest, NotesAndOmitsIgnoredKeys) {
                            "environment: {image: pytorch}\n"
                            "resources: {priority: 5}\n";
 
-  const Diagnostics notes = FindingsOf(text, Severity::kNote);
+  const Diagnostics notes = ReadFindings(text, Severity::kNote);
 
   ASSERT_EQ(notes.size(), 3u);
   EXPECT_EQ(notes[0].key, "bind_mounts");
@@ -221,7 +221,7 @@ TEST_F(EffectiveReaderTest, ReplacesRemoteStorageByTheStore) {
   const std::string s3 =
       "checkpoint_storage:\n  type: s3\n  bucket: b\n  access_key: secret1\n"
       "  secret_key: secret2\n  prefix: p\n  save_trial_best: 3\n";
-  const Diagnostics notes = FindingsOf(kValid + s3, Severity::kNote);
+  const Diagnostics notes = ReadFindings(kValid + s3, Severity::kNote);
 
   ASSERT_EQ(notes.size(), 1u);
   EXPECT_EQ(notes[0].line, 4);
@@ -236,14 +236,14 @@ TEST_F(EffectiveReaderTest, ReplacesRemoteStorageByTheStore) {
     const std::string text =
         kValid + "checkpoint_storage: {type: " + other + "}\n";
     EXPECT_EQ(Effective(text), Effective(kValid)) << other;
-    EXPECT_EQ(FindingsOf(text, Severity::kNote).size(), 1u) << other;
+    EXPECT_EQ(ReadFindings(text, Severity::kNote).size(), 1u) << other;
   }
 }
 
 TEST_F(EffectiveReaderTest, KeepsTheDirectoryGivenWithRemoteStorage) {
   const std::string text =
       kValid + "checkpoint_storage: {type: s3, bucket: b, host_path: /kept}\n";
-  const Diagnostics notes = FindingsOf(text, Severity::kNote);
+  const Diagnostics notes = ReadFindings(text, Severity::kNote);
 
   ASSERT_EQ(notes.size(), 1u);
   EXPECT_THAT(notes[0].message,

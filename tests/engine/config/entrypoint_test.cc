@@ -19,7 +19,7 @@ class EntrypointTest : public testing::Test {
   }
   std::string Error(const std::string& yaml) {
     Read(yaml);
-    const Diagnostics all = findings_.Take();
+    const Diagnostics all = findings_.Release();
     return all.size() == 1 ? all[0].message : "not one error";
   }
 
@@ -44,7 +44,7 @@ TEST_F(EntrypointTest, RefusesLaunchersOfDetermined) {
   CheckEntrypoint(words, {.line = 1, .column = 1}, create, findings_);
   CheckEntrypoint(nlohmann::json{{"command", words}}, {}, {}, findings_);
   CheckEntrypoint(Read("python3 -m determined"), {}, create, findings_);
-  const Diagnostics all = findings_.Take();
+  const Diagnostics all = findings_.Release();
   ASSERT_EQ(all.size(), 2);
   EXPECT_EQ(all[0].severity, Severity::kError);
   EXPECT_THAT(all[0].message,
@@ -88,7 +88,7 @@ TEST_F(EntrypointTest, WarnsOfUnregisteredTrials) {
   CheckEntrypoint(nlohmann::json({"sh"}), {3, 1}, options, findings_);
   CheckEntrypoint("other:Trial", {3, 1}, {}, findings_);
 
-  const Diagnostics all = findings_.Take();
+  const Diagnostics all = findings_.Release();
   ASSERT_EQ(all.size(), 1u);
   EXPECT_EQ(all[0].severity, Severity::kWarning);
   EXPECT_THAT(all[0].message, testing::HasSubstr("'digits:LeNetTrial'?"));
@@ -100,7 +100,7 @@ TEST_F(EntrypointTest, RefusesUnregisteredTrialsOnRequest) {
                    .refuse_unknown_entrypoint = true},
                   findings_);
 
-  const Diagnostics all = findings_.Take();
+  const Diagnostics all = findings_.Release();
   ASSERT_EQ(all.size(), 1u);
   EXPECT_EQ(all[0].severity, Severity::kError);
   EXPECT_THAT(all[0].message,
@@ -114,7 +114,7 @@ TEST_F(EntrypointTest, SuggestsTheModuleOfAClass) {
       {.known_entrypoints = {"model_def:ImageNetTrial", "builtin:FaultTrial"}},
       findings_);
 
-  const Diagnostics all = findings_.Take();
+  const Diagnostics all = findings_.Release();
   ASSERT_EQ(all.size(), 1u);
   EXPECT_THAT(all[0].message, testing::HasSubstr("'builtin:FaultTrial'?"));
 }

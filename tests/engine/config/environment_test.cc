@@ -16,7 +16,7 @@ class BadEnvironmentTest : public testing::TestWithParam<BadConfig> {};
 
 TEST_P(BadEnvironmentTest, IsRefusedWithItsPlaceAndNoValue) {
   ExpectRefused(GetParam());
-  for (const auto& error : FindingsOf(GetParam().text, Severity::kError)) {
+  for (const auto& error : ReadFindings(GetParam().text, Severity::kError)) {
     EXPECT_THAT(error.ToString(), testing::Not(testing::HasSubstr("canary")));
   }
 }
@@ -93,9 +93,9 @@ TEST(EnvironmentTest, ReadsTheVariablesOfEachDevice) {
 }
 
 TEST(EnvironmentTest, RefusesAStringInPlaceOfAList) {
-  const auto errors =
-      FindingsOf(kValid + "environment: {environment_variables: {cpu: A=1}}\n",
-                 Severity::kError);
+  const auto errors = ReadFindings(
+      kValid + "environment: {environment_variables: {cpu: A=1}}\n",
+      Severity::kError);
   ASSERT_EQ(errors.size(), 1u);
   EXPECT_EQ(errors[0].key, "environment.environment_variables.cpu");
   EXPECT_THAT(errors[0].message, testing::HasSubstr("write a list"));
@@ -109,7 +109,7 @@ TEST(EnvironmentTest, TakesTheFormerNameOfCuda) {
 }
 
 TEST(EnvironmentTest, WarnsOfVariablesOfAmdGpus) {
-  const auto notes = FindingsOf(
+  const auto notes = ReadFindings(
       kValid + "environment: {environment_variables: {rocm: [A=canary]}}\n",
       Severity::kNote);
 

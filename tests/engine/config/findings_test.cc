@@ -17,9 +17,9 @@ TEST_F(FindingsTest, SortsByPlaceWithOverridesLast) {
   findings_.Error({.override_index = 0}, "a.b", "x");
   findings_.Error({5, 1}, "late", "x");
   findings_.Warning({2, 7}, "right", "x");
-  findings_.Note({2, 3}, "left", "x");
+  findings_.AddNote({2, 3}, "left", "x");
 
-  const Diagnostics all = findings_.Take();
+  const Diagnostics all = findings_.Release();
 
   ASSERT_EQ(all.size(), 4u);
   EXPECT_EQ(all[0].key, "left");
@@ -31,7 +31,7 @@ TEST_F(FindingsTest, SortsByPlaceWithOverridesLast) {
 TEST_F(FindingsTest, NamesOverridesWithoutTheirValue) {
   findings_.Error({.override_index = 0}, "a.b", "bad");
 
-  EXPECT_EQ(findings_.Take().at(0).ToString(), "--set a.b: a.b: bad");
+  EXPECT_EQ(findings_.Release().at(0).ToString(), "--set a.b: a.b: bad");
 }
 
 TEST_F(FindingsTest, SuggestsTheNearestKey) {
@@ -40,7 +40,7 @@ TEST_F(FindingsTest, SuggestsTheNearestKey) {
   findings_.UnknownKey({1, 1}, "searcher.max_lenght", "max_lenght", names);
   findings_.UnknownKey({2, 1}, "searcher.zzz", "zzz", names);
 
-  const Diagnostics all = findings_.Take();
+  const Diagnostics all = findings_.Release();
   EXPECT_EQ(all.at(0).message, "unknown key; did you mean 'max_length'?");
   EXPECT_EQ(all.at(1).message, "unknown key; remove it");
 }

@@ -193,11 +193,11 @@ TEST_F(HyperparametersTest, TakesMapsWithoutATypeAsNested) {
 
 TEST_F(HyperparametersTest, WarnsOfRangesUnderSingle) {
   const Diagnostics warnings =
-      FindingsOf(kParameters +
-                     "  a: 1\n"
-                     "  b: {type: const, val: 2}\n"
-                     "  c: {d: {type: int, minval: 1, maxval: 2}}\n",
-                 Severity::kWarning);
+      ReadFindings(kParameters +
+                       "  a: 1\n"
+                       "  b: {type: const, val: 2}\n"
+                       "  c: {d: {type: int, minval: 1, maxval: 2}}\n",
+                   Severity::kWarning);
 
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_EQ(warnings[0].key, "hyperparameters.c.d");
@@ -206,11 +206,11 @@ TEST_F(HyperparametersTest, WarnsOfRangesUnderSingle) {
 
 TEST_F(HyperparametersTest, WarnsOfARangeWithoutAType) {
   const Diagnostics warnings =
-      FindingsOf(kParameters +
-                     "  lr: {minval: 0.1, maxval: 0.9}\n"
-                     "  opt: {vals: [adam, sgd]}\n"
-                     "  window: {minval: 3}\n",
-                 Severity::kWarning);
+      ReadFindings(kParameters +
+                       "  lr: {minval: 0.1, maxval: 0.9}\n"
+                       "  opt: {vals: [adam, sgd]}\n"
+                       "  window: {minval: 3}\n",
+                   Severity::kWarning);
 
   ASSERT_EQ(warnings.size(), 2u);
   EXPECT_EQ(warnings[0].key, "hyperparameters.lr");
@@ -254,7 +254,7 @@ TEST_F(HyperparametersTest, TakesTheKeysOfARangeAsNames) {
 }
 
 TEST_F(HyperparametersTest, WarnsOfExponentsThatLookLikeValues) {
-  const Diagnostics fractions = FindingsOf(
+  const Diagnostics fractions = ReadFindings(
       kGrid +
           "  a: {type: log, minval: 0.0001, maxval: 0.1, count: 3}\n"
           "  b: {type: log, minval: -4, maxval: 0.5, count: 3}\n"
@@ -268,7 +268,7 @@ TEST_F(HyperparametersTest, WarnsOfExponentsThatLookLikeValues) {
                   testing::HasSubstr("{type: double, minval: 0.0001, maxval: "
                                      "0.1, log: true}")));
 
-  const Diagnostics huge = FindingsOf(
+  const Diagnostics huge = ReadFindings(
       kGrid + "  a: {type: log, minval: 16, maxval: 256, count: 3}\n",
       Severity::kWarning);
   ASSERT_EQ(huge.size(), 1u);

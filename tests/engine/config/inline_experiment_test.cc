@@ -33,7 +33,7 @@ ExperimentConfig Read(const InlineExperiment& experiment) {
   return *std::move(result.config);
 }
 
-std::string RefusalOf(const InlineExperiment& experiment) {
+std::string RefusalText(const InlineExperiment& experiment) {
   try {
     return "accepted:\n" + WriteInlineYaml(experiment).printed;
   } catch (const Error& error) {
@@ -76,7 +76,7 @@ TEST(InlineYamlTest, RefusesPlaceholdersThatWouldReachTheProgram) {
   const auto refusal = [](std::vector<std::string> command) {
     InlineExperiment experiment = RandomSearch({"lr=log(1e-5,1e-1)"});
     experiment.command = std::move(command);
-    return RefusalOf(experiment);
+    return RefusalText(experiment);
   };
   EXPECT_EQ(refusal({"./train", "--lr={lrr}"}),
             "word 2 of the command, '--lr={lrr}': no hyperparameter 'lrr' for "
@@ -104,24 +104,25 @@ TEST(InlineYamlTest, NestsNamesWithDots) {
 }
 
 TEST(InlineYamlTest, RefusesAHyperparameterWithoutANameOrAValue) {
-  EXPECT_EQ(RefusalOf(RandomSearch({"=3"})),
+  EXPECT_EQ(RefusalText(RandomSearch({"=3"})),
             "--hp '=3': expected NAME=SPEC, such as lr=log(1e-5,1e-1) or "
             "batch=32");
-  EXPECT_THAT(RefusalOf(RandomSearch({"lr"})), HasSubstr("expected NAME=SPEC"));
-  EXPECT_THAT(RefusalOf(RandomSearch({"lr="})),
+  EXPECT_THAT(RefusalText(RandomSearch({"lr"})),
+              HasSubstr("expected NAME=SPEC"));
+  EXPECT_THAT(RefusalText(RandomSearch({"lr="})),
               HasSubstr("--hp 'lr=': has no value"));
-  EXPECT_THAT(RefusalOf(RandomSearch({"a..b=1"})),
+  EXPECT_THAT(RefusalText(RandomSearch({"a..b=1"})),
               HasSubstr("a part of the name is empty"));
-  EXPECT_THAT(RefusalOf(RandomSearch({"a.type=1"})),
+  EXPECT_THAT(RefusalText(RandomSearch({"a.type=1"})),
               HasSubstr("cannot be named 'type'"));
 }
 
 TEST(InlineYamlTest, RefusesAHyperparameterThatIsGivenTwice) {
-  EXPECT_THAT(RefusalOf(RandomSearch({"a=1", "a=2"})), HasSubstr("twice"));
-  EXPECT_THAT(RefusalOf(RandomSearch({"a=1", "a.b=2"})), HasSubstr("twice"));
-  EXPECT_THAT(RefusalOf(RandomSearch({"a=int(1,2)", "a.b=2"})),
+  EXPECT_THAT(RefusalText(RandomSearch({"a=1", "a=2"})), HasSubstr("twice"));
+  EXPECT_THAT(RefusalText(RandomSearch({"a=1", "a.b=2"})), HasSubstr("twice"));
+  EXPECT_THAT(RefusalText(RandomSearch({"a=int(1,2)", "a.b=2"})),
               HasSubstr("twice"));
-  EXPECT_THAT(RefusalOf(RandomSearch({"a.b=1", "a=2"})), HasSubstr("twice"));
+  EXPECT_THAT(RefusalText(RandomSearch({"a.b=1", "a=2"})), HasSubstr("twice"));
 }
 
 TEST(InlineYamlTest, FindsMetricsByPatterns) {
@@ -133,9 +134,9 @@ TEST(InlineYamlTest, FindsMetricsByPatterns) {
   EXPECT_THAT(yaml.printed, HasSubstr("loss: \"loss[:= ]+(\\\\S+)\""));
   EXPECT_EQ(Read(experiment).effective["metrics"]["step"], "epoch (\\d+)");
   experiment.patterns.push_back("loss=x(y)");
-  EXPECT_THAT(RefusalOf(experiment), HasSubstr("'loss' is given twice"));
+  EXPECT_THAT(RefusalText(experiment), HasSubstr("'loss' is given twice"));
   experiment.patterns = {"loss="};
-  EXPECT_THAT(RefusalOf(experiment), HasSubstr("expected NAME=REGEX"));
+  EXPECT_THAT(RefusalText(experiment), HasSubstr("expected NAME=REGEX"));
 }
 
 TEST(InlineYamlTest, FindsMetricsInAFile) {
@@ -214,29 +215,31 @@ TEST(InlineYamlTest, AppliesOverridesBeforePlaceholders) {
 TEST(InlineYamlTest, RefusesOverridesThatDoNotFit) {
   InlineExperiment experiment = RandomSearch({"x=double(0,1)"});
   experiment.overrides = {"entrypoint=[a]"};
-  EXPECT_THAT(RefusalOf(experiment), HasSubstr("the program follows '--'"));
+  EXPECT_THAT(RefusalText(experiment), HasSubstr("the program follows '--'"));
   experiment.overrides = {"searcher"};
-  EXPECT_THAT(RefusalOf(experiment), HasSubstr("expected a key and a value"));
+  EXPECT_THAT(RefusalText(experiment), HasSubstr("expected a key and a value"));
   experiment.overrides = {"name.x=3"};
-  EXPECT_THAT(RefusalOf(experiment), HasSubstr("not a map with a key 'x'"));
+  EXPECT_THAT(RefusalText(experiment), HasSubstr("not a map with a key 'x'"));
 }
 
 TEST(InlineYamlTest, RefusesOptionsThatTheSearcherDoesNotTake) {
   InlineExperiment experiment = RandomSearch({"x=double(0,1)"});
   experiment.max_length = "epoch=3";
-  EXPECT_THAT(RefusalOf(experiment), HasSubstr("expected UNIT=N"));
+  EXPECT_THAT(RefusalText(experiment), HasSubstr("expected UNIT=N"));
   experiment.max_length = "epochs=1.5";
-  EXPECT_THAT(RefusalOf(experiment), HasSubstr("an integer of at least 1"));
+  EXPECT_THAT(RefusalText(experiment), HasSubstr("an integer of at least 1"));
   experiment.max_length = "";
   experiment.resumable = true;
-  EXPECT_THAT(RefusalOf(experiment), HasSubstr("--resumable: does not apply"));
+  EXPECT_THAT(RefusalText(experiment),
+              HasSubstr("--resumable: does not apply"));
   experiment.searcher = "asha";
-  EXPECT_THAT(RefusalOf(experiment), HasSubstr("--max-length: is required"));
+  EXPECT_THAT(RefusalText(experiment), HasSubstr("--max-length: is required"));
   experiment.searcher = "grid";
-  EXPECT_THAT(RefusalOf(experiment), HasSubstr("--max-trials: does not apply"));
+  EXPECT_THAT(RefusalText(experiment),
+              HasSubstr("--max-trials: does not apply"));
   experiment.searcher = "random";
   experiment.max_trials = {};
-  EXPECT_THAT(RefusalOf(experiment), HasSubstr("--max-trials: is required"));
+  EXPECT_THAT(RefusalText(experiment), HasSubstr("--max-trials: is required"));
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ std::string RandomSweep(const std::string& parameters) {
          parameters + "\n";
 }
 
-std::vector<std::string> RefusalOf(const std::string& text) {
+std::vector<std::string> RefusalText(const std::string& text) {
   const ImportedSweep sweep = ImportSweep(text, {.file_name = "sweep.yaml"});
   EXPECT_EQ(sweep.yaml, "");
   return Messages(sweep.findings);
@@ -338,7 +338,7 @@ TEST(ImportSweepTest, KeepsNestedParametersAndDottedNames) {
 }
 
 // Returns the words of a command in a sweep with the parameters lr and flag.
-WandbJson WordsOf(const std::string& command) {
+WandbJson ImportCommand(const std::string& command) {
   return Convert(
              "program: train.py\nmethod: grid\nmetric: {name: loss}\n"
              "parameters: {flag: {values: [true, false]}, "
@@ -349,26 +349,27 @@ WandbJson WordsOf(const std::string& command) {
 }
 
 TEST(SweepCommandTest, ReplacesMacros) {
-  EXPECT_EQ(WordsOf("[\"${env}\", \"${interpreter}\", \"${program}\", "
-                    "\"${args}\"]"),
+  EXPECT_EQ(ImportCommand("[\"${env}\", \"${interpreter}\", \"${program}\", "
+                          "\"${args}\"]"),
             WandbJson({"python3", "train.py", "--flag={flag}", "--on={on}",
                        "--opt={opt}"}));
-  EXPECT_EQ(WordsOf("[\"${env}\", python3.11, \"${program}\", \"--x={a}\", "
+  EXPECT_EQ(
+      ImportCommand("[\"${env}\", python3.11, \"${program}\", \"--x={a}\", "
                     "\"${args_no_hyphens}\"]"),
-            WandbJson({"python3.11", "train.py", "--x={{a}}", "flag={flag}",
-                       "on={on}", "opt={opt}"}));
-  EXPECT_EQ(WordsOf("[\"${program}\", \"${args_no_equals}\"]"),
+      WandbJson({"python3.11", "train.py", "--x={{a}}", "flag={flag}",
+                 "on={on}", "opt={opt}"}));
+  EXPECT_EQ(ImportCommand("[\"${program}\", \"${args_no_equals}\"]"),
             WandbJson({"train.py", "--flag", "{flag}", "--on", "{on}", "--opt",
                        "{opt}"}));
-  EXPECT_EQ(WordsOf("[\"${program}\", \"${args_append_hydra}\", "
-                    "\"${args_override_hydra}\"]"),
+  EXPECT_EQ(ImportCommand("[\"${program}\", \"${args_append_hydra}\", "
+                          "\"${args_override_hydra}\"]"),
             WandbJson({"train.py", "+flag={flag}", "+on={on}", "+opt={opt}",
                        "++flag={flag}", "++on={on}", "++opt={opt}"}));
 }
 
 TEST(SweepCommandTest, PassesTrueParametersAsFlags) {
   EXPECT_EQ(
-      WordsOf("[\"${program}\", \"${args_no_boolean_flags}\"]"),
+      ImportCommand("[\"${program}\", \"${args_no_boolean_flags}\"]"),
       WandbJson({"sh", "-c",
                  "[ \"$DTRAIN_HPARAM_flag\" != true ] || set -- \"$@\" --flag; "
                  "exec \"$@\"",
@@ -378,10 +379,10 @@ TEST(SweepCommandTest, PassesTrueParametersAsFlags) {
 TEST(SweepCommandTest, PassesOneJsonDocument) {
   const std::string document =
       "{{\"flag\": {flag}, \"on\": {on}, \"opt\": \"{opt}\"}}";
-  EXPECT_EQ(WordsOf("[\"${program}\", \"${args_json}\"]"),
+  EXPECT_EQ(ImportCommand("[\"${program}\", \"${args_json}\"]"),
             WandbJson({"train.py", document}));
   EXPECT_EQ(
-      WordsOf("[\"${program}\", --file, \"${args_json_file}\"]"),
+      ImportCommand("[\"${program}\", --file, \"${args_json_file}\"]"),
       WandbJson({"sh", "-c",
                  "printf %s \"$1\" > sweep_args.json; shift; exec \"$@\"", "sh",
                  document, "train.py", "--file", "sweep_args.json"}));
@@ -442,7 +443,7 @@ TEST(ImportSweepTest, SaysWhichKeysOfHyperbandAreNotKept) {
 TEST(ImportSweepTest, NeedsALengthForHyperbandWithoutAnEnd) {
   const std::string sweep = RandomSweep("{x: {min: 0, max: 0.5}}") +
                             "early_terminate: {type: hyperband, min_iter: 3}\n";
-  EXPECT_THAT(RefusalOf(sweep),
+  EXPECT_THAT(RefusalText(sweep),
               ElementsAre(HasSubstr("min_iter does not say how long a run is; "
                                     "add --max-length UNIT=N")));
   const Converted converted = Convert(sweep, {.max_length = "epochs=27"});
@@ -452,7 +453,7 @@ TEST(ImportSweepTest, NeedsALengthForHyperbandWithoutAnEnd) {
 TEST(ImportSweepTest, TakesWhatTheSweepLacksFromOptions) {
   const std::string sweep =
       "program: a.py\nmethod: random\nparameters: {x: {min: 0, max: 1}}\n";
-  EXPECT_THAT(RefusalOf(sweep), Contains(HasSubstr("add --metric NAME")));
+  EXPECT_THAT(RefusalText(sweep), Contains(HasSubstr("add --metric NAME")));
   const WandbJson searcher = Convert(sweep, {.max_trials = 7,
                                              .max_length = "batches=9",
                                              .metric = "acc",
@@ -491,8 +492,8 @@ void PrintTo(const RefusedSweep& one, std::ostream* out) { *out << one.text; }
 class RefusedSweepTest : public testing::TestWithParam<RefusedSweep> {};
 
 TEST_P(RefusedSweepTest, NamesThePlaceAndTheRemedy) {
-  EXPECT_THAT(RefusalOf("program: train.py\nrun_cap: 5\nmetric: {name: a}\n" +
-                        std::string(GetParam().text) + "\n"),
+  EXPECT_THAT(RefusalText("program: train.py\nrun_cap: 5\nmetric: {name: a}\n" +
+                          std::string(GetParam().text) + "\n"),
               Contains(HasSubstr(GetParam().says)));
 }
 

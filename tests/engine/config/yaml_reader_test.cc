@@ -139,9 +139,9 @@ class YamlReaderTest : public testing::Test {
  protected:
   // The one error about `text`, which must cost no more than two seconds; a
   // sanitizer takes ten times as long.
-  std::string ErrorOf(const std::string& text) {
+  std::string ReadError(const std::string& text) {
     const auto start = CpuTime();
-    const Diagnostics errors = FindingsOf(text, Severity::kError);
+    const Diagnostics errors = ReadFindings(text, Severity::kError);
     EXPECT_LT(CpuTime() - start, std::chrono::seconds(kSanitized ? 20 : 2));
     return errors.empty() ? "" : errors[0].ToString();
   }
@@ -150,7 +150,7 @@ class YamlReaderTest : public testing::Test {
 };
 
 TEST_F(YamlReaderTest, RefusesBillionLaughs) {
-  EXPECT_THAT(ErrorOf(BillionLaughs()),
+  EXPECT_THAT(ReadError(BillionLaughs()),
               testing::HasSubstr("more than 100000 keys and values"));
 }
 
@@ -158,11 +158,11 @@ TEST_F(YamlReaderTest, RefusesManyAliasesOfALongText) {
   const std::string text = "a: &a " + std::string(500'000, 'x') + "\nb: [" +
                            Repeated("*a, ", 50'000) + "]\n";
 
-  EXPECT_THAT(ErrorOf(text), testing::HasSubstr("bytes of text"));
+  EXPECT_THAT(ReadError(text), testing::HasSubstr("bytes of text"));
 }
 
 TEST_F(YamlReaderTest, RefusesDeepBrackets) {
-  EXPECT_THAT(ErrorOf(std::string(1'000'000, '[')),
+  EXPECT_THAT(ReadError(std::string(1'000'000, '[')),
               testing::HasSubstr("more than 100000 brackets"));
 }
 
@@ -170,8 +170,9 @@ TEST_F(YamlReaderTest, RefusesMoreThan64Levels) {
   const std::string text =
       kValid + "data: " + std::string(64, '[') + std::string(64, ']') + "\n";
 
-  EXPECT_THAT(ErrorOf(text), testing::StartsWith("bad.yaml:3:70: data[0][0]"));
-  EXPECT_THAT(ErrorOf(text), testing::HasSubstr("deeper than 64 levels"));
+  EXPECT_THAT(ReadError(text),
+              testing::StartsWith("bad.yaml:3:70: data[0][0]"));
+  EXPECT_THAT(ReadError(text), testing::HasSubstr("deeper than 64 levels"));
 }
 
 TEST_F(YamlReaderTest, RefusesChainsOfAliases) {
@@ -181,21 +182,21 @@ TEST_F(YamlReaderTest, RefusesChainsOfAliases) {
     text += "a" + n + ": &a" + n + " [*a" + std::to_string(i - 1) + "]\n";
   }
 
-  EXPECT_THAT(ErrorOf(text), testing::HasSubstr("64 levels"));
+  EXPECT_THAT(ReadError(text), testing::HasSubstr("64 levels"));
 }
 
 TEST_F(YamlReaderTest, RefusesFarTooManyKeysAtOnce) {
   std::string text;
   for (int i = 0; i < 100'000; ++i) text += "k" + std::to_string(i) + ": \n";
 
-  EXPECT_THAT(ErrorOf(text), testing::HasSubstr("more than 100000"));
+  EXPECT_THAT(ReadError(text), testing::HasSubstr("more than 100000"));
 }
 
 TEST_F(YamlReaderTest, ShowsAHundredErrorsOfManyMore) {
   std::string text = kValid;
   for (int i = 0; i < 20'000; ++i) text += "k" + std::to_string(i) + ": 1\n";
 
-  const Diagnostics errors = FindingsOf(text, Severity::kError);
+  const Diagnostics errors = ReadFindings(text, Severity::kError);
 
   ASSERT_EQ(errors.size(), 101u);
   EXPECT_THAT(errors[100].ToString(),
@@ -260,7 +261,7 @@ TEST_F(YamlReaderTest, LimitsMergedMaps) {
     text += "a" + n + ": &a" + n + " {<<: *a" + std::to_string(i - 1) + "}\n";
   }
 
-  EXPECT_THAT(ErrorOf(text), testing::HasSubstr("more than 100000"));
+  EXPECT_THAT(ReadError(text), testing::HasSubstr("more than 100000"));
 }
 
 TEST_F(YamlReaderTest, GivesValuesBelowTheirKeyThePlaceOfTheKey) {

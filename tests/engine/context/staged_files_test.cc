@@ -22,7 +22,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-mode_t ModeOf(const fs::path& path) {
+mode_t FileMode(const fs::path& path) {
   struct stat status {};
   EXPECT_EQ(::stat(path.c_str(), &status), 0) << path;
   return status.st_mode & 0777;
@@ -95,10 +95,10 @@ TEST_F(StagedFilesTest, RefusesALinkInThePlaceOfAFile) {
 TEST_F(StagedFilesTest, StoresPrivateFiles) {
   Store();
   const fs::path context = layout_.Context(1);
-  EXPECT_EQ(ModeOf(context), 0700);
-  EXPECT_EQ(ModeOf(context / "sub"), 0700);
-  EXPECT_EQ(ModeOf(context / "sub/run"), 0500);
-  EXPECT_EQ(ModeOf(context / "train.py"), 0400);
+  EXPECT_EQ(FileMode(context), 0700);
+  EXPECT_EQ(FileMode(context / "sub"), 0700);
+  EXPECT_EQ(FileMode(context / "sub/run"), 0500);
+  EXPECT_EQ(FileMode(context / "train.py"), 0400);
   std::ostringstream text;
   text << std::ifstream(context / "train.py").rdbuf();
   EXPECT_EQ(text.str(), "print()");
@@ -206,7 +206,7 @@ TEST_F(StagedFilesTest, KeepsTheHashOfADeletedSource) {
       << std::ifstream(layout_.Source(1, "uuid") / "model.safetensors").rdbuf();
   EXPECT_EQ(text.str(), "weights");
   EXPECT_TRUE(fs::exists(layout_.Source(1, "uuid") / "inner/file"));
-  EXPECT_EQ(ModeOf(layout_.Sources(1)), 0700);
+  EXPECT_EQ(FileMode(layout_.Sources(1)), 0700);
 }
 
 TEST_F(StagedFilesTest, RefusesAMissingSource) {

@@ -21,13 +21,13 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-struct stat StatusOf(const fs::path& path) {
+struct stat ReadStatus(const fs::path& path) {
   struct stat status {};
   EXPECT_EQ(::lstat(path.c_str(), &status), 0) << path;
   return status;
 }
 
-std::string TextOf(const fs::path& file) {
+std::string ReadText(const fs::path& file) {
   std::ostringstream text;
   text << std::ifstream(file).rdbuf();
   return text.str();
@@ -62,18 +62,18 @@ TEST_F(WorkingTreeTest, HasExactlyTheFilesOfTheList) {
   Make();
   EXPECT_THAT(NamesIn(tree_), ElementsAre("a", "train.py"));
   EXPECT_THAT(NamesIn(tree_ / "a"), ElementsAre("b", "empty"));
-  EXPECT_EQ(TextOf(tree_ / "a/b/run"), "go");
-  EXPECT_EQ(ListFileOf(master_), layout_.ContextListFile(1));
+  EXPECT_EQ(ReadText(tree_ / "a/b/run"), "go");
+  EXPECT_EQ(ContextListPath(master_), layout_.ContextListFile(1));
 }
 
 TEST_F(WorkingTreeTest, IsWritableAndSharesNoFile) {
   Make();
-  EXPECT_EQ(StatusOf(tree_).st_mode & 0777, 0700);
-  EXPECT_EQ(StatusOf(tree_ / "train.py").st_mode & 0777, 0600);
-  EXPECT_EQ(StatusOf(tree_ / "a/b/run").st_mode & 0777, 0700);
-  EXPECT_EQ(StatusOf(tree_ / "train.py").st_nlink, 1u);
+  EXPECT_EQ(ReadStatus(tree_).st_mode & 0777, 0700);
+  EXPECT_EQ(ReadStatus(tree_ / "train.py").st_mode & 0777, 0600);
+  EXPECT_EQ(ReadStatus(tree_ / "a/b/run").st_mode & 0777, 0700);
+  EXPECT_EQ(ReadStatus(tree_ / "train.py").st_nlink, 1u);
   std::ofstream(tree_ / "train.py") << "print(2)";
-  EXPECT_EQ(TextOf(master_ / "train.py"), "print()");
+  EXPECT_EQ(ReadText(master_ / "train.py"), "print()");
 }
 
 TEST_F(WorkingTreeTest, StaysAsTheTrialLeftIt) {
@@ -82,8 +82,8 @@ TEST_F(WorkingTreeTest, StaysAsTheTrialLeftIt) {
   std::ofstream(tree_ / "state") << "10";
   fs::remove(tree_ / "a/empty");
   Make();
-  EXPECT_EQ(TextOf(tree_ / "train.py"), "print(2)");
-  EXPECT_EQ(TextOf(tree_ / "state"), "10");
+  EXPECT_EQ(ReadText(tree_ / "train.py"), "print(2)");
+  EXPECT_EQ(ReadText(tree_ / "state"), "10");
   EXPECT_FALSE(fs::exists(tree_ / "a/empty"));
 }
 
@@ -91,7 +91,7 @@ TEST_F(WorkingTreeTest, IsMadeAgainAfterAnInterruption) {
   fs::create_directories(NewTree(tree_) / "a");
   std::ofstream(NewTree(tree_) / "a/empty") << "half";
   Make();
-  EXPECT_EQ(TextOf(tree_ / "a/empty"), "");
+  EXPECT_EQ(ReadText(tree_ / "a/empty"), "");
   EXPECT_FALSE(fs::exists(NewTree(tree_)));
 }
 
@@ -102,7 +102,7 @@ TEST_F(WorkingTreeTest, IsMadeAgainAfterAPowerFailure) {
   fs::resize_file(tree_ / "train.py", 0);
   fs::last_write_time(tree_ / "train.py", time);
   Make();
-  EXPECT_EQ(TextOf(tree_ / "train.py"), "print()");
+  EXPECT_EQ(ReadText(tree_ / "train.py"), "print()");
   EXPECT_THAT(NamesIn(tree_), ElementsAre("a", "train.py"));
 }
 
@@ -121,9 +121,9 @@ TEST_F(WorkingTreeTest, IsNotMadeFromATruncatedFile) {
 }
 
 TEST_F(WorkingTreeTest, NeedsTheList) {
-  fs::remove(ListFileOf(master_));
+  fs::remove(ContextListPath(master_));
   EXPECT_THROW(Make(), Error);
-  std::ofstream(ListFileOf(master_)) << "nonsense";
+  std::ofstream(ContextListPath(master_)) << "nonsense";
   EXPECT_THROW(Make(), Error);
 }
 
@@ -148,7 +148,7 @@ TEST_F(WorkingTreeTest, KeepsFilesThatTheTrialWrote) {
 
 TEST_F(WorkingTreeTest, KeepsEverythingWithoutTheList) {
   Make();
-  fs::remove(ListFileOf(master_));
+  fs::remove(ContextListPath(master_));
   Tidy();
   EXPECT_THAT(NamesIn(tree_), ElementsAre("a", "train.py"));
 }
@@ -159,11 +159,11 @@ TEST_F(WorkingTreeTest, RemovesNothingThroughALink) {
   fs::create_directory_symlink(master_ / "a", tree_ / "a");
   Tidy();
   EXPECT_THAT(NamesIn(tree_), ElementsAre("a"));
-  EXPECT_EQ(TextOf(master_ / "a/b/run"), "go");
+  EXPECT_EQ(ReadText(master_ / "a/b/run"), "go");
   fs::remove_all(tree_);
   fs::create_directory_symlink(master_, tree_);
   Tidy();
-  EXPECT_EQ(TextOf(master_ / "train.py"), "print()");
+  EXPECT_EQ(ReadText(master_ / "train.py"), "print()");
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ Batches Next(BatchSampler& sampler, std::size_t count) {
   return batches;
 }
 
-SamplerOptions OptionsOf(const nlohmann::json& example, int rank) {
+SamplerOptions MakeSamplerOptions(const nlohmann::json& example, int rank) {
   return {.samples = example["dataset"],
           .batch_size = example["batch_size"],
           .drop_last = example["drop_last"],
@@ -53,7 +53,7 @@ TEST(BatchSamplerTest, DealsBatchesToRanksAsRecorded) {
   ASSERT_EQ(golden["batch_samplers"].size(), 7u);
   for (const nlohmann::json& example : golden["batch_samplers"]) {
     for (const nlohmann::json& rank : example["ranks"]) {
-      BatchSampler sampler(OptionsOf(example, rank["rank"]));
+      BatchSampler sampler(MakeSamplerOptions(example, rank["rank"]));
       sampler.Seek(example["skip"]);
       const Batches expected = rank["first"];
       EXPECT_EQ(Next(sampler, expected.size()), expected) << example.dump();
@@ -65,7 +65,7 @@ TEST(BatchSamplerTest, GivesEveryRankTheLongestEpochRecorded) {
   const nlohmann::json golden = Golden();
   for (const nlohmann::json& example : golden["batch_samplers"]) {
     for (const nlohmann::json& rank : example["ranks"]) {
-      const BatchSampler sampler(OptionsOf(example, rank["rank"]));
+      const BatchSampler sampler(MakeSamplerOptions(example, rank["rank"]));
       // Rank 0 has the most; without repetition each rank has its own.
       const nlohmann::json& longest =
           example["repeat"] ? example["ranks"][0] : rank;

@@ -34,7 +34,7 @@ inline std::string SomeText(std::size_t size) {
 }
 
 inline std::string Sha256OfText(const std::string& text) {
-  return Sha256Of(std::as_bytes(std::span(text)));
+  return ComputeSha256(std::as_bytes(std::span(text)));
 }
 
 inline void WriteText(const std::filesystem::path& path,

@@ -27,15 +27,15 @@ TEST(ResizeTest, CopiesACropOfTheSameSize) {
   const Image image = RecordedScene({41, 31});
   const Box crop{.top = 30, .left = 20, .height = 11, .width = 11};
   EXPECT_TRUE(
-      SameImage(ResizeBilinear(image, crop, 11, 11), PartOf(image, crop)));
+      SameImage(ResizeBilinear(image, crop, 11, 11), CropImage(image, crop)));
 }
 
 TEST(ResizeTest, IgnoresPixelsOutsideTheCrop) {
   const Image image = RecordedScene({41, 31});
   const Box crop{.top = 9, .left = 4, .height = 20, .width = 14};
-  EXPECT_TRUE(SameImage(
-      ResizeBilinear(image, crop, 7, 9),
-      ResizeBilinear(PartOf(image, crop), {.height = 20, .width = 14}, 7, 9)));
+  EXPECT_TRUE(SameImage(ResizeBilinear(image, crop, 7, 9),
+                        ResizeBilinear(CropImage(image, crop),
+                                       {.height = 20, .width = 14}, 7, 9)));
 }
 
 TEST(ResizeTest, MakesOnePixelOfALongRow) {
@@ -51,7 +51,7 @@ TEST(ResizeTest, EnlargesOnePixel) {
   image.pixels = {1, 2, 3};
   const Image large =
       ResizeBilinear(image, {.height = 1, .width = 1}, 300, 500);
-  EXPECT_EQ(PartOf(large, {299, 499, 1, 1}).pixels, image.pixels);
+  EXPECT_EQ(CropImage(large, {299, 499, 1, 1}).pixels, image.pixels);
 }
 
 }  // namespace

@@ -101,8 +101,9 @@ TEST(CenterCroppedTest, PutsASmallImageOnBlack) {
   Image image = BlackImage(1, 1);
   image.pixels = {9, 8, 7};
   const Image padded = CenterCropped(image, 1, 3);
-  EXPECT_EQ(PartOf(padded, {1, 1, 1, 1}).pixels, image.pixels);
-  EXPECT_EQ(PartOf(padded, {0, 0, 1, 3}).pixels, std::vector<std::uint8_t>(9));
+  EXPECT_EQ(CropImage(padded, {1, 1, 1, 1}).pixels, image.pixels);
+  EXPECT_EQ(CropImage(padded, {0, 0, 1, 3}).pixels,
+            std::vector<std::uint8_t>(9));
 }
 
 class NormalizeIntoTest : public ::testing::Test {

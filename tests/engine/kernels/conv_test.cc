@@ -75,8 +75,8 @@ Sample DrawSample(unsigned number) {
   return sample;
 }
 
-double DifferenceOf(const Sample& sample, Draw draw,
-                    const ConvKernels& kernels) {
+double MaxDifference(const Sample& sample, Draw draw,
+                     const ConvKernels& kernels) {
   ConvTensors<float> tensors =
       DrawTensors(sample.shape, sample.images, draw, /*seed=*/7);
   const ConvTensors<double> expected =
@@ -88,14 +88,14 @@ double DifferenceOf(const Sample& sample, Draw draw,
 TEST_P(ConvTest, IsExactForExactFloats) {
   for (unsigned number = 0; number < kSamples; ++number) {
     const Sample sample = DrawSample(number);
-    EXPECT_EQ(DifferenceOf(sample, Draw::kGrid, kernels()), 0) << Text(sample);
+    EXPECT_EQ(MaxDifference(sample, Draw::kGrid, kernels()), 0) << Text(sample);
   }
 }
 
 TEST_P(ConvTest, EqualsPlainLoops) {
   for (unsigned number = 1000; number < 1000 + kSamples; ++number) {
     const Sample sample = DrawSample(number);
-    EXPECT_LE(DifferenceOf(sample, Draw::kReal, kernels()), 1e-5)
+    EXPECT_LE(MaxDifference(sample, Draw::kReal, kernels()), 1e-5)
         << Text(sample);
   }
 }
@@ -108,7 +108,7 @@ TEST_P(ConvTest, EqualsPlainLoopsForEveryKernelSize) {
                                   .out_channels = 5,
                                   .kernel = kernel},
                         .images = 9};
-    EXPECT_EQ(DifferenceOf(sample, Draw::kGrid, kernels()), 0) << kernel;
+    EXPECT_EQ(MaxDifference(sample, Draw::kGrid, kernels()), 0) << kernel;
   }
 }
 
@@ -119,16 +119,16 @@ TEST_P(ConvTest, EqualsPlainLoopsForTheLayersOfLeNet) {
                                .out_channels = 6,
                                .kernel = 5},
                      .images = 9};
-  EXPECT_EQ(DifferenceOf(first, Draw::kGrid, kernels()), 0);
-  EXPECT_LE(DifferenceOf(first, Draw::kReal, kernels()), 1e-5);
+  EXPECT_EQ(MaxDifference(first, Draw::kGrid, kernels()), 0);
+  EXPECT_LE(MaxDifference(first, Draw::kReal, kernels()), 1e-5);
   const Sample second{.shape = {.in_channels = 6,
                                 .height = 14,
                                 .width = 14,
                                 .out_channels = 16,
                                 .kernel = 5},
                       .images = 9};
-  EXPECT_EQ(DifferenceOf(second, Draw::kGrid, kernels()), 0);
-  EXPECT_LE(DifferenceOf(second, Draw::kReal, kernels()), 1e-5);
+  EXPECT_EQ(MaxDifference(second, Draw::kGrid, kernels()), 0);
+  EXPECT_LE(MaxDifference(second, Draw::kReal, kernels()), 1e-5);
 }
 
 TEST_P(ConvTest, PaddingMayBeWiderThanTheKernel) {
@@ -139,7 +139,7 @@ TEST_P(ConvTest, PaddingMayBeWiderThanTheKernel) {
                                 .kernel = 2,
                                 .padding = 6},
                       .images = 3};
-  EXPECT_EQ(DifferenceOf(sample, Draw::kGrid, kernels()), 0);
+  EXPECT_EQ(MaxDifference(sample, Draw::kGrid, kernels()), 0);
 }
 
 struct Pair {
@@ -173,7 +173,7 @@ TEST_P(ConvTest, AgreesWithThePortableOne) {
 TEST(ConvVariantsTest, TheBestIsChosenForTheProcessor) {
   std::vector<std::string> names;
   for (const ConvKernels* kernels : UsableConvKernels()) {
-    names.emplace_back(NameOf(*kernels));
+    names.emplace_back(KernelsName(*kernels));
   }
   EXPECT_EQ(names.front(), "portable");
   EXPECT_EQ(&BestConvKernels(), UsableConvKernels().back());

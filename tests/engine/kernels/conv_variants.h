@@ -23,7 +23,7 @@ class ConvVariantTest : public testing::TestWithParam<std::string> {
     const auto usable = UsableConvKernels();
     const auto found = std::ranges::find(
         usable, GetParam(),
-        [](const ConvKernels* one) { return std::string(NameOf(*one)); });
+        [](const ConvKernels* one) { return std::string(KernelsName(*one)); });
     if (found == usable.end()) {
       GTEST_SKIP() << "this processor cannot run the kernels '" << GetParam()
                    << "'";

@@ -33,7 +33,7 @@ std::optional<DistributedEnv> SecondWith(const Variables& others) {
   return PlaceFrom(variables);
 }
 
-std::string RefusalOf(const Variables& others) {
+std::string RefusalText(const Variables& others) {
   try {
     SecondWith(others);
   } catch (const Error& error) {
@@ -69,41 +69,41 @@ TEST(DistributedEnvTest, LocalWorldSizeCanMakeAllRanksLocal) {
   EXPECT_FALSE(SecondWith({})->all_here);
   EXPECT_FALSE(SecondWith({{"LOCAL_WORLD_SIZE", "1"}})->all_here);
   EXPECT_TRUE(SecondWith({{"LOCAL_WORLD_SIZE", "2"}})->all_here);
-  EXPECT_THAT(RefusalOf({{"LOCAL_WORLD_SIZE", "all"}}),
+  EXPECT_THAT(RefusalText({{"LOCAL_WORLD_SIZE", "all"}}),
               HasSubstr("LOCAL_WORLD_SIZE=all: "));
 }
 
 TEST(DistributedEnvTest, NamesAnInvalidNumber) {
-  EXPECT_THAT(RefusalOf({{"RANK", "one"}}), HasSubstr("RANK=one: "));
-  EXPECT_THAT(RefusalOf({{"RANK", "1 "}}), HasSubstr("RANK=1 : "));
-  EXPECT_THAT(RefusalOf({{"WORLD_SIZE", "2.5"}}),
+  EXPECT_THAT(RefusalText({{"RANK", "one"}}), HasSubstr("RANK=one: "));
+  EXPECT_THAT(RefusalText({{"RANK", "1 "}}), HasSubstr("RANK=1 : "));
+  EXPECT_THAT(RefusalText({{"WORLD_SIZE", "2.5"}}),
               HasSubstr("WORLD_SIZE=2.5: expected a number"));
-  EXPECT_THAT(RefusalOf({{"MASTER_PORT", "http"}}),
+  EXPECT_THAT(RefusalText({{"MASTER_PORT", "http"}}),
               HasSubstr("MASTER_PORT=http: expected a number from 1 to 65535"));
-  EXPECT_THAT(RefusalOf({{"RANK", "\x1b[31m"}}), Not(HasSubstr("\x1b")));
+  EXPECT_THAT(RefusalText({{"RANK", "\x1b[31m"}}), Not(HasSubstr("\x1b")));
 }
 
 TEST(DistributedEnvTest, NamesANumberOutOfRange) {
-  EXPECT_THAT(RefusalOf({{"RANK", "2"}}),
+  EXPECT_THAT(RefusalText({{"RANK", "2"}}),
               AllOf(HasSubstr("RANK=2: "), HasSubstr("WORLD_SIZE is 2")));
-  EXPECT_THAT(RefusalOf({{"RANK", "-1"}}), HasSubstr("RANK=-1: "));
-  EXPECT_THAT(RefusalOf({{"WORLD_SIZE", "0"}}), HasSubstr("WORLD_SIZE=0: "));
-  EXPECT_THAT(RefusalOf({{"WORLD_SIZE", "99999999999999999999"}}),
+  EXPECT_THAT(RefusalText({{"RANK", "-1"}}), HasSubstr("RANK=-1: "));
+  EXPECT_THAT(RefusalText({{"WORLD_SIZE", "0"}}), HasSubstr("WORLD_SIZE=0: "));
+  EXPECT_THAT(RefusalText({{"WORLD_SIZE", "99999999999999999999"}}),
               AllOf(HasSubstr("expected a number from 1 to 128"),
                     HasSubstr("or unset it")));
-  EXPECT_THAT(RefusalOf({{"MASTER_PORT", "65536"}}),
+  EXPECT_THAT(RefusalText({{"MASTER_PORT", "65536"}}),
               HasSubstr("MASTER_PORT=65536: "));
 }
 
 TEST(DistributedEnvTest, NamesMissingVariables) {
-  EXPECT_THAT(RefusalOf({{"RANK", ""}}),
+  EXPECT_THAT(RefusalText({{"RANK", ""}}),
               HasSubstr("WORLD_SIZE=2, but RANK is not set"));
-  EXPECT_THAT(RefusalOf({{"MASTER_ADDR", ""}}),
+  EXPECT_THAT(RefusalText({{"MASTER_ADDR", ""}}),
               HasSubstr("WORLD_SIZE=2, but MASTER_ADDR is not set"));
 }
 
 TEST(DistributedEnvTest, NamesAnUnknownHost) {
-  EXPECT_THAT(RefusalOf({{"MASTER_ADDR", "no-such-host.invalid"}}),
+  EXPECT_THAT(RefusalText({{"MASTER_ADDR", "no-such-host.invalid"}}),
               HasSubstr("MASTER_ADDR=no-such-host.invalid: "));
 }
 

@@ -62,7 +62,7 @@ class NodesLauncherTest : public LauncherFixture {
     EXPECT_TRUE(Within(kLong, [&] {
       launcher_->Wait(std::chrono::milliseconds(20));
       return condition();
-    })) << worker_->Said();
+    })) << worker_->Output();
   }
   SecretFile Secret() const { return SecretFile(Options().layout); }
   // Specification of the whole trial; it counts only this machine's ranks.
@@ -83,7 +83,7 @@ class NodesLauncherTest : public LauncherFixture {
       }
     }
     ADD_FAILURE() << "the event did not come; the worker said: "
-                  << worker_->Said();
+                  << worker_->Output();
     return T{};
   }
   int EndOfWorker(bool goodbye) {
@@ -94,7 +94,7 @@ class NodesLauncherTest : public LauncherFixture {
   }
 
   const HostPort place_{"127.0.0.1",
-                        PortOf(ListenAt({.host = "127.0.0.1"}).get())};
+                        GetPort(ListenAt({.host = "127.0.0.1"}).get())};
   Duration skipped_{0};  // by the launcher's clock
   std::unique_ptr<StartedWorker> worker_;
   std::unique_ptr<StartedWorker> spare_;  // waits for the file "gate"
@@ -260,7 +260,7 @@ TEST_F(NodesLauncherTest, InterruptedWorkerEndsTheExperiment) {
 
 TEST_F(NodesLauncherTest, WorkerFailsWithoutAShutdownMessage) {
   EXPECT_EQ(EndOfWorker(/*goodbye=*/false), 1);
-  EXPECT_THAT(worker_->Said(),
+  EXPECT_THAT(worker_->Output(),
               AllOf(HasSubstr("lost the runner at 127.0.0.1"),
                     HasSubstr("; resume the experiment there with RANK=0")));
 }

@@ -25,7 +25,7 @@ using testing::ThrowsMessage;
 
 const RankClaim kClaim{.world_size = 2, .configuration = "same"};
 
-int FreePort() { return PortOf(ListenAt({.host = "127.0.0.1"}).get()); }
+int FreePort() { return GetPort(ListenAt({.host = "127.0.0.1"}).get()); }
 
 // A worker's end of a connection.
 struct Guest {
@@ -102,7 +102,7 @@ class NodesTest : public testing::Test {
     }
     return guest;
   }
-  std::string RefusalOf(const WorkerHello& hello) {
+  std::string RefusalText(const WorkerHello& hello) {
     Guest guest = Come(EncodeReport(hello), nodes_.secret());
     if (!guest.session) return "it was not accepted";
     const std::string answer = Receive(guest);
@@ -196,7 +196,7 @@ TEST_F(NodesTest, RefusesWhatWasStartedForSomethingElse) {
   for (const Case& one : cases) {
     WorkerHello hello = Hello();
     one.change(hello);
-    EXPECT_THAT(RefusalOf(hello), HasSubstr(one.why));
+    EXPECT_THAT(RefusalText(hello), HasSubstr(one.why));
   }
   EXPECT_THAT(notices_, SizeIs(cases.size()));
   EXPECT_THAT(notices_.back(), HasSubstr("RANK=1 was rejected: "));
@@ -206,7 +206,7 @@ TEST_F(NodesTest, RefusesWhatWasStartedForSomethingElse) {
 TEST_F(NodesTest, RefusesADuplicateRank) {
   const Guest first = Joined();
 
-  EXPECT_THAT(RefusalOf(Hello()),
+  EXPECT_THAT(RefusalText(Hello()),
               HasSubstr("another process has the same RANK"));
   EXPECT_TRUE(complete());
 }
@@ -335,7 +335,7 @@ TEST_F(NodesTest, ForwardsMessagesOfAWorker) {
   const auto events = Events();
 
   ASSERT_THAT(events, SizeIs(1));
-  const auto& said = std::get<NodeSaid>(events[0]);
+  const auto& said = std::get<NodeReported>(events[0]);
   EXPECT_EQ(said.node, 1);
   EXPECT_EQ(std::get<WorkerDraining>(said.report).signal, 15);
 }

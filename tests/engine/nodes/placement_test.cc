@@ -23,22 +23,22 @@ struct GivenSlots {
 };
 using Machines = std::vector<GivenSlots>;
 
-MachineSlots SlotsOf(const Machines& machines, std::int64_t each) {
+MachineSlots MakeSlots(const Machines& machines, std::int64_t each) {
   MachineSlots slots(each);
   for (const GivenSlots& it : machines) {
     slots.Offer(it.node, it.all);
-    slots.Take({1, 1}, {it.node, it.all - it.free});
+    slots.Reserve({1, 1}, {it.node, it.all - it.free});
   }
   return slots;
 }
 
 std::int64_t RoomForTrials(const Machines& machines, std::int64_t each) {
-  return SlotsOf(machines, each).Room();
+  return MakeSlots(machines, each).Room();
 }
 
 std::vector<ShardPlace> PlaceTrial(const Machines& machines,
                                    std::int64_t each) {
-  return SlotsOf(machines, each).Place();
+  return MakeSlots(machines, each).Place();
 }
 
 TEST(PlacementTest, CountsWholeTrials) {
@@ -103,8 +103,8 @@ TEST(PlacementTest, DividesAfterOtherTrialsHaveTakenSlots) {
 TEST(MachineSlotsTest, AnEndedTrialFreesItsSlots) {
   MachineSlots slots(/*slots_per_trial=*/2);
   slots.Offer(1, 4);
-  slots.Take({1, 7}, {1, 2});
-  slots.Take({1, 8}, {1, 2});
+  slots.Reserve({1, 7}, {1, 2});
+  slots.Reserve({1, 8}, {1, 2});
   EXPECT_EQ(slots.Room(), 0);
   EXPECT_EQ(slots.Capacity(), 2);
   EXPECT_THAT(slots.On(1), SizeIs(2));
@@ -120,7 +120,7 @@ TEST(MachineSlotsTest, AnEndedTrialFreesItsSlots) {
 TEST(MachineSlotsTest, AMachineThatTakesNoMoreKeepsItsTrials) {
   MachineSlots slots(/*slots_per_trial=*/1);
   slots.Offer(1, 2);
-  slots.Take({1, 7}, {1, 1});
+  slots.Reserve({1, 7}, {1, 1});
 
   slots.Offer(1, 0);
 
@@ -136,8 +136,8 @@ TEST(MachineSlotsTest, AMachineThatTakesNoMoreKeepsItsTrials) {
 TEST(MachineSlotsTest, AMachineWithFewerSlotsThanInUseHasNoRoom) {
   MachineSlots slots(/*slots_per_trial=*/1);
   slots.Offer(0, 2);
-  slots.Take({1, 7}, {0, 1});
-  slots.Take({1, 8}, {0, 1});
+  slots.Reserve({1, 7}, {0, 1});
+  slots.Reserve({1, 8}, {0, 1});
 
   slots.Offer(0, 1);
 
@@ -161,7 +161,7 @@ TEST(MachineSlotsTest, ATrialOfAFixedSetIsOnAllMachines) {
   EXPECT_THAT(slots.Place(),
               ElementsAre(Place{0, 2}, Place{1, 2}, Place{2, 2}));
 
-  slots.Take({1, 7}, {1, 2});
+  slots.Reserve({1, 7}, {1, 2});
   EXPECT_EQ(slots.Room(), 1);
   slots.Offer(2, 0);
   EXPECT_EQ(slots.Capacity(), 0);

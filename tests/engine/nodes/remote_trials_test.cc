@@ -50,7 +50,7 @@ class RankTest : public testing::Test {
   }
   std::string Output() const { return directory_.path() / "said"; }
   // Serves the runner until the worker has ended, and returns its exit code.
-  static int EndOf(StartedWorker& worker, Nodes& runner) {
+  static int AwaitExitCode(StartedWorker& worker, Nodes& runner) {
     std::future<int> end =
         std::async(std::launch::async, [&] { return worker.Wait(); });
     while (end.wait_for(std::chrono::milliseconds(10)) !=
@@ -70,7 +70,7 @@ class RankTest : public testing::Test {
 };
 
 TEST_F(RankTest, NamesTheAddressWithoutARunner) {
-  const int port = PortOf(ListenAt({.host = "127.0.0.1"}).get());
+  const int port = GetPort(ListenAt({.host = "127.0.0.1"}).get());
 
   EXPECT_THAT(
       [&] { Work(OptionsAt(port, Duration(0))); },
@@ -90,28 +90,29 @@ TEST_F(RankTest, RefusesAPeerThatIsNotARunner) {
     }
   });
 
-  EXPECT_THAT([&] { Work(OptionsAt(PortOf(listener.get()), Duration(0))); },
+  EXPECT_THAT([&] { Work(OptionsAt(GetPort(listener.get()), Duration(0))); },
               ThrowsMessage<Error>(AllOf(HasSubstr("no runner answered"),
                                          HasSubstr("lost the runner"))));
   quit = true;
 }
 
 TEST_F(RankTest, WaitsForTheRunnerAndReportsTheRefusal) {
-  const int port = PortOf(ListenAt({.host = "127.0.0.1"}).get());
+  const int port = GetPort(ListenAt({.host = "127.0.0.1"}).get());
   StartedWorker worker(OptionsAt(port, std::chrono::minutes(2)), Output());
   Nodes runner(RunnerAt(port, "other", secret_));
 
-  EXPECT_EQ(EndOf(worker, runner), 2);
+  EXPECT_EQ(AwaitExitCode(worker, runner), 2);
   EXPECT_FALSE(runner.AbsentRanks().empty());
-  EXPECT_THAT(worker.Said(), AllOf(HasSubstr("waiting for the runner"),
-                                   HasSubstr("RANK=1: the runner at 127.0.0.1"),
-                                   HasSubstr("configuration differs")));
+  EXPECT_THAT(worker.Output(),
+              AllOf(HasSubstr("waiting for the runner"),
+                    HasSubstr("RANK=1: the runner at 127.0.0.1"),
+                    HasSubstr("configuration differs")));
 }
 
 TEST_F(RankTest, NamesAMissingSecret) {
   const UniqueFd listener = ListenAt({.host = "127.0.0.1"});
   WorkerOptions options =
-      OptionsAt(PortOf(listener.get()), std::chrono::minutes(2));
+      OptionsAt(GetPort(listener.get()), std::chrono::minutes(2));
   options.secret_patience = Duration(0);
 
   EXPECT_THAT([&] { Work(options); },
@@ -122,31 +123,31 @@ TEST_F(RankTest, NamesAMissingSecret) {
 
 // A file system may show late what the runner has written.
 TEST_F(RankTest, WaitsForASecretThatComesLate) {
-  const int port = PortOf(ListenAt({.host = "127.0.0.1"}).get());
+  const int port = GetPort(ListenAt({.host = "127.0.0.1"}).get());
   Nodes runner(RunnerAt(port, "other", secret_));
   const fs::path late = directory_.path() / "late";
   fs::rename(layout_.Secret(), late);
   StartedWorker worker(OptionsAt(port, std::chrono::minutes(2)), Output());
-  while (worker.Said().find("there is no ") == std::string::npos) {
+  while (worker.Output().find("there is no ") == std::string::npos) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   fs::rename(late, layout_.Secret());
 
-  EXPECT_EQ(EndOf(worker, runner), 2);
-  EXPECT_THAT(worker.Said(), HasSubstr("configuration differs"));
+  EXPECT_EQ(AwaitExitCode(worker, runner), 2);
+  EXPECT_THAT(worker.Output(), HasSubstr("configuration differs"));
 }
 
 TEST_F(RankTest, NamesADifferentSecret) {
-  const int port = PortOf(ListenAt({.host = "127.0.0.1"}).get());
+  const int port = GetPort(ListenAt({.host = "127.0.0.1"}).get());
   secret_.ReadOrMake();
   StartedWorker worker(OptionsAt(port, std::chrono::minutes(2)), Output());
   Nodes runner(
       RunnerAt(port, "mine", SecretFile(StoreLayout(directory_.path() / "b"))));
 
-  EXPECT_EQ(EndOf(worker, runner), 2);
+  EXPECT_EQ(AwaitExitCode(worker, runner), 2);
   EXPECT_FALSE(runner.AbsentRanks().empty());
-  EXPECT_THAT(worker.Said(), AllOf(HasSubstr("a different secret from"),
-                                   HasSubstr(secret_.Name())));
+  EXPECT_THAT(worker.Output(), AllOf(HasSubstr("a different secret from"),
+                                     HasSubstr(secret_.Name())));
 }
 
 // An impostor on the port knows the worker's first message but not the
@@ -170,21 +171,21 @@ TEST_F(RankTest, ObeysOnlyAnAuthenticatedRunner) {
     }
   });
 
-  EXPECT_THAT([&] { Work(OptionsAt(PortOf(listener.get()), Duration(0))); },
+  EXPECT_THAT([&] { Work(OptionsAt(GetPort(listener.get()), Duration(0))); },
               ThrowsMessage<Error>(HasSubstr("is not a dtrain runner")));
   quit = true;
 }
 
 TEST(WorkerNoticeTest, NamesAGpuThatIsSetAsideOrUsedAgain) {
   TrialExited exited{.exit_code = 1};
-  EXPECT_EQ(NoticeOf(exited), "");
+  EXPECT_EQ(FormatNotice(exited), "");
   exited.gpu_fault = {.gpus = "GPU 0 (GPU-a)", .reason = "ECC error"};
-  EXPECT_EQ(NoticeOf(exited),
+  EXPECT_EQ(FormatNotice(exited),
             "warning: GPU 0 (GPU-a): ECC error; it is set aside, and tested "
             "again every minute");
   exited.gpu_fault->set_aside = false;  // a fault of another trial under MPS
-  EXPECT_EQ(NoticeOf(exited), "");
-  EXPECT_EQ(NoticeOf(GpuRestored{"GPU 0 (GPU-a)"}),
+  EXPECT_EQ(FormatNotice(exited), "");
+  EXPECT_EQ(FormatNotice(GpuRestored{"GPU 0 (GPU-a)"}),
             "GPU 0 (GPU-a) passed a test and is used again");
 }
 

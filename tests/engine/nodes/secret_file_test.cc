@@ -30,7 +30,7 @@ class SecretFileTest : public testing::Test {
     return file;
   }
   SecretFile Named(const fs::path& file) const {
-    return SecretFile::Of(layout_, [file](const char* name) {
+    return SecretFile::Locate(layout_, [file](const char* name) {
       return std::string(name) == "DTRAIN_SECRET_FILE"
                  ? std::optional(file.string())
                  : std::nullopt;

@@ -21,7 +21,7 @@ class SharedTrialTest : public testing::Test {
   SharedTrialTest() {
     while (trial_.PopNext()) continue;
   }
-  TrialExited ExitOf(int rank, int exit_code) const {
+  TrialExited MakeExit(int rank, int exit_code) const {
     return {.trial = kShared, .exit_code = exit_code, .rank = rank};
   }
   TrialExited Killed(int rank) const {
@@ -78,14 +78,14 @@ TEST_F(SharedTrialTest, ShardsHaveTheirRanks) {
 TEST_F(SharedTrialTest, ShardsAreOnTheirNodes) {
   EXPECT_EQ(trial_.ShardOn(7), 1);
   EXPECT_EQ(trial_.ShardOn(1), std::nullopt);
-  EXPECT_EQ(trial_.NodeOf(1), 7);
+  EXPECT_EQ(trial_.ShardNode(1), 7);
 }
 
 TEST_F(SharedTrialTest, FinalMessageMayPrecedeTheEndOfItsShard) {
   trial_.OnFinished(0,
                     {.reason = EndReason::kCompleted, .message = "in advance"});
-  trial_.OnEnded(0, {.exited = ExitOf(0, 0)});
-  trial_.OnEnded(1, {.exited = ExitOf(2, 0)});
+  trial_.OnEnded(0, {.exited = MakeExit(0, 0)});
+  trial_.OnEnded(1, {.exited = MakeExit(2, 0)});
 
   End();
 
@@ -96,8 +96,8 @@ TEST_F(SharedTrialTest, KeepsMessagesToRank0UntilItStarts) {
   trial_ = Trial();
   trial_.Hold({Acknowledge{7}});
 
-  EXPECT_THAT(trial_.TakeHeld(), SizeIs(1));
-  EXPECT_THAT(trial_.TakeHeld(), IsEmpty());
+  EXPECT_THAT(trial_.DrainHeld(), SizeIs(1));
+  EXPECT_THAT(trial_.DrainHeld(), IsEmpty());
 }
 
 TEST_F(SharedTrialTest, StartsWithTheLastShardAndKeepsEarlierMessages) {
@@ -134,7 +134,7 @@ TEST_F(SharedTrialTest, ShardsStartInTurnAndSlowOnesAreNamed) {
 TEST_F(SharedTrialTest, UnstartedShardsNeverStartAfterTheEnd) {
   trial_ = Trial();
   EXPECT_EQ(trial_.PopNext(), 1);
-  trial_.OnEnded(1, {.exited = ExitOf(3, 7)});
+  trial_.OnEnded(1, {.exited = MakeExit(3, 7)});
 
   EXPECT_EQ(trial_.PopNext(), std::nullopt);
   EXPECT_FALSE(trial_.is_queued(0));
@@ -152,7 +152,7 @@ TEST_F(SharedTrialTest, StopBeforeAnyStartEndsTheTrial) {
 }
 
 TEST_F(SharedTrialTest, OthersHaveTwoSecondsAfterAFailure) {
-  trial_.OnEnded(1, {.exited = ExitOf(2, 1)});
+  trial_.OnEnded(1, {.exited = MakeExit(2, 1)});
   EXPECT_FALSE(trial_.PopKillDue());
   EXPECT_EQ(trial_.Deadline(), seconds(2));
 
@@ -164,7 +164,7 @@ TEST_F(SharedTrialTest, OthersHaveTwoSecondsAfterAFailure) {
 }
 
 TEST_F(SharedTrialTest, ReportsTheFirstFailureRatherThanKilledShards) {
-  trial_.OnEnded(1, {.exited = ExitOf(3, 7)});
+  trial_.OnEnded(1, {.exited = MakeExit(3, 7)});
   trial_.OnEnded(0, {.exited = Killed(0)});
 
   const TrialExited exited = End();
@@ -176,7 +176,7 @@ TEST_F(SharedTrialTest, ReportsTheFirstFailureRatherThanKilledShards) {
 
 TEST_F(SharedTrialTest, RankWithAReasonIsNamedOnce) {
   trial_.OnEnded(
-      1, {.exited = ExitOf(3, 1), .finished = Error("rank 3: no luck")});
+      1, {.exited = MakeExit(3, 1), .finished = Error("rank 3: no luck")});
   trial_.OnEnded(0, {.exited = Killed(0)});
 
   End();
@@ -185,8 +185,8 @@ TEST_F(SharedTrialTest, RankWithAReasonIsNamedOnce) {
 }
 
 TEST_F(SharedTrialTest, SuccessIsReportedByRank0) {
-  trial_.OnEnded(1, {.exited = ExitOf(2, 0)});
-  trial_.OnEnded(0, {.exited = ExitOf(0, 0),
+  trial_.OnEnded(1, {.exited = MakeExit(2, 0)});
+  trial_.OnEnded(0, {.exited = MakeExit(0, 0),
                      .finished = Finished{.reason = EndReason::kCompleted,
                                           .message = "done"}});
 
@@ -213,7 +213,7 @@ TEST_F(SharedTrialTest, ReportsAKillAfterAStopAsOurs) {
 
 TEST_F(SharedTrialTest, ReportsAFailureAfterAStopAsItsOwn) {
   trial_.OnStopRequested();
-  trial_.OnEnded(0, {.exited = ExitOf(0, 7)});
+  trial_.OnEnded(0, {.exited = MakeExit(0, 7)});
   trial_.OnEnded(1, {.exited = Killed(2)});
 
   const TrialExited exited = End();
@@ -240,7 +240,7 @@ TEST_F(SharedTrialTest, LostMachineIsAFailure) {
 TEST_F(SharedTrialTest, EndOfAMachineThatIsTakenAwayIsNoFailureOfOthers) {
   trial_.OnPreempted();
   trial_.OnEnded(1, {.exited = Killed(2)});
-  trial_.OnEnded(0, {.exited = ExitOf(0, 1),
+  trial_.OnEnded(0, {.exited = MakeExit(0, 1),
                      .finished = Error("rank 2: its connection was lost")});
 
   EXPECT_TRUE(End().preempted);
@@ -249,7 +249,7 @@ TEST_F(SharedTrialTest, EndOfAMachineThatIsTakenAwayIsNoFailureOfOthers) {
 
 TEST_F(SharedTrialTest, ErrorOfAPreemptedTrialIsReported) {
   trial_.OnPreempted();
-  trial_.OnEnded(0, {.exited = ExitOf(0, 1), .finished = Error("no luck")});
+  trial_.OnEnded(0, {.exited = MakeExit(0, 1), .finished = Error("no luck")});
   trial_.OnEnded(1, {.exited = Killed(2)});
 
   EXPECT_TRUE(End().preempted);
@@ -294,7 +294,7 @@ TEST_F(SharedTrialTest, ShardsMayDifferInSize) {
 }
 
 TEST_F(SharedTrialTest, ShardThatCannotStartIsNotTheTrialsFault) {
-  TrialExited never = ExitOf(2, 1);
+  TrialExited never = MakeExit(2, 1);
   never.not_started = "no process";
   trial_.OnEnded(1, {.exited = never});
   trial_.OnEnded(0, {.exited = {.trial = kShared, .killed_by_us = true}});

@@ -59,7 +59,7 @@ int StartedWorker::Wait() {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-std::string StartedWorker::Said() const {
+std::string StartedWorker::Output() const {
   std::ifstream file(output_);
   return {std::istreambuf_iterator<char>(file), {}};
 }

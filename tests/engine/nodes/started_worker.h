@@ -26,7 +26,7 @@ class StartedWorker {
   /// error; −1 if it died of a signal.
   int Wait();
   /// All that it said so far.
-  std::string Said() const;
+  std::string Output() const;
 
  private:
   std::string output_;

@@ -15,7 +15,7 @@ using std::chrono::seconds;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-WorkerTable TableOf(std::int64_t used) {
+WorkerTable MakeTable(std::int64_t used) {
   return {.workers = {{.id = 3,
                        .name = "a",
                        .host = "node2",
@@ -58,24 +58,24 @@ class WorkerUpdatesTest : public testing::Test {
 };
 
 TEST_F(WorkerUpdatesTest, PassesOnChangesAndCallsTheSourceEverySecond) {
-  EXPECT_THAT(updates_.Apply(TableOf(2)), ElementsAre(3));
+  EXPECT_THAT(updates_.Apply(MakeTable(2)), ElementsAre(3));
   EXPECT_FALSE(updates_.due());
   now_ += milliseconds(200);
   EXPECT_TRUE(updates_.due());
 
-  EXPECT_THAT(updates_.Apply(TableOf(2)), IsEmpty()) << "nothing has changed";
+  EXPECT_THAT(updates_.Apply(MakeTable(2)), IsEmpty()) << "nothing has changed";
   now_ += seconds(1);
-  EXPECT_THAT(updates_.Apply(TableOf(2)), ElementsAre(3));
-  EXPECT_THAT(updates_.Apply(TableOf(4)), ElementsAre(3));
+  EXPECT_THAT(updates_.Apply(MakeTable(2)), ElementsAre(3));
+  EXPECT_THAT(updates_.Apply(MakeTable(4)), ElementsAre(3));
 
   EXPECT_EQ(changes_.size(), 2);
   EXPECT_EQ(source_.tables.size(), 3);
 }
 
 TEST_F(WorkerUpdatesTest, AddsTheJobsOfTheSource) {
-  updates_.Apply(TableOf(2));
+  updates_.Apply(MakeTable(2));
   source_.jobs = {{.id = "78", .pending = true}};
-  updates_.Apply(TableOf(2));
+  updates_.Apply(MakeTable(2));
 
   ASSERT_EQ(changes_.size(), 2);
   EXPECT_EQ(changes_.back().jobs, source_.jobs);
@@ -91,20 +91,20 @@ TEST_F(WorkerUpdatesTest, PassesOnAFailureOfTheSourceOnce) {
 }
 
 TEST_F(WorkerUpdatesTest, CountsTheTimeWithoutATrial) {
-  updates_.Apply(TableOf(0));
+  updates_.Apply(MakeTable(0));
   now_ += seconds(7);
-  updates_.Apply(TableOf(0));
+  updates_.Apply(MakeTable(0));
   EXPECT_EQ(source_.tables.back().workers[0].idle_since, seconds(100));
 
-  updates_.Apply(TableOf(2));
+  updates_.Apply(MakeTable(2));
   EXPECT_EQ(source_.tables.back().workers[0].idle_since, std::nullopt);
-  updates_.Apply(TableOf(0));
+  updates_.Apply(MakeTable(0));
   EXPECT_EQ(source_.tables.back().workers[0].idle_since, seconds(107));
 }
 
 // Job 77 has a worker.
 WorkerTable TableWithJobs() {
-  WorkerTable table = TableOf(2);
+  WorkerTable table = MakeTable(2);
   table.jobs = {{.id = "77", .nodes = "node2"},
                 {.id = "78", .pending = true, .reason = "Resources"},
                 {.id = "79", .pending = true, .reason = "Resources"},
@@ -117,7 +117,7 @@ WorkerTable TableWithJobs() {
 
 TEST(WorkerTableTest, SummaryCountsWorkersAndJobsWithoutThem) {
   EXPECT_EQ(WorkerTable().Summary(), "none yet");
-  EXPECT_EQ(TableOf(2).Summary(), "1 draining");
+  EXPECT_EQ(MakeTable(2).Summary(), "1 draining");
   EXPECT_EQ(TableWithJobs().Summary(),
             "1 draining, 2 jobs pending (Resources), 1 job starting, 1 job "
             "without workers");
@@ -127,7 +127,7 @@ TEST(WorkerFileTest, IsReadBackAsItWas) {
   const TemporaryDirectory directory;
   const auto path = directory.path() / "workers.json";
   EXPECT_EQ(ReadWorkers(path), std::nullopt);
-  WriteWorkers(path, TableOf(1));
+  WriteWorkers(path, MakeTable(1));
   WriteWorkers(path, TableWithJobs());
 
   EXPECT_EQ(ReadWorkers(path), TableWithJobs());

@@ -89,13 +89,13 @@ class WorkerTest : public LauncherFixture {
     EXPECT_TRUE(
         Reaches([&] { return notices_.find("rejected") != notices_.npos; }));
     EXPECT_EQ(worker.Wait(), 2);
-    EXPECT_THAT(worker.Said(), HasSubstr(why));
+    EXPECT_THAT(worker.Output(), HasSubstr(why));
     EXPECT_THAT(notices_, HasSubstr("worker a on host-a was rejected: "));
     EXPECT_THAT(notices_, HasSubstr(why));
     EXPECT_EQ(launcher_->FreeSlots(), 0);
   }
 
-  const int port_ = PortOf(ListenAt({.host = "127.0.0.1"}).get());
+  const int port_ = GetPort(ListenAt({.host = "127.0.0.1"}).get());
   std::vector<std::unique_ptr<StartedWorker>> workers_;
   std::string host_ = "runner";
   std::string notices_;
@@ -108,7 +108,7 @@ TEST_F(WorkerTest, RunsAWholeTrialAndSendsItsOutput) {
   StartedWorker& worker = Start(WorkerAt("a"));
   Listen();
   EXPECT_EQ(launcher_->FreeSlots(), 0);
-  ASSERT_TRUE(HasSlots(1)) << worker.Said();
+  ASSERT_TRUE(HasSlots(1)) << worker.Output();
   EXPECT_EQ(launcher_->Capacity(), 1);
   launcher_->Start(Spec("print"));
   EXPECT_EQ(launcher_->FreeSlots(), 0);
@@ -124,13 +124,13 @@ TEST_F(WorkerTest, RunsAWholeTrialAndSendsItsOutput) {
   EXPECT_THAT(Log(exited.trial), HasSubstr("to stderr, no newline"));
   ASSERT_TRUE(HasSlots(1));
   nodes_->SendShutdown();
-  EXPECT_EQ(worker.Wait(), 0) << worker.Said();
+  EXPECT_EQ(worker.Wait(), 0) << worker.Output();
 }
 
 TEST_F(WorkerTest, MessagesGoBothWays) {
   StartedWorker& worker = Start(WorkerAt("a"));
   Listen();
-  ASSERT_TRUE(HasSlots(1)) << worker.Said();
+  ASSERT_TRUE(HasSlots(1)) << worker.Output();
   launcher_->Start(Spec("echo"));
   launcher_->Send(Spec("echo").id, Acknowledge{7});
   Await<TrialStarted>(*launcher_);
@@ -146,7 +146,7 @@ TEST_F(WorkerTest, MessagesGoBothWays) {
 TEST_F(WorkerTest, DrainsAtSigusr2) {
   StartedWorker& worker = Start(WorkerAt("a"));
   Listen();
-  ASSERT_TRUE(HasSlots(1)) << worker.Said();
+  ASSERT_TRUE(HasSlots(1)) << worker.Output();
   launcher_->Start(Spec("echo"));
   Await<TrialStarted>(*launcher_);
 
@@ -156,7 +156,7 @@ TEST_F(WorkerTest, DrainsAtSigusr2) {
   EXPECT_TRUE(Await<TrialExited>(*launcher_).preempted);
   EXPECT_EQ(launcher_->FreeSlots(), 0);
   EXPECT_TRUE(Reaches([&] { return table_.workers.empty(); }));
-  EXPECT_EQ(worker.Wait(), 0) << worker.Said();
+  EXPECT_EQ(worker.Wait(), 0) << worker.Output();
   EXPECT_THAT(notices_, AllOf(HasSubstr("takes no more trials: it received "
                                         "SIGUSR2"),
                               testing::Not(HasSubstr("lost"))));
@@ -168,7 +168,7 @@ TEST_F(WorkerTest, IdleTimeCountsFromTheEndOfItsLastTrial) {
   options.limits.idle_timeout = kIdle;
   StartedFollower& worker = Start(std::move(options));
   Listen();
-  ASSERT_TRUE(HasSlots(1)) << worker.Said();
+  ASSERT_TRUE(HasSlots(1)) << worker.Output();
   launcher_->Start(Spec("hang"));
   Await<TrialStarted>(*launcher_);
   const Duration started = Clock::System().monotonic();
@@ -184,13 +184,13 @@ TEST_F(WorkerTest, IdleTimeCountsFromTheEndOfItsLastTrial) {
   })) << notices_;
 
   EXPECT_GE(Clock::System().monotonic() - ended, kIdle);
-  EXPECT_EQ(worker.Wait(), 0) << worker.Said();
+  EXPECT_EQ(worker.Wait(), 0) << worker.Output();
 }
 
 TEST_F(WorkerTest, WithoutAnIdleTimeoutItStays) {
   StartedFollower& worker = Start(WorkerAt("a"));
   Listen();
-  ASSERT_TRUE(HasSlots(1)) << worker.Said();
+  ASSERT_TRUE(HasSlots(1)) << worker.Output();
   const Duration joined = Clock::System().monotonic();
   Reaches([&] {
     return Clock::System().monotonic() >= joined + std::chrono::seconds(2);
@@ -218,8 +218,8 @@ TEST_F(WorkerTest, DrainsItsGraceBeforeTheEndOfItsTime) {
                "worker a on host-a takes no more trials: its time "
                "ends in ") != notices_.npos;
   })) << notices_;
-  EXPECT_EQ(worker.Wait(), 0) << worker.Said();
-  EXPECT_TRUE(HasSlots(1)) << other.Said();
+  EXPECT_EQ(worker.Wait(), 0) << worker.Output();
+  EXPECT_TRUE(HasSlots(1)) << other.Output();
   ASSERT_TRUE(Reaches([&] {
     return table_.workers.size() == 1 && table_.workers[0].name == "b";
   }));
@@ -229,7 +229,7 @@ TEST_F(WorkerTest, DrainsItsGraceBeforeTheEndOfItsTime) {
 TEST_F(WorkerTest, LossIsACrashOfItsTrial) {
   StartedWorker& worker = Start(WorkerAt("a"));
   Listen();
-  ASSERT_TRUE(HasSlots(1)) << worker.Said();
+  ASSERT_TRUE(HasSlots(1)) << worker.Output();
   launcher_->Start(Spec("hang"));
   Await<TrialStarted>(*launcher_);
 
@@ -298,7 +298,7 @@ class DividedTrialTest : public WorkerTest {
 TEST_F(DividedTrialTest, RanksOfBothWorkersConnect) {
   StartTwo();
   ListenForParts();
-  ASSERT_TRUE(HasSlots(1)) << WorkerA().Said();
+  ASSERT_TRUE(HasSlots(1)) << WorkerA().Output();
   EXPECT_EQ(launcher_->Capacity(), 1);
   launcher_->Start(TwoRanks("meet"));
   EXPECT_EQ(launcher_->FreeSlots(), 0);
@@ -324,7 +324,7 @@ TEST_F(DividedTrialTest, RunnersMachineTakesAPart) {
   Start(std::move(options));
   host_ = "z";
   ListenForParts(/*part_here=*/1);
-  ASSERT_TRUE(HasSlots(1)) << WorkerA().Said();
+  ASSERT_TRUE(HasSlots(1)) << WorkerA().Output();
   launcher_->Start(TwoRanks("meet"));
 
   EXPECT_THAT(Await<TrialStarted>(*launcher_).slots,
@@ -340,7 +340,7 @@ TEST_F(DividedTrialTest, Rank0MayBeOnTheRunnersMachine) {
   Start(std::move(options));
   host_ = "a";
   ListenForParts(/*part_here=*/1);
-  ASSERT_TRUE(HasSlots(1)) << WorkerA().Said();
+  ASSERT_TRUE(HasSlots(1)) << WorkerA().Output();
   launcher_->Start(TwoRanks("meet"));
 
   const auto started = Await<TrialStarted>(*launcher_);
@@ -353,7 +353,7 @@ TEST_F(DividedTrialTest, Rank0MayBeOnTheRunnersMachine) {
 TEST_F(DividedTrialTest, IsListedOnBothWorkers) {
   StartTwo();
   ListenForParts();
-  ASSERT_TRUE(HasSlots(1)) << WorkerA().Said();
+  ASSERT_TRUE(HasSlots(1)) << WorkerA().Output();
   launcher_->SetDemand(3);
   launcher_->Start(TwoRanks("hang"));
 
@@ -370,7 +370,7 @@ TEST_F(DividedTrialTest, IsListedOnBothWorkers) {
 TEST_F(DividedTrialTest, LossOfAWorkerIsACrash) {
   StartTwo();
   ListenForParts();
-  ASSERT_TRUE(HasSlots(1)) << WorkerA().Said();
+  ASSERT_TRUE(HasSlots(1)) << WorkerA().Output();
   launcher_->Start(TwoRanks("hang"));
   Await<TrialStarted>(*launcher_);
 
@@ -388,7 +388,7 @@ TEST_F(DividedTrialTest, LossOfAWorkerIsACrash) {
 TEST_F(DividedTrialTest, DrainOfAWorkerStopsAllRanks) {
   StartTwo();
   ListenForParts();
-  ASSERT_TRUE(HasSlots(1)) << WorkerA().Said();
+  ASSERT_TRUE(HasSlots(1)) << WorkerA().Output();
   launcher_->Start(TwoRanks("echo"));
   Await<TrialStarted>(*launcher_);
 
@@ -398,7 +398,7 @@ TEST_F(DividedTrialTest, DrainOfAWorkerStopsAllRanks) {
   const auto exited = Await<TrialExited>(*launcher_);
   EXPECT_TRUE(exited.preempted);
   EXPECT_FALSE(exited.killed_by_us);
-  EXPECT_EQ(WorkerB().Wait(), 0) << WorkerB().Said();
+  EXPECT_EQ(WorkerB().Wait(), 0) << WorkerB().Output();
   EXPECT_TRUE(Reaches([&] { return table_.workers.size() == 1; }));
 }
 
@@ -406,7 +406,7 @@ TEST_F(DividedTrialTest, DrainOfAWorkerStopsAllRanks) {
 TEST_F(DividedTrialTest, DrainBeforeAllHaveStartedIsNoFailure) {
   StartTwo(/*on_machine=*/1);
   ListenForParts();
-  ASSERT_TRUE(HasSlots(1)) << WorkerA().Said();
+  ASSERT_TRUE(HasSlots(1)) << WorkerA().Output();
   launcher_->Start(TwoRanks("hang"));
   ASSERT_TRUE(Reaches(HasARank));
 
@@ -421,7 +421,7 @@ TEST_F(DividedTrialTest, DrainBeforeAllHaveStartedIsNoFailure) {
 TEST_F(DividedTrialTest, StopBeforeAllHaveStarted) {
   StartTwo(/*on_machine=*/1);
   ListenForParts();
-  ASSERT_TRUE(HasSlots(1)) << WorkerA().Said();
+  ASSERT_TRUE(HasSlots(1)) << WorkerA().Output();
   launcher_->Start(TwoRanks("echo"));
   ASSERT_TRUE(Reaches(HasARank));
 
@@ -438,7 +438,7 @@ TEST_F(WorkerTest, AnotherVersionIsRefused) {
       Reaches([&] { return notices_.find("rejected") != notices_.npos; }));
 
   EXPECT_EQ(worker.Wait(), 2);
-  EXPECT_THAT(worker.Said(), HasSubstr("install the same version"));
+  EXPECT_THAT(worker.Output(), HasSubstr("install the same version"));
 }
 
 TEST_F(WorkerTest, WithoutTheRunnersFilesIsRefused) {
@@ -456,7 +456,7 @@ TEST_F(WorkerTest, OtherNameOfTheStoreIsTheStore) {
   std::filesystem::create_directory_symlink(Options().layout.root(), link);
   StartedWorker& worker = Start(WorkerAt("a"));
   Listen({.store = link.string()});
-  EXPECT_TRUE(HasSlots(1)) << worker.Said();
+  EXPECT_TRUE(HasSlots(1)) << worker.Output();
 }
 
 TEST_F(WorkerTest, ModelOutsideItsDirectoriesIsRefused) {
@@ -478,7 +478,7 @@ TEST_F(WorkerTest, SameCompiledModelIsAccepted) {
   std::ofstream(file) << "x";
   StartedWorker& worker = Start(WorkerAt("a"));
   Listen({.library = file.string(), .library_sha256 = Sha256OfFile(file)});
-  EXPECT_TRUE(HasSlots(1)) << worker.Said();
+  EXPECT_TRUE(HasSlots(1)) << worker.Output();
 }
 
 TEST_F(WorkerTest, WithoutTheDirectoryOfTheProgramIsRefused) {
@@ -503,18 +503,18 @@ TEST_F(WorkerTest, SlotsOfAnotherKindAreRefused) {
       Reaches([&] { return notices_.find("rejected") != notices_.npos; }));
 
   EXPECT_EQ(worker.Wait(), 2);
-  EXPECT_THAT(worker.Said(), HasSubstr("its slots are CPUs"));
+  EXPECT_THAT(worker.Output(), HasSubstr("its slots are CPUs"));
 }
 
 TEST_F(WorkerTest, LosesTheRunner) {
   StartedWorker& worker = Start(WorkerAt("a"));
   Listen();
-  ASSERT_TRUE(HasSlots(1)) << worker.Said();
+  ASSERT_TRUE(HasSlots(1)) << worker.Output();
   launcher_.reset();
   nodes_.reset();
 
   EXPECT_EQ(worker.Wait(), 1);
-  EXPECT_THAT(worker.Said(), HasSubstr("lost the runner at 127.0.0.1"));
+  EXPECT_THAT(worker.Output(), HasSubstr("lost the runner at 127.0.0.1"));
 }
 
 }  // namespace

@@ -24,8 +24,8 @@ class FileSetKeyTest : public ::testing::Test {
     std::ofstream(second_) << "two";
     before_ = Key();
   }
-  std::uint64_t Key() const { return KeyOf(first_, second_); }
-  static std::uint64_t KeyOf(const fs::path& a, const fs::path& b) {
+  std::uint64_t Key() const { return SetKey(first_, second_); }
+  static std::uint64_t SetKey(const fs::path& a, const fs::path& b) {
     FileSetKey key;
     key.Add(a);
     key.Add(b);
@@ -38,7 +38,7 @@ class FileSetKeyTest : public ::testing::Test {
   std::uint64_t before_ = 0;
 };
 
-std::string ContentOf(const fs::path& file) {
+std::string ReadText(const fs::path& file) {
   std::ifstream in(file);
   return {std::istreambuf_iterator<char>(in), {}};
 }
@@ -61,7 +61,7 @@ TEST_F(WriteFileTest, ReplacesTheWholeFile) {
   WriteFileDurably(file_, "a longer text");
   WriteFileDurably(file_, "short");
 
-  EXPECT_EQ(ContentOf(file_), "short");
+  EXPECT_EQ(ReadText(file_), "short");
   EXPECT_EQ(Names(), std::vector<std::string>{"file"});
   EXPECT_EQ(fs::status(file_).permissions(),
             fs::perms::owner_read | fs::perms::owner_write);
@@ -74,7 +74,7 @@ TEST_F(WriteFileTest, HidesAFileUntilItIsComplete) {
   EXPECT_FALSE(fs::exists(file_));
   EXPECT_TRUE(file.Write("two"));
   EXPECT_TRUE(file.Commit());
-  EXPECT_EQ(ContentOf(file_), "one two");
+  EXPECT_EQ(ReadText(file_), "one two");
   EXPECT_EQ(Names(), std::vector<std::string>{"file"});
 }
 
@@ -93,7 +93,7 @@ TEST_F(WriteFileTest, KeepsAnExistingFile) {
   ASSERT_TRUE(file.Write("new"));
   EXPECT_FALSE(file.Commit(DurableFile::Existing::kKeep));
   EXPECT_EQ(errno, EEXIST);
-  EXPECT_EQ(ContentOf(file_), "old");
+  EXPECT_EQ(ReadText(file_), "old");
 }
 
 TEST_F(WriteFileTest, TwoWritersDoNotDisturbEachOther) {
@@ -103,7 +103,7 @@ TEST_F(WriteFileTest, TwoWritersDoNotDisturbEachOther) {
   EXPECT_TRUE(second.Write("second"));
   EXPECT_TRUE(second.Commit());
   EXPECT_TRUE(first.Commit());
-  EXPECT_EQ(ContentOf(file_), "first");
+  EXPECT_EQ(ReadText(file_), "first");
 }
 
 TEST_F(WriteFileTest, FailsWithoutADirectory) {
@@ -161,8 +161,8 @@ TEST_F(FileSetKeyTest, ChangesWithATime) {
 }
 
 TEST_F(FileSetKeyTest, ChangesWithANameAndWithTheOrder) {
-  EXPECT_NE(KeyOf(second_, first_), before_);
-  EXPECT_NE(KeyOf(first_, first_), before_);
+  EXPECT_NE(SetKey(second_, first_), before_);
+  EXPECT_NE(SetKey(first_, first_), before_);
 }
 
 TEST_F(FileSetKeyTest, ChangesWhenAFileIsRemoved) {

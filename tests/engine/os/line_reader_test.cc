@@ -24,7 +24,7 @@ using testing::IsEmpty;
 using testing::Optional;
 
 // All lines that the splitter has; pieces and discarded lines in brackets.
-std::vector<std::string> LinesOf(LineSplitter& splitter) {
+std::vector<std::string> ReadLines(LineSplitter& splitter) {
   std::vector<std::string> lines;
   while (const auto line = splitter.Next()) {
     const std::string text(line->text);
@@ -36,16 +36,16 @@ std::vector<std::string> LinesOf(LineSplitter& splitter) {
 TEST(LineSplitterTest, KeepsAnIncompleteLine) {
   LineSplitter splitter(/*max_line=*/10);
   splitter.Append("one\ntw");
-  EXPECT_THAT(LinesOf(splitter), ElementsAre("one"));
+  EXPECT_THAT(ReadLines(splitter), ElementsAre("one"));
   splitter.Append("o\n\n");
-  EXPECT_THAT(LinesOf(splitter), ElementsAre("two", ""));
+  EXPECT_THAT(ReadLines(splitter), ElementsAre("two", ""));
   EXPECT_FALSE(splitter.Rest().has_value());
 }
 
 TEST(LineSplitterTest, RestIsTheLastLine) {
   LineSplitter splitter(/*max_line=*/10);
   splitter.Append("one\ntw");
-  EXPECT_THAT(LinesOf(splitter), ElementsAre("one"));
+  EXPECT_THAT(ReadLines(splitter), ElementsAre("one"));
   EXPECT_EQ(splitter.Rest()->text, "tw");
   EXPECT_FALSE(splitter.Rest().has_value());
 }
@@ -53,26 +53,27 @@ TEST(LineSplitterTest, RestIsTheLastLine) {
 TEST(LineSplitterTest, CutsAnOverlongLine) {
   LineSplitter splitter(/*max_line=*/4, LineSplitter::Overlong::kCut);
   splitter.Append("0123456789\n0123\n");
-  EXPECT_THAT(LinesOf(splitter), ElementsAre("[0123]", "[4567]", "89", "0123"));
+  EXPECT_THAT(ReadLines(splitter),
+              ElementsAre("[0123]", "[4567]", "89", "0123"));
 }
 
 TEST(LineSplitterTest, DiscardsAnOverlongLine) {
   LineSplitter splitter(/*max_line=*/4, LineSplitter::Overlong::kDiscard);
   splitter.Append("01234");
-  EXPECT_THAT(LinesOf(splitter), IsEmpty());
+  EXPECT_THAT(ReadLines(splitter), IsEmpty());
   splitter.Append(std::string(1'000, 'x') + "\n0123\n01234\n");
   EXPECT_THAT(
-      LinesOf(splitter),
+      ReadLines(splitter),
       ElementsAre("[01234" + std::string(95, 'x') + "]", "0123", "[01234]"));
 }
 
 TEST(LineSplitterTest, ClearForgetsAnOverlongLine) {
   LineSplitter splitter(/*max_line=*/4, LineSplitter::Overlong::kDiscard);
   splitter.Append("01234");
-  EXPECT_THAT(LinesOf(splitter), IsEmpty());
+  EXPECT_THAT(ReadLines(splitter), IsEmpty());
   splitter.Clear();
   splitter.Append("new\n");
-  EXPECT_THAT(LinesOf(splitter), ElementsAre("new"));
+  EXPECT_THAT(ReadLines(splitter), ElementsAre("new"));
 }
 
 class LineReaderTest : public testing::Test {

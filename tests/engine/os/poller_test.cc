@@ -45,12 +45,12 @@ TEST_F(PollerTest, EndOfAStreamIsReadable) {
 TEST_F(PollerTest, WatchesForWritingOnRequestOnly) {
   poller_.Add(pipe_.writing.get(), kToken + 1);
   EXPECT_TRUE(poller_.Wait(kNow).empty());
-  poller_.WantWrite(pipe_.writing.get(), kToken + 1, true);
+  poller_.WatchForWrite(pipe_.writing.get(), kToken + 1, true);
   const auto ready = poller_.Wait(kPollLimit);
   ASSERT_EQ(ready.size(), 1U);
   EXPECT_EQ(ready[0].token, kToken + 1);
   EXPECT_TRUE(ready[0].writable);
-  poller_.WantWrite(pipe_.writing.get(), kToken + 1, false);
+  poller_.WatchForWrite(pipe_.writing.get(), kToken + 1, false);
   EXPECT_TRUE(poller_.Wait(kNow).empty());
 }
 

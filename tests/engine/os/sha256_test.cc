@@ -11,9 +11,9 @@ namespace {
 // The values of FIPS 180-4's examples.
 TEST(Sha256Test, MatchesTheStandard) {
   const std::string abc = "abc";
-  EXPECT_EQ(Sha256Of(std::as_bytes(std::span(abc))),
+  EXPECT_EQ(ComputeSha256(std::as_bytes(std::span(abc))),
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-  EXPECT_EQ(Sha256Of({}),
+  EXPECT_EQ(ComputeSha256({}),
             "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 }
 
@@ -23,7 +23,7 @@ TEST(Sha256Test, TakesBytesInPieces) {
   Sha256 sha;
   sha.Update(bytes.first(1));
   sha.Update(bytes.subspan(1));
-  EXPECT_EQ(sha.Finish(), Sha256Of(bytes));
+  EXPECT_EQ(sha.Finish(), ComputeSha256(bytes));
 }
 
 TEST(HmacTest, MatchesRfc4231) {

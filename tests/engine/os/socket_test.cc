@@ -31,7 +31,7 @@ bool IsReadableSoon(const UniqueFd& socket) {
 
 TEST(TcpTest, AcceptsConnections) {
   const UniqueFd listener = ListenAt({.host = "127.0.0.1"});
-  const HostPort place{"localhost", PortOf(listener.get())};
+  const HostPort place{"localhost", GetPort(listener.get())};
 
   const UniqueFd there = ConnectTo(place, seconds(5));
   ASSERT_TRUE(IsReadableSoon(listener));
@@ -48,15 +48,15 @@ TEST(TcpTest, AcceptsConnections) {
 TEST(TcpTest, EndsHaveAddresses) {
   const UniqueFd listener = ListenAt({.host = "::"});
   const UniqueFd guest = ConnectTo(
-      {.host = "127.0.0.1", .port = PortOf(listener.get())}, seconds(5));
+      {.host = "127.0.0.1", .port = GetPort(listener.get())}, seconds(5));
   ASSERT_TRUE(IsReadableSoon(listener));
   const UniqueFd host = AcceptFrom(listener.get());
   ASSERT_TRUE(host);
 
   // Not "::ffff:127.0.0.1".
-  EXPECT_EQ(EndsOf(host.get()).mine, "127.0.0.1");
-  EXPECT_EQ(EndsOf(host.get()).peer, "127.0.0.1");
-  EXPECT_EQ(EndsOf(listener.get()).peer, "");
+  EXPECT_EQ(GetConnectionEnds(host.get()).mine, "127.0.0.1");
+  EXPECT_EQ(GetConnectionEnds(host.get()).peer, "127.0.0.1");
+  EXPECT_EQ(GetConnectionEnds(listener.get()).peer, "");
 }
 
 TEST(TcpTest, LoopbackAddressesAreKnown) {
@@ -72,7 +72,7 @@ TEST(TcpTest, AcceptDoesNotBlock) {
 
 TEST(TcpTest, NamesAPortInUse) {
   const UniqueFd listener = ListenAt({.host = "127.0.0.1"});
-  const HostPort place{"127.0.0.1", PortOf(listener.get())};
+  const HostPort place{"127.0.0.1", GetPort(listener.get())};
 
   EXPECT_THAT([&] { ListenAt(place); },
               ThrowsMessage<Error>(AllOf(HasSubstr(ToString(place)),
@@ -83,7 +83,7 @@ TEST(TcpTest, ListensOnTheGivenAddressOnly) {
   std::string notice;
   const UniqueFd listener =
       ListenAt({.host = "127.0.0.1"}, {.notice = &notice});
-  const int port = PortOf(listener.get());
+  const int port = GetPort(listener.get());
 
   EXPECT_EQ(notice, "");
   EXPECT_TRUE(ConnectTo({"127.0.0.1", port}, seconds(5)));
@@ -96,7 +96,7 @@ TEST(TcpTest, ListensOnAllAddressesIfTheHostIsAnotherMachine) {
   const UniqueFd listener =
       ListenAt({.host = "192.0.2.1"}, {.notice = &notice});
 
-  EXPECT_TRUE(ConnectTo({"127.0.0.1", PortOf(listener.get())}, seconds(5)));
+  EXPECT_TRUE(ConnectTo({"127.0.0.1", GetPort(listener.get())}, seconds(5)));
   EXPECT_EQ(notice, "192.0.2.1 is not an address of this machine");
 }
 
@@ -105,7 +105,7 @@ TEST(TcpTest, ListensOnAllAddressesIfTheNameIsALoopback) {
   const std::string name = "LOCALHOST";  // as any name but "localhost"
   std::string notice;
   const UniqueFd listener = ListenAt({.host = name}, {.notice = &notice});
-  const int port = PortOf(listener.get());
+  const int port = GetPort(listener.get());
 
   EXPECT_TRUE(ConnectTo({"127.0.0.1", port}, seconds(5)));
   EXPECT_TRUE(ConnectTo({"127.0.1.1", port}, seconds(5)));
@@ -116,7 +116,7 @@ TEST(TcpTest, ListensOnALoopbackAddressIfAllRanksAreLocal) {
   std::string notice;
   const UniqueFd listener =
       ListenAt({.host = "LOCALHOST"}, {.only_here = true, .notice = &notice});
-  const int port = PortOf(listener.get());
+  const int port = GetPort(listener.get());
 
   EXPECT_TRUE(ConnectTo({"localhost", port}, seconds(5)));
   EXPECT_THROW(ConnectTo({"127.0.1.1", port}, seconds(5)), Error);
@@ -126,14 +126,14 @@ TEST(TcpTest, ListensOnALoopbackAddressIfAllRanksAreLocal) {
 TEST(TcpTest, ListensOnAllAddressesIfTheNameIsUnknown) {
   const UniqueFd listener = ListenAt({.host = "no-such-host.invalid"});
 
-  EXPECT_TRUE(ConnectTo({"127.0.1.1", PortOf(listener.get())}, seconds(5)));
+  EXPECT_TRUE(ConnectTo({"127.0.1.1", GetPort(listener.get())}, seconds(5)));
 }
 
 TEST(TcpTest, ReportsARefusedConnection) {
   int port = 0;
   {
     const UniqueFd listener = ListenAt({.host = "127.0.0.1"});
-    port = PortOf(listener.get());
+    port = GetPort(listener.get());
   }
 
   EXPECT_THAT(

@@ -35,7 +35,7 @@ constexpr Duration kLong = std::chrono::minutes(2);
 Duration In(Duration time) { return Clock::System().monotonic() + time; }
 
 // Returns what the shell script prints when started with `spawn`.
-std::string OutputOf(Spawn& spawn, const std::string& script) {
+std::string RunScript(Spawn& spawn, const std::string& script) {
   Pipe pipe = MakePipe();
   const pid_t pid = spawn.Duplicate(pipe.writing.get(), STDOUT_FILENO)
                         .Run("/bin/sh", {"sh", "-c", script});
@@ -76,14 +76,14 @@ TEST(SpawnTest, WorksInAnotherDirectory) {
   const TemporaryDirectory directory;
   Spawn spawn;
   spawn.ChangeDirectory(directory.path());
-  EXPECT_EQ(OutputOf(spawn, "pwd -P"),
+  EXPECT_EQ(RunScript(spawn, "pwd -P"),
             std::filesystem::canonical(directory.path()).string() + "\n");
 }
 
 TEST(SpawnTest, ReplacesTheEnvironment) {
   Spawn spawn;
   spawn.Environment({"ONLY=this"});
-  EXPECT_EQ(OutputOf(spawn, "echo \"$ONLY$HOME\""), "this\n");
+  EXPECT_EQ(RunScript(spawn, "echo \"$ONLY$HOME\""), "this\n");
 }
 
 TEST(SpawnTest, OpensFilesInTheChild) {
@@ -100,10 +100,10 @@ TEST(SpawnTest, ClosesDescriptors) {
   const UniqueFd inherited(::fcntl(STDIN_FILENO, F_DUPFD, 50));
   Spawn open;
   const std::string ask = "[ -e /proc/self/fd/50 ] && echo open || echo closed";
-  EXPECT_EQ(OutputOf(open, ask), "open\n");
+  EXPECT_EQ(RunScript(open, ask), "open\n");
   Spawn closed;
   closed.CloseFrom(50);
-  EXPECT_EQ(OutputOf(closed, ask), "closed\n");
+  EXPECT_EQ(RunScript(closed, ask), "closed\n");
 }
 
 TEST(SpawnTest, ResetsSignals) {
@@ -115,7 +115,7 @@ TEST(SpawnTest, ResetsSignals) {
   const auto old = std::signal(SIGUSR2, SIG_IGN);
   Spawn spawn;
   spawn.ResetSignals();
-  const std::string masks = OutputOf(
+  const std::string masks = RunScript(
       spawn,
       "grep -c -e 'SigBlk:.*0000$' -e 'SigIgn:.*0000$' /proc/self/status");
   std::signal(SIGUSR2, old);

@@ -18,8 +18,8 @@ using testing::ElementsAre;
 using testing::StartsWith;
 
 // The bytes of a column, of the bundle it is in.
-std::string BytesOf(const std::string& bundle, const json& column,
-                    std::size_t size) {
+std::string ColumnBytes(const std::string& bundle, const json& column,
+                        std::size_t size) {
   std::uint32_t length = 0;
   for (int i = 3; i >= 0; --i) {
     length = length << 8 | static_cast<unsigned char>(bundle.at(4 + i));
@@ -32,7 +32,7 @@ std::string BytesOf(const std::string& bundle, const json& column,
 template <typename Number>
 std::vector<Number> Decode(const Bundle& bundle, const json& column) {
   const std::string bytes =
-      BytesOf(bundle.Finish(json::object()), column, sizeof(Number));
+      ColumnBytes(bundle.Finish(json::object()), column, sizeof(Number));
   const std::size_t n = column.at("n");
   std::vector<Number> numbers(n);
   for (std::size_t i = 0; i < n; ++i) {
@@ -61,7 +61,7 @@ TEST(BundleTest, SeparatesTheBytesOfNumbers) {
   const json first = bundle.Integers(std::vector<std::int64_t>{7});
   const json column = bundle.Integers(std::vector<std::int64_t>{258, 3});
   EXPECT_EQ(column, json({{"at", 4}, {"n", 2}, {"as", "u32"}}));
-  EXPECT_EQ(BytesOf(bundle.Finish(json::object()), column, 4),
+  EXPECT_EQ(ColumnBytes(bundle.Finish(json::object()), column, 4),
             std::string("\2\3\1\0\0\0\0\0", 8));
   EXPECT_THAT(Decode<std::uint32_t>(bundle, first), ElementsAre(7));
 }

@@ -45,7 +45,7 @@ TEST_F(TrialOutputTest, LogsOutputOfTheTrial) {
 /// Lines of a process that is not run.
 class LastErrorLineTest : public testing::Test {
  protected:
-  std::string Of(const std::vector<std::string>& lines) {
+  std::string LastErrorLine(const std::vector<std::string>& lines) {
     for (const std::string& line : lines) Append(line, /*from_stderr=*/true);
     return output_.LastErrorLine(0);
   }
@@ -57,14 +57,14 @@ class LastErrorLineTest : public testing::Test {
 };
 
 TEST_F(LastErrorLineTest, IsTheLastWithText) {
-  EXPECT_EQ(Of({"Traceback (most recent call last):", "  ^^^^",
-                "ModuleNotFoundError: No module named 'torch'", "",
-                "=====", "dtrain: the program exited with code 1"}),
+  EXPECT_EQ(LastErrorLine({"Traceback (most recent call last):", "  ^^^^",
+                           "ModuleNotFoundError: No module named 'torch'", "",
+                           "=====", "dtrain: the program exited with code 1"}),
             "ModuleNotFoundError: No module named 'torch'");
 }
 
 TEST_F(LastErrorLineTest, IsEmptyWithoutOne) {
-  EXPECT_EQ(Of({"", "---", "dtrain: started"}), "");
+  EXPECT_EQ(LastErrorLine({"", "---", "dtrain: started"}), "");
 }
 
 TEST_F(LastErrorLineTest, IsNotOfStdoutOrOfAnotherRank) {
@@ -75,19 +75,22 @@ TEST_F(LastErrorLineTest, IsNotOfStdoutOrOfAnotherRank) {
 }
 
 TEST_F(LastErrorLineTest, HasNoEscapesOrControlCharacters) {
-  EXPECT_EQ(Of({"\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\ at \x1b["}),
-            "link at");
-  EXPECT_EQ(Of({"\x1b[1;31mError\x1b[0m:\x1b]0;title\a bad\tname\x01\xff"}),
+  EXPECT_EQ(
+      LastErrorLine({"\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\ at \x1b["}),
+      "link at");
+  EXPECT_EQ(LastErrorLine(
+                {"\x1b[1;31mError\x1b[0m:\x1b]0;title\a bad\tname\x01\xff"}),
             "Error: bad name\xEF\xBF\xBD");
 }
 
 TEST_F(LastErrorLineTest, IsTheLastPartOfAnOverwrittenLine) {
-  EXPECT_EQ(Of({"loading\rno such shape\r"}), "no such shape");
-  EXPECT_EQ(Of({"cause", " 10%|#   |\r 20%|##  |\r"}), "no such shape");
+  EXPECT_EQ(LastErrorLine({"loading\rno such shape\r"}), "no such shape");
+  EXPECT_EQ(LastErrorLine({"cause", " 10%|#   |\r 20%|##  |\r"}),
+            "no such shape");
 }
 
 TEST_F(LastErrorLineTest, IsCut) {
-  EXPECT_EQ(Of({std::string(3000, 'x')}), std::string(2000, 'x'));
+  EXPECT_EQ(LastErrorLine({std::string(3000, 'x')}), std::string(2000, 'x'));
 }
 
 TEST_F(TrialOutputTest, FloodOfLogNeedsLittleMemory) {

@@ -49,7 +49,7 @@ std::vector<std::string> Columns(const std::string& text) {
 }
 
 template <typename Parse>
-std::string RefusalOf(const Parse& parse) {
+std::string RefusalText(const Parse& parse) {
   try {
     (void)parse();
   } catch (const Error& error) {
@@ -66,7 +66,7 @@ TEST(SortKeysTest, TurnsTheOrderWithAMinusSign) {
 }
 
 TEST(SortKeysTest, RefusesADrawing) {
-  EXPECT_THAT(RefusalOf([] { return Keys("id,spark(loss)"); }),
+  EXPECT_THAT(RefusalText([] { return Keys("id,spark(loss)"); }),
               HasSubstr("expected a value at character 4; spark() only draws"));
 }
 
@@ -75,12 +75,13 @@ TEST(SortKeysTest, KeepsAMinusSignThatIsPartOfTheName) {
 }
 
 TEST(SortKeysTest, RefusesAnIncompleteList) {
-  EXPECT_THAT(RefusalOf([] { return Keys("loss,"); }),
+  EXPECT_THAT(RefusalText([] { return Keys("loss,"); }),
               HasSubstr("expected a name at character 6"));
-  EXPECT_THAT(RefusalOf([] { return Keys("val loss"); }),
+  EXPECT_THAT(RefusalText([] { return Keys("val loss"); }),
               HasSubstr("expected ',' at character 5; quote names that have "
                         "blanks"));
-  EXPECT_THAT(RefusalOf([] { return Keys(""); }), HasSubstr("expected a name"));
+  EXPECT_THAT(RefusalText([] { return Keys(""); }),
+              HasSubstr("expected a name"));
 }
 
 TEST(ColumnsTest, TakesNamesFunctionsAndPatterns) {
@@ -89,9 +90,9 @@ TEST(ColumnsTest, TakesNamesFunctionsAndPatterns) {
 }
 
 TEST(ColumnsTest, RefusesUnknownAndRepeatedColumns) {
-  EXPECT_THAT(RefusalOf([] { return Columns("id,?x"); }),
+  EXPECT_THAT(RefusalText([] { return Columns("id,?x"); }),
               HasSubstr("at character 4: unknown"));
-  EXPECT_THAT(RefusalOf([] { return Columns("id,x,id"); }),
+  EXPECT_THAT(RefusalText([] { return Columns("id,x,id"); }),
               HasSubstr("column 'id' comes twice, at character 6"));
 }
 

@@ -54,7 +54,7 @@ QueryContext Context() {
           .now = *ParseTimestamp(Cases()["now"])};
 }
 
-FieldValue ValueOf(const json& row, const FieldName& field) {
+FieldValue GetValue(const json& row, const FieldName& field) {
   const auto found = row.find(field.Text());
   if (found == row.end()) return std::monostate();
   switch (Context().resolve(field).kind) {
@@ -76,7 +76,7 @@ FieldValue ValueOf(const json& row, const FieldName& field) {
   return found->get<std::string>();
 }
 
-std::string FilterOf(const json& one) {
+std::string FilterText(const json& one) {
   if (!one.contains("repeat")) return one["filter"];
   std::string text;
   for (int i = 0; i < one["times"].get<int>(); ++i) {
@@ -89,13 +89,13 @@ json SelectedBy(const Filter& filter) {
   json ids = json::array();
   for (const json& row : Cases()["rows"]) {
     const bool selected = filter.Matches(
-        [&](const FieldName& field) { return ValueOf(row, field); });
+        [&](const FieldName& field) { return GetValue(row, field); });
     if (selected) ids.push_back(row["id"]);
   }
   return ids;
 }
 
-std::string ErrorOf(const std::string& text) {
+std::string ParseError(const std::string& text) {
   try {
     (void)Filter::Parse(text, Context());
   } catch (const Error& error) {
@@ -108,7 +108,7 @@ TEST(FilterTest, SelectsTheRowsOfEachCase) {
   for (const json& one : Cases()["cases"]) {
     if (!one.contains("matches")) continue;
     SCOPED_TRACE(one["filter"]);
-    EXPECT_EQ(SelectedBy(Filter::Parse(FilterOf(one), Context())),
+    EXPECT_EQ(SelectedBy(Filter::Parse(FilterText(one), Context())),
               one["matches"]);
   }
 }
@@ -117,7 +117,7 @@ TEST(FilterTest, ExplainsTheErrorOfEachCase) {
   for (const json& one : Cases()["cases"]) {
     if (!one.contains("error")) continue;
     SCOPED_TRACE(one.dump());
-    EXPECT_THAT(ErrorOf(FilterOf(one)),
+    EXPECT_THAT(ParseError(FilterText(one)),
                 HasSubstr(one["error"].get<std::string>()));
   }
 }
@@ -169,14 +169,14 @@ TEST(FieldValueTest, OrdersIntegersAndOtherNumbersByValue) {
 }
 
 TEST(FilterTest, BeginsErrorsWithTheOptionAndTheExpression) {
-  EXPECT_EQ(ErrorOf("id = 1"),
+  EXPECT_EQ(ParseError("id = 1"),
             "--filter: 'id = 1': expected an operator (== != < <= > >= ~ in "
             "is) at character 4; write == for equal");
 }
 
 TEST(FilterTest, ShowsThePartOfALongExpressionAroundTheError) {
   const std::string before(1000, ' ');
-  EXPECT_EQ(ErrorOf("id == 1" + before + "or \x1b" + before),
+  EXPECT_EQ(ParseError("id == 1" + before + "or \x1b" + before),
             "--filter: '...                           or \\x1b"
             "                             ...': at character 1011: unknown "
             "name '\x1b'");

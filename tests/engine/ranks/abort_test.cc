@@ -165,13 +165,13 @@ TEST_P(AbortTest, TruncatesALongReason) {
 }
 
 TEST_P(AbortTest, WorksWithTheMaximumNumberOfRanks) {
-  const std::string sum = BytesOf(Combined<float>(kMaxRanks, 5000));
+  const std::string sum = ToBytes(Combined<float>(kMaxRanks, 5000));
 
   const auto results = Run(kMaxRanks, [](const Seat& seat) {
     const auto group = seat.Group();
     std::vector<float> values = RankValues<float>(seat.rank(), 5000);
     group->AllReduce(values);
-    return BytesOf(values);
+    return ToBytes(values);
   });
 
   EXPECT_TRUE(results == std::vector<RankResult>(kMaxRanks, {.value = sum}));

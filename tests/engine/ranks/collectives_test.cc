@@ -22,12 +22,12 @@ class CollectivesTest : public AllRanksTest {
   template <typename T, typename Combine>
   void ExpectReduced(ReduceOp op, Combine combine) {
     constexpr std::size_t kSize = 150'001;
-    ExpectOfAll(BytesOf(Combined<T>(ranks(), kSize, 0, combine)),
+    ExpectOfAll(ToBytes(Combined<T>(ranks(), kSize, 0, combine)),
                 [op](const Seat& seat) {
                   const auto group = seat.Group();
                   auto values = RankValues<T>(seat.rank(), kSize);
                   group->AllReduce(values, op);
-                  return BytesOf(values);
+                  return ToBytes(values);
                 });
   }
 };
@@ -35,7 +35,7 @@ class CollectivesTest : public AllRanksTest {
 TEST_P(CollectivesTest, SumsInRankOrderBitIdentically) {
   std::string expected;
   for (const std::size_t size : kSizes) {
-    expected += BytesOf(Combined<float>(ranks(), size));
+    expected += ToBytes(Combined<float>(ranks(), size));
   }
 
   ExpectOfAll(expected, [](const Seat& seat) {
@@ -44,7 +44,7 @@ TEST_P(CollectivesTest, SumsInRankOrderBitIdentically) {
     for (const std::size_t size : kSizes) {
       std::vector<float> values = RankValues<float>(seat.rank(), size);
       group->AllReduce(values);
-      sums += BytesOf(values);
+      sums += ToBytes(values);
     }
     return sums;
   });

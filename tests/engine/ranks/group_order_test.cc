@@ -54,14 +54,14 @@ TEST_P(GroupOrderTest, NoRankPassesABarrierEarly) {
 TEST_P(GroupOrderTest, WaitsForASlowRank) {
   const auto sum = Combined<float>(ranks(), 1000);
 
-  ExpectOfAll(BytesOf(sum), [](const Seat& seat) {
+  ExpectOfAll(ToBytes(sum), [](const Seat& seat) {
     const auto group = seat.Group();
     std::vector<float> values = RankValues<float>(seat.rank(), 1000);
     if (seat.rank() + 1 == seat.ranks()) {
       std::this_thread::sleep_for(milliseconds(350));
     }
     group->AllReduce(values);
-    return BytesOf(values);
+    return ToBytes(values);
   });
 }
 
@@ -74,7 +74,7 @@ std::string AnyCall(Collectives& group, int call, unsigned random) {
   switch (random / 1000 % 4) {
     case 0:
       group.AllReduce(values);
-      return BytesOf(values);
+      return ToBytes(values);
     case 1:
       group.Broadcast(std::as_writable_bytes(std::span(text)), root);
       return text;
@@ -86,11 +86,11 @@ std::string AnyCall(Collectives& group, int call, unsigned random) {
 }
 
 // Returns the expected result of AnyCall.
-std::string ExpectedOf(int ranks, int call, unsigned random) {
+std::string ExpectedResult(int ranks, int call, unsigned random) {
   const std::size_t size = random % 5 == 0 ? random % 300'000 : random % 50;
   const int root = static_cast<int>(random / 5) % ranks;
   if (random / 1000 % 4 == 0)
-    return BytesOf(Combined<float>(ranks, size, call));
+    return ToBytes(Combined<float>(ranks, size, call));
   return RankText(root, size, call);
 }
 
@@ -104,7 +104,7 @@ TEST_P(GroupOrderTest, MixedCallsGiveCorrectResults) {
       const unsigned random = same();
       if (own() % 4 == 0) std::this_thread::sleep_for(milliseconds(1));
       if (AnyCall(*group, call, random) !=
-          ExpectedOf(seat.ranks(), call, random)) {
+          ExpectedResult(seat.ranks(), call, random)) {
         return "call " + std::to_string(call) + " gave something else";
       }
     }
@@ -113,7 +113,7 @@ TEST_P(GroupOrderTest, MixedCallsGiveCorrectResults) {
 }
 
 TEST_P(GroupOrderTest, TwoThreadsOfEachRankUseAChannelEach) {
-  const std::string sums = BytesOf(Combined<float>(ranks(), 150'000));
+  const std::string sums = ToBytes(Combined<float>(ranks(), 150'000));
 
   ExpectOfAll(sums + RankText(0, 30'000, 199), [](const Seat& seat) {
     std::string reduced;
@@ -123,7 +123,7 @@ TEST_P(GroupOrderTest, TwoThreadsOfEachRankUseAChannelEach) {
       for (int i = 0; i < 20; ++i) {
         std::vector<float> values = mine;
         group->AllReduce(values);
-        reduced = BytesOf(values);
+        reduced = ToBytes(values);
       }
     });
     const auto group = seat.Group({.channel = 0});

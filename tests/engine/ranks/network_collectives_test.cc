@@ -58,7 +58,7 @@ Interface FirstInterface(bool loopback) {
 // Returns the interface of ranks that have connected to `address`.
 std::string InterfaceOfRanksAt(const std::string& address) {
   const UniqueFd listener = ListenAt({.host = address}, {.only_here = true});
-  const HostPort place{address, PortOf(listener.get())};
+  const HostPort place{address, GetPort(listener.get())};
   RankConnections::Sockets sockets;
   for (auto& of_purpose : sockets) {
     of_purpose.push_back(ConnectTo(place, seconds(5)));
@@ -81,9 +81,9 @@ class RendezvousTest : public testing::Test {
  protected:
   RendezvousTest()
       : listener_(ListenAt({.host = "127.0.0.1"})),
-        place_{"127.0.0.1", PortOf(listener_.get())},
+        place_{"127.0.0.1", GetPort(listener_.get())},
         rank0_([this] {
-          Rendezvous meeting = MeetingOf(0);
+          Rendezvous meeting = MakeRendezvous(0);
           meeting.give_up = [this] { return give_up_.load(); };
           try {
             connections_ = AwaitRanks(std::move(listener_), meeting);
@@ -93,7 +93,7 @@ class RendezvousTest : public testing::Test {
         }) {}
   ~RendezvousTest() override { End(); }
 
-  Rendezvous MeetingOf(int rank, const std::string& token = kToken) const {
+  Rendezvous MakeRendezvous(int rank, const std::string& token = kToken) const {
     return {.first = place_, .token = token, .rank = rank, .ranks = 2};
   }
   // Sends `bytes`; what is heard is to be the end.
@@ -126,7 +126,7 @@ TEST_F(RendezvousTest, RejectsUnknownPeersAndAcceptsTheRank) {
   // A silent peer blocks no rank.
   const UniqueFd silent = ConnectTo(place_, seconds(5));
 
-  const auto joined = JoinRanks(MeetingOf(1));
+  const auto joined = JoinRanks(MakeRendezvous(1));
   End();
 
   ASSERT_NE(connections_, nullptr) << error_;
@@ -134,10 +134,10 @@ TEST_F(RendezvousTest, RejectsUnknownPeersAndAcceptsTheRank) {
 }
 
 TEST_F(RendezvousTest, RejectsARankOfAnotherStart) {
-  EXPECT_THAT([&] { JoinRanks(MeetingOf(1, "another")); },
+  EXPECT_THAT([&] { JoinRanks(MakeRendezvous(1, "another")); },
               ThrowsMessage<Error>(HasSubstr("did not accept this rank")));
 
-  JoinRanks(MeetingOf(1));
+  JoinRanks(MakeRendezvous(1));
 }
 
 TEST_F(RendezvousTest, SilentPeersDoNotBlockTheRank) {
@@ -146,15 +146,15 @@ TEST_F(RendezvousTest, SilentPeersDoNotBlockTheRank) {
     silent.push_back(ConnectTo(place_, seconds(5)));
   }
 
-  const auto joined = JoinRanks(MeetingOf(1));
+  const auto joined = JoinRanks(MakeRendezvous(1));
 
   EXPECT_EQ(joined->ranks(), 2);
 }
 
 TEST_F(RendezvousTest, RejectsAListenerWithoutTheToken) {
   const UniqueFd impostor = ListenAt({.host = "127.0.0.1"});
-  Rendezvous meeting = MeetingOf(1);
-  meeting.first.port = PortOf(impostor.get());
+  Rendezvous meeting = MakeRendezvous(1);
+  meeting.first.port = GetPort(impostor.get());
   std::jthread server([&] {
     UniqueFd guest;
     while (!(guest = AcceptFrom(impostor.get()))) {
@@ -171,12 +171,12 @@ TEST_F(RendezvousTest, RejectsAListenerWithoutTheToken) {
 }
 
 TEST_F(RendezvousTest, RejectsADuplicateRank) {
-  Rendezvous third = MeetingOf(2);
+  Rendezvous third = MakeRendezvous(2);
   EXPECT_THROW(JoinRanks(third), Error);
   third.ranks = 3;
   EXPECT_THROW(JoinRanks(third), Error);
 
-  JoinRanks(MeetingOf(1));
+  JoinRanks(MakeRendezvous(1));
 }
 
 TEST_F(RendezvousTest, TimesOutAndNamesMissingRanks) {

@@ -180,7 +180,7 @@ TEST_F(PeerProofTest, RefusesATruncatedProof) {
   ends_.left.reset();
 
   EXPECT_EQ(listens.Advance(ends_.right.get()), State::kClosed);
-  EXPECT_TRUE(listens.heard());
+  EXPECT_TRUE(listens.has_received());
 }
 
 TEST_F(PeerProofTest, AcceptsSingleBytes) {
@@ -303,7 +303,7 @@ class PendingConnectionsTest : public testing::Test {
 
   Duration now_{0};
   UniqueFd listener_ = ListenAt({.host = "127.0.0.1"});
-  const int port_ = PortOf(listener_.get());
+  const int port_ = GetPort(listener_.get());
   PendingConnections pending_{std::move(listener_),
                               kSecret,
                               "test",
@@ -315,7 +315,7 @@ TEST_F(PendingConnectionsTest, ReturnsAnAuthenticatedPeerOnce) {
   EXPECT_TRUE(Prove(Connect()));
   EXPECT_THAT(pending_.Serve(), IsEmpty());
   EXPECT_EQ(pending_.Deadline(), std::nullopt);
-  EXPECT_EQ(pending_.TakeRejected().count, 0);
+  EXPECT_EQ(pending_.DrainRejected().count, 0);
 }
 
 TEST_F(PendingConnectionsTest, CountsUnknownPeers) {
@@ -323,11 +323,11 @@ TEST_F(PendingConnectionsTest, CountsUnknownPeers) {
   Send(unknown, "GET / HTTP/1.1\r\n\r\n");
   pending_.Serve();
 
-  const auto rejected = pending_.TakeRejected();
+  const auto rejected = pending_.DrainRejected();
   EXPECT_EQ(rejected.count, 1);
   EXPECT_EQ(rejected.address, "127.0.0.9");
   EXPECT_TRUE(IsClosed(unknown));
-  EXPECT_EQ(pending_.TakeRejected().count, 0);
+  EXPECT_EQ(pending_.DrainRejected().count, 0);
 }
 
 TEST_F(PendingConnectionsTest, DoesNotCountAPortProbe) {
@@ -335,7 +335,7 @@ TEST_F(PendingConnectionsTest, DoesNotCountAPortProbe) {
   pending_.Serve();
   pending_.Serve();
 
-  EXPECT_EQ(pending_.TakeRejected().count, 0);
+  EXPECT_EQ(pending_.DrainRejected().count, 0);
   EXPECT_EQ(pending_.Deadline(), std::nullopt);
 }
 

@@ -29,7 +29,7 @@ class Venue {
   Venue(RankKind kind, int ranks) : kind_(kind), ranks_(ranks) {
     if (on_network()) {
       listener_ = ListenAt({.host = "127.0.0.1"});
-      port_ = PortOf(listener_.get());
+      port_ = GetPort(listener_.get());
     } else {
       memory_ = MakeSharedMemory(ranks);
       mapping_.emplace(memory_.get(), ranks);
@@ -39,7 +39,7 @@ class Venue {
   int ranks() const { return ranks_; }
 
   // `place` is where the rank's own is kept.
-  Seat SeatOf(int rank, std::optional<ProcessGroup>& place) {
+  Seat MakeSeat(int rank, std::optional<ProcessGroup>& place) {
     if (kind_ == RankKind::kThreads) {
       return Seat(rank, ranks_, [this, rank](ChannelOptions options) {
         return std::make_unique<SharedCollectives>(*mapping_, rank, options);
@@ -73,10 +73,10 @@ class Venue {
   int port_ = 0;
 };
 
-RankResult ResultOf(const Body& body, Venue& venue, int rank,
-                    std::optional<ProcessGroup>& place) {
+RankResult RunRank(const Body& body, Venue& venue, int rank,
+                   std::optional<ProcessGroup>& place) {
   try {
-    return {.value = body(venue.SeatOf(rank, place))};
+    return {.value = body(venue.MakeSeat(rank, place))};
   } catch (const Error& error) {
     return {.error = error.what()};
   }
@@ -88,7 +88,7 @@ std::vector<RankResult> RunThreads(Venue& venue, const Body& body) {
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < results.size(); ++i) {
     threads.emplace_back([&, i] {
-      results[i] = ResultOf(body, venue, static_cast<int>(i), places[i]);
+      results[i] = RunRank(body, venue, static_cast<int>(i), places[i]);
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -126,7 +126,7 @@ RankProcess StartProcess(Venue& venue, int rank, const Body& body) {
   const UniqueFd into(ends[1]);
   if (process.id != 0) return process;
   std::optional<ProcessGroup> place;
-  const RankResult result = ResultOf(body, venue, rank, place);
+  const RankResult result = RunRank(body, venue, rank, place);
   WriteWhole(into.get(),
              result.error.empty() ? "v" + result.value : "e" + result.error);
   ::_exit(0);

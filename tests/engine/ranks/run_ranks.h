@@ -135,7 +135,7 @@ std::vector<T> Combined(int ranks, std::size_t size, int call = 0,
 
 /// The bytes of `values`, for exact comparison.
 template <typename T>
-std::string BytesOf(const std::vector<T>& values) {
+std::string ToBytes(const std::vector<T>& values) {
   return std::string(reinterpret_cast<const char*>(values.data()),
                      values.size() * sizeof(T));
 }

@@ -27,7 +27,8 @@ TEST(AxisTicksTest, EndForLargeNumbersThatAreClose) {
 
 TEST(TicksOfTest, ArePowersOfTenOnALongLogarithmicScale) {
   std::vector<std::string> texts;
-  for (const Tick& tick : TicksOf({.low = 0.1, .high = 2.9, .log = true}, 5)) {
+  for (const Tick& tick :
+       MakeTicks({.low = 0.1, .high = 2.9, .log = true}, 5)) {
     texts.push_back(tick.text);
   }
   EXPECT_THAT(texts, ElementsAre("10", "100"));
@@ -36,7 +37,7 @@ TEST(TicksOfTest, ArePowersOfTenOnALongLogarithmicScale) {
 TEST(ScalesOfTest, CoverAllMarks) {
   Chart chart;
   chart.curves = {{{}, {{2, 5}, {4, 7}}}};
-  const Scales scales = ScalesOf(chart);
+  const Scales scales = MakeScales(chart);
   EXPECT_EQ(scales.x.Share(2), 0);
   EXPECT_EQ(scales.x.Share(3), 0.5);
   EXPECT_EQ(scales.y.Share(7), 1);
@@ -46,23 +47,23 @@ TEST(ScalesOfTest, CoverAllMarks) {
 TEST(ScalesOfTest, LeaveAMarginAroundDots) {
   Chart chart;
   chart.dots = {{{}, {{0, 0}, {100, 1}}}};
-  EXPECT_DOUBLE_EQ(ScalesOf(chart).x.low, -3);
-  EXPECT_DOUBLE_EQ(ScalesOf(chart).x.high, 103);
+  EXPECT_DOUBLE_EQ(MakeScales(chart).x.low, -3);
+  EXPECT_DOUBLE_EQ(MakeScales(chart).x.high, 103);
 }
 
 TEST(ScalesOfTest, PutRowsFromTheTop) {
   Chart chart;
   chart.y.names = {"a", "b"};
   chart.bars = {{.row = 0, .from = 0, .to = 1}};
-  EXPECT_EQ(ScalesOf(chart).y.Share(0), 0.75);
-  EXPECT_EQ(ScalesOf(chart).y.Share(1), 0.25);
+  EXPECT_EQ(MakeScales(chart).y.Share(0), 0.75);
+  EXPECT_EQ(MakeScales(chart).y.Share(1), 0.25);
 }
 
 TEST(CurvePiecesTest, BreakAtValuesThatAreNotFinite) {
   const CurveMark curve = {{}, {{0, 0}, {1, NAN}, {2, 1}, {4, 0}}};
   Chart chart;
   chart.curves = {curve};
-  EXPECT_THAT(CurvePieces(curve, ScalesOf(chart), 100),
+  EXPECT_THAT(CurvePieces(curve, MakeScales(chart), 100),
               ElementsAre(ElementsAre(CurvePoint(0, 0)),
                           ElementsAre(CurvePoint(0.5, 1), CurvePoint(1, 0))));
 }
@@ -75,7 +76,7 @@ TEST(CurvePiecesTest, AreFewForACurveOfVeryManyGaps) {
   Chart chart;
   chart.curves = {curve};
   std::size_t points = 0;
-  for (const auto& piece : CurvePieces(curve, ScalesOf(chart), 100)) {
+  for (const auto& piece : CurvePieces(curve, MakeScales(chart), 100)) {
     points += piece.size();
   }
   EXPECT_LE(points, 404);

@@ -12,7 +12,7 @@ namespace {
 
 class PlainReporterTest : public testing::Test {
  protected:
-  std::string Say(Verbosity verbosity) {
+  std::string Print(Verbosity verbosity) {
     std::ostringstream out;
     PlainReporter reporter(out, {}, verbosity);
     reporter.Begin({.experiment = 1, .searcher = "single"});
@@ -27,7 +27,7 @@ class PlainReporterTest : public testing::Test {
 };
 
 TEST_F(PlainReporterTest, PrintsALineForEachEvent) {
-  EXPECT_EQ(Say(Verbosity::kNormal),
+  EXPECT_EQ(Print(Verbosity::kNormal),
             "1.1 validation at batch 9: loss 1\n"
             "dtrain: warning: one\\x0aline\n"
             "1.1 failed\n"
@@ -35,12 +35,12 @@ TEST_F(PlainReporterTest, PrintsALineForEachEvent) {
 }
 
 TEST_F(PlainReporterTest, PrintsOnlyFailuresWithQuiet) {
-  EXPECT_EQ(Say(Verbosity::kQuiet), "1.1 failed\n1.1 | why\n");
+  EXPECT_EQ(Print(Verbosity::kQuiet), "1.1 failed\n1.1 | why\n");
 }
 
 TEST_F(PlainReporterTest, PrintsTrainingReportsWithVerbose) {
   EXPECT_TRUE(
-      Say(Verbosity::kVerbose).starts_with("1.1 training at batch 5: \n"));
+      Print(Verbosity::kVerbose).starts_with("1.1 training at batch 5: \n"));
 }
 
 class SearchReporterTest : public testing::Test {

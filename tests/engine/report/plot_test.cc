@@ -54,7 +54,7 @@ std::vector<TrialCurve> Curves() {
 
 CurvesRequest Loss() { return {.metrics = {"loss"}, .x_label = "batches"}; }
 
-std::vector<std::string> LegendOf(const Figure& figure) {
+std::vector<std::string> LegendTexts(const Figure& figure) {
   std::vector<std::string> names;
   for (const LegendEntry& entry : figure.legend) names.push_back(entry.name);
   return names;
@@ -62,7 +62,7 @@ std::vector<std::string> LegendOf(const Figure& figure) {
 
 TEST(CurvesFigureTest, DrawsTrialsInTheOrderOfTheirRanks) {
   const Figure figure = CurvesFigure(Search(), Curves(), Loss(), {});
-  EXPECT_THAT(LegendOf(figure),
+  EXPECT_THAT(LegendTexts(figure),
               ElementsAre("3.2 loss", "3.1 loss", "3.3 loss", "3.4 loss"));
   const Chart& chart = figure.panels.at(0);
   EXPECT_EQ(chart.x.label, "batches");
@@ -87,7 +87,7 @@ TEST(CurvesFigureTest, ColorsTrialsByGroup) {
   data.searches[0].trials[1].group = "adam";
   data.searches[0].trials[2].group = "sgd";
   const Figure figure = CurvesFigure(data, Curves(), Loss(), {});
-  EXPECT_THAT(LegendOf(figure),
+  EXPECT_THAT(LegendTexts(figure),
               ElementsAre("without opt (1 trial)", "opt=adam (1 trial)",
                           "opt=sgd (2 trials)"));
   EXPECT_EQ(figure.title, "experiment 3, asha: loss, by opt (medians)");
@@ -129,8 +129,8 @@ TEST(CurvesFigureTest, TellsTheMetricsOfAGroupApart) {
   CurvesRequest request = Loss();
   request.metrics.push_back("speed");
   const Figure figure = CurvesFigure(data, curves, request, {});
-  EXPECT_THAT(LegendOf(figure), ElementsAre("opt=sgd (4 trials) loss",
-                                            "opt=sgd (4 trials) speed"));
+  EXPECT_THAT(LegendTexts(figure), ElementsAre("opt=sgd (4 trials) loss",
+                                               "opt=sgd (4 trials) speed"));
   EXPECT_EQ(figure.panels[0].curves[0].style.color, 0);
   EXPECT_EQ(figure.panels[0].curves[1].style.color, 1);
 }
@@ -141,7 +141,7 @@ TEST(CurvesFigureTest, DashesTrainingWhereBothReportTheMetric) {
   curves.push_back(curves[0]);
   curves[1].kind = MetricKind::kTraining;
   const Figure figure = CurvesFigure(Search(), curves, Loss(), {});
-  EXPECT_THAT(LegendOf(figure),
+  EXPECT_THAT(LegendTexts(figure),
               ElementsAre("3.1 loss (training)", "3.1 loss (validation)"));
   EXPECT_TRUE(figure.panels[0].curves[0].style.dashed);
   EXPECT_FALSE(figure.panels[0].curves[1].style.dashed);
@@ -198,8 +198,8 @@ TEST(HistoryFigureTest, DrawsValidationsAndTheBestSoFar) {
               ElementsAre(CurvePoint(10, 0.5), CurvePoint(30, 0.5),
                           CurvePoint(30, 0.25), CurvePoint(50, 0.25),
                           CurvePoint(50, 0.25)));
-  EXPECT_THAT(LegendOf(figure), ElementsAre("best so far of 3 asha",
-                                            "4 validations of 4 trials"));
+  EXPECT_THAT(LegendTexts(figure), ElementsAre("best so far of 3 asha",
+                                               "4 validations of 4 trials"));
   EXPECT_THAT(figure.notes, ElementsAre("1 of 4 trials was never validated",
                                         "1 value is not finite and not shown"));
   EXPECT_EQ(chart.y.label, "loss (smaller is better)");
@@ -217,7 +217,7 @@ TEST(HistoryFigureTest, DrawsFailuresAtTheirValues) {
   ASSERT_EQ(failures.points.size(), 2);
   EXPECT_EQ(failures.points[0].second, 0.5);
   EXPECT_EQ(failures.points[1].second, 0.25);  // the lowest of all
-  EXPECT_EQ(LegendOf(figure).back(),
+  EXPECT_EQ(LegendTexts(figure).back(),
             "2 trials failed, at the best value (at the bottom: 1 without a "
             "value)");
 }
@@ -229,7 +229,7 @@ TEST(HistoryFigureTest, DrawsTheBestOfEachGroup) {
   data.searches[0].trials[1].group = "adam";
   const Figure figure = HistoryFigure(data, Effort::kBatches, "batches", {});
   EXPECT_EQ(figure.title, "experiment 3, asha: best loss so far, by opt");
-  EXPECT_THAT(LegendOf(figure),
+  EXPECT_THAT(LegendTexts(figure),
               ElementsAre("opt=adam (1 trial)", "opt=sgd (3 trials)",
                           "4 validations of 4 trials"));
   const auto& curves = figure.panels[0].curves;
@@ -320,7 +320,7 @@ TEST(ParetoFigureTest, ColorsTheTrialsThatNoOtherDominates) {
   }
   const Figure figure = ParetoFigure(data, {});
   // 3.2 has the least loss and 3.1 the most speed; 3.1 dominates 3.3.
-  EXPECT_THAT(LegendOf(figure),
+  EXPECT_THAT(LegendTexts(figure),
               ElementsAre("3.2 loss 0.25, speed 1", "3.1 loss 0.5, speed 5"));
   EXPECT_THAT(figure.panels.at(0).dots.at(1).points,
               ElementsAre(CurvePoint(0.25, 1)));
@@ -463,8 +463,8 @@ TEST(TimelineFigureTest, PutsRunsAtOneTimeIntoDifferentRows) {
   EXPECT_EQ(chart.bars[1].to, 30);
   EXPECT_EQ(chart.bars[2].row, 1);
   EXPECT_EQ(chart.bars[3].row, 0);
-  EXPECT_THAT(LegendOf(figure), ElementsAre("of 2 trials that are COMPLETED",
-                                            "of 1 trial that is ERROR"));
+  EXPECT_THAT(LegendTexts(figure), ElementsAre("of 2 trials that are COMPLETED",
+                                               "of 1 trial that is ERROR"));
   EXPECT_EQ(figure.title,
             "experiment 3, asha: runs of trials at the same time, 3 of 4 "
             "trials");
@@ -521,7 +521,7 @@ TEST(FiguresTest, GiveEachSearchAPanelOrACurve) {
   EXPECT_EQ(SliceFigure(data, {}).panels.at(2).x.label, "");
   EXPECT_EQ(SliceFigure(data, {}).panels.at(2).title, "experiment 4, tpe, x");
   EXPECT_EQ(RungsFigure(data).panels.size(), 2);
-  EXPECT_THAT(LegendOf(DistributionFigure(data, {})),
+  EXPECT_THAT(LegendTexts(DistributionFigure(data, {})),
               ElementsAre("3 asha", "4 tpe"));
   EXPECT_THAT(HistoryFigure(data, Effort::kTrials, "", {}).title,
               HasSubstr("experiments 3, 4: "));

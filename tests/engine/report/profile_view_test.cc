@@ -20,7 +20,7 @@ const ProfileReport kProfile{.trained = 1'000,
                              .minor_faults = 250,
                              .peak_bytes = 12'300'000};
 
-std::string TextOf(const ProfileReport& profile) {
+std::string ToText(const ProfileReport& profile) {
   std::ostringstream out;
   ProfileTable(profile).PrintText(out, {});
   return out.str();
@@ -37,7 +37,7 @@ TEST(ProfileViewTest, UntrainedTrialHasNoRates) {
   EXPECT_EQ(object["minor_faults_per_batch"], 0);
   EXPECT_EQ(object["phases"]["data"]["milliseconds_per_batch"], 0);
   EXPECT_EQ(object["phases"]["data"]["share"], 0);
-  EXPECT_THAT(TextOf({}), HasSubstr("0.000   0.0%"));
+  EXPECT_THAT(ToText({}), HasSubstr("0.000   0.0%"));
 }
 
 TEST(ProfileViewTest, NumbersHaveTheirUnitsInTheirNames) {
@@ -73,7 +73,7 @@ TEST(ProfileViewTest, ShowsTheGpuIfThereIsOne) {
 }
 
 TEST(ProfileViewTest, TableHasAllPhasesAndTheirSum) {
-  EXPECT_EQ(TextOf(kProfile),
+  EXPECT_EQ(ToText(kProfile),
             "PHASE       MS PER BATCH   SHARE  TIME\n"
             "data               1.000    5.0%  1.0s\n"
             "forward            4.000   20.0%  4.0s\n"

@@ -25,11 +25,11 @@ using testing::SizeIs;
 
 std::vector<LineChange> Changes(const std::string& old_text,
                                 const std::string& new_text) {
-  return DiffLines(LinesOf(old_text), LinesOf(new_text));
+  return DiffLines(SplitLines(old_text), SplitLines(new_text));
 }
 
 std::string Hunks(const std::string& old_text, const std::string& new_text) {
-  const auto old_lines = LinesOf(old_text), new_lines = LinesOf(new_text);
+  const auto old_lines = SplitLines(old_text), new_lines = SplitLines(new_text);
   return UnifiedHunks(old_lines, new_lines, DiffLines(old_lines, new_lines));
 }
 
@@ -85,8 +85,8 @@ std::string RandomText(std::mt19937& random, std::size_t most) {
 }
 
 TEST(TextDiffTest, SplitsTextsIntoLines) {
-  EXPECT_THAT(LinesOf(""), IsEmpty());
-  EXPECT_THAT(LinesOf("a\n\nb"), ElementsAre("a\n", "\n", "b"));
+  EXPECT_THAT(SplitLines(""), IsEmpty());
+  EXPECT_THAT(SplitLines("a\n\nb"), ElementsAre("a\n", "\n", "b"));
 }
 
 TEST(TextDiffTest, EqualTextsHaveNoChange) {
@@ -125,7 +125,7 @@ TEST(TextDiffTest, IsShortestOnRandomTexts) {
   for (int i = 0; i < (kSanitized ? 200 : 2000); ++i) {
     const std::string old_text = RandomText(random, 40);
     const std::string new_text = RandomText(random, 40);
-    const auto a = LinesOf(old_text), b = LinesOf(new_text);
+    const auto a = SplitLines(old_text), b = SplitLines(new_text);
     const auto changes = DiffLines(a, b);
     ASSERT_EQ(Apply(a, b, changes), new_text) << i;
     ASSERT_EQ(Cost(changes), LeastCost(a, b)) << old_text << "---\n"
@@ -141,7 +141,7 @@ TEST(TextDiffTest, IsBoundedOnLargeDifferentTexts) {
     old_text += std::to_string(random() % 1000) + "\n";
     new_text += std::to_string(random() % 1000) + "\n";
   }
-  const auto a = LinesOf(old_text), b = LinesOf(new_text);
+  const auto a = SplitLines(old_text), b = SplitLines(new_text);
   EXPECT_EQ(Apply(a, b, DiffLines(a, b)), new_text);
 }
 

@@ -68,7 +68,7 @@ TEST_P(LastWordTest, DecidesTheEnd) {
   config_.hyperparameters = {{"x", 1}};
   launcher_.on_send = [this](TrialId trial, const RunnerMessage& message) {
     if (!std::holds_alternative<CloseTrial>(message)) return;
-    launcher_.Say(trial, GetParam().message);
+    launcher_.Report(trial, GetParam().message);
     launcher_.Exit(trial, 1);
   };
 

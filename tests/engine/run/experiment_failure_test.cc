@@ -35,8 +35,8 @@ class ExperimentFailureTest : public ExperimentTest {
   }
   void FailOnGpu(TrialId trial, GpuFault fault) {
     launcher_.Push(TrialStarted{.trial = trial});
-    launcher_.Say(trial,
-                  Finished{.reason = EndReason::kError, .message = "broken"});
+    launcher_.Report(
+        trial, Finished{.reason = EndReason::kError, .message = "broken"});
     launcher_.Push(TrialExited{
         .trial = trial, .exit_code = 1, .gpu_fault = std::move(fault)});
   }
@@ -141,8 +141,8 @@ TEST_F(ExperimentFailureTest, ErrorAtAPreemptionIsAFailure) {
   config_.max_restarts = 0;
   launcher_.on_start = [this](const TrialSpec& spec) {
     launcher_.Push(TrialStarted{.trial = spec.id});
-    launcher_.Say(spec.id,
-                  Finished{.reason = EndReason::kError, .message = "broken"});
+    launcher_.Report(
+        spec.id, Finished{.reason = EndReason::kError, .message = "broken"});
     launcher_.Push(
         TrialExited{.trial = spec.id, .exit_code = 1, .preempted = true});
   };
@@ -242,8 +242,8 @@ TEST_F(ExperimentFailureTest, DoesNotRestartInvalidHyperparameters) {
   config_.max_restarts = 5;
   launcher_.on_start = [this](const TrialSpec& spec) {
     launcher_.Push(TrialStarted{.trial = spec.id, .pid = 1});
-    launcher_.Say(spec.id, Finished{.reason = EndReason::kInvalidHp,
-                                    .message = "too wide"});
+    launcher_.Report(spec.id, Finished{.reason = EndReason::kInvalidHp,
+                                       .message = "too wide"});
     launcher_.Exit(spec.id);
   };
 
@@ -260,8 +260,8 @@ TEST_F(ExperimentFailureTest, GivesUpATrialThatFailsTheSameWayBeforeTraining) {
   config_.max_restarts = 5;
   launcher_.on_start = [this](const TrialSpec& spec) {
     launcher_.Push(TrialStarted{.trial = spec.id, .pid = 1});
-    launcher_.Say(spec.id, Finished{.reason = EndReason::kError,
-                                    .message = "no mnist data"});
+    launcher_.Report(spec.id, Finished{.reason = EndReason::kError,
+                                       .message = "no mnist data"});
     launcher_.Exit(spec.id, 1);
   };
 
@@ -382,8 +382,8 @@ TEST_F(ExperimentFailureTest, WaitsLongerForACauseThatMayPass) {
   config_.max_restarts = 5;
   launcher_.on_start = [this](const TrialSpec& spec) {
     launcher_.Push(TrialStarted{.trial = spec.id, .pid = 1});
-    launcher_.Say(spec.id, Finished{.reason = EndReason::kError,
-                                    .message = "port: address in use"});
+    launcher_.Report(spec.id, Finished{.reason = EndReason::kError,
+                                       .message = "port: address in use"});
     launcher_.Exit(spec.id, 1);
   };
 
@@ -399,7 +399,7 @@ TEST_F(ExperimentFailureTest, WaitsLongerForACauseThatMayPass) {
 TEST_F(ExperimentFailureTest, RestartsAProgramThatHasReported) {
   AllEnd({.exit_code = 1, .last_error_line = "ValueError: bad"});
   launcher_.on_start = [this, fail = launcher_.on_start](const auto& spec) {
-    launcher_.Say(
+    launcher_.Report(
         spec.id,
         ValidationReport{.seq = 1, .batches = 10, .metrics = {{"loss", 1}}});
     fail(spec);
@@ -431,8 +431,8 @@ TEST_F(ExperimentFailureTest, StopsASearchOfAModelThatCannotStart) {
   config_.max_restarts = 0;
   launcher_.on_start = [this](const TrialSpec& spec) {
     launcher_.Push(TrialStarted{.trial = spec.id, .pid = 1});
-    launcher_.Say(spec.id, Finished{.reason = EndReason::kError,
-                                    .message = "no mnist data"});
+    launcher_.Report(spec.id, Finished{.reason = EndReason::kError,
+                                       .message = "no mnist data"});
     launcher_.Exit(spec.id, 1);
   };
 
@@ -445,8 +445,8 @@ TEST_F(ExperimentFailureTest, StopsASearchWhoseTrialsAreRefused) {
   Search();
   launcher_.on_start = [this](const TrialSpec& spec) {
     launcher_.Push(TrialStarted{.trial = spec.id, .pid = 1});
-    launcher_.Say(spec.id, Finished{.reason = EndReason::kRefused,
-                                    .message = "no data set in /x"});
+    launcher_.Report(spec.id, Finished{.reason = EndReason::kRefused,
+                                       .message = "no data set in /x"});
     launcher_.Exit(spec.id, 1);
   };
 
@@ -513,8 +513,8 @@ TEST_F(ExperimentFailureTest, StopsASearchWhoseHyperparametersAreAllInvalid) {
   config_.searcher.max_trials = 5;
   launcher_.on_start = [this](const TrialSpec& spec) {
     launcher_.Push(TrialStarted{.trial = spec.id, .pid = 1});
-    launcher_.Say(spec.id, Finished{.reason = EndReason::kInvalidHp,
-                                    .message = "too wide"});
+    launcher_.Report(spec.id, Finished{.reason = EndReason::kInvalidHp,
+                                       .message = "too wide"});
     launcher_.Exit(spec.id);
   };
 
@@ -531,13 +531,13 @@ TEST_F(ExperimentFailureTest, GivesUpAProgramThatEndsTwiceWithoutItsResult) {
   AllEnd({});
   launcher_.on_start = [this](const TrialSpec& spec) {
     launcher_.Push(TrialStarted{.trial = spec.id, .pid = 1});
-    launcher_.Say(
+    launcher_.Report(
         spec.id, TrainingReport{
                      .seq = 1, .batches = 50, .metrics = {{"loss", spec.run}}});
-    launcher_.Say(spec.id, Finished{.reason = EndReason::kError,
-                                    .message = std::string(kNoResult) +
-                                               "50 of 100 batches, loss " +
-                                               std::to_string(spec.run)});
+    launcher_.Report(spec.id, Finished{.reason = EndReason::kError,
+                                       .message = std::string(kNoResult) +
+                                                  "50 of 100 batches, loss " +
+                                                  std::to_string(spec.run)});
     launcher_.Exit(spec.id, 1);
   };
 
@@ -600,10 +600,10 @@ TEST_F(ExperimentFailureTest, FailsAnOperationThatEndsWithoutTheMetric) {
   config_.max_restarts = 5;
   launcher_.on_start = [this](const TrialSpec& spec) {
     launcher_.Push(TrialStarted{.trial = spec.id, .pid = 1});
-    launcher_.Say(spec.id, OperationCompleted{.seq = 1,
-                                              .length = *spec.until,
-                                              .batches = 100,
-                                              .metrics = {{"speed", 1}}});
+    launcher_.Report(spec.id, OperationCompleted{.seq = 1,
+                                                 .length = *spec.until,
+                                                 .batches = 100,
+                                                 .metrics = {{"speed", 1}}});
   };
 
   const RunResult result = Run();

@@ -33,21 +33,21 @@ class ExperimentFallbackTest : public ExperimentTest {
   }
 
   void Save(const char* uuid, std::int64_t batches) {
-    launcher_.Say({id_, 1},
-                  TrainingReport{.seq = ++seq_,
-                                 .batches = batches,
-                                 .metrics = {{"loss", 0.1 * batches}}});
-    launcher_.Say(
+    launcher_.Report({id_, 1},
+                     TrainingReport{.seq = ++seq_,
+                                    .batches = batches,
+                                    .metrics = {{"loss", 0.1 * batches}}});
+    launcher_.Report(
         {id_, 1},
         CheckpointSaved{.seq = ++seq_, .uuid = uuid, .batches = batches});
   }
   void End(EndReason reason, const std::string& message) {
-    launcher_.Say({id_, 1}, Finished{.reason = reason, .message = message});
+    launcher_.Report({id_, 1}, Finished{.reason = reason, .message = message});
     launcher_.Exit({id_, 1}, reason == EndReason::kError ? 1 : 0);
   }
   void Crash() { launcher_.Exit({id_, 1}, 3); }
 
-  std::string StateOf(const std::string& uuid) {
+  std::string ReadState(const std::string& uuid) {
     return store_.CheckpointByPrefix(uuid).state;
   }
   std::vector<std::string> Restored() const {
@@ -72,8 +72,8 @@ TEST_F(ExperimentFallbackTest, FallsBackToAnIntactCheckpoint) {
 
   EXPECT_EQ(result.state, State::kCompleted);
   EXPECT_THAT(Restored(), ElementsAre("", kSecond, kFirst, ""));
-  EXPECT_EQ(StateOf(kFirst), "CORRUPT");
-  EXPECT_EQ(StateOf(kSecond), "CORRUPT");
+  EXPECT_EQ(ReadState(kFirst), "CORRUPT");
+  EXPECT_EQ(ReadState(kSecond), "CORRUPT");
   EXPECT_EQ(Trial().restarts, 1) << "one crash; the rest is not its fault";
   EXPECT_THAT(reporter_.notices,
               Contains(AllOf(HasSubstr("checkpoint bbbb: garbled"),
@@ -96,7 +96,7 @@ TEST_F(ExperimentFallbackTest, RecordsTheProgressOfAFailedTrial) {
   config_.max_restarts = 0;
   // The report and the crash come at once.
   lives_ = {[this] {
-    launcher_.Say(
+    launcher_.Report(
         {id_, 1},
         TrainingReport{.seq = ++seq_, .batches = 10, .metrics = {{"loss", 1}}});
     Crash();
@@ -120,10 +120,10 @@ TEST_F(ExperimentFallbackTest, ProgressResetsTheCountOfFailures) {
 // The first process measured it, and its checkpoint kept it.
 TEST_F(ExperimentFallbackTest, ReportOfAnEarlierProcessBelongsToItsRun) {
   const auto validate = [this] {
-    launcher_.Say({id_, 1}, ValidationReport{.seq = ++seq_,
-                                             .batches = 10,
-                                             .metrics = {{"loss", 4}},
-                                             .time = Timestamp(5)});
+    launcher_.Report({id_, 1}, ValidationReport{.seq = ++seq_,
+                                                .batches = 10,
+                                                .metrics = {{"loss", 4}},
+                                                .time = Timestamp(5)});
   };
   lives_ = {[this] { Save(kFirst, 10), Crash(); },
             [&] { validate(), Save(kSecond, 20), Crash(); },
@@ -159,7 +159,7 @@ TEST_F(ExperimentFallbackTest, StopsATrialWhoseStartIsBeingRecorded) {
   // signal that comes before it is not lost on the trial.
   lives_ = {[this] {
     Save(kFirst, 10);
-    launcher_.Say(
+    launcher_.Report(
         {id_, 1},
         TrainingReport{.seq = ++seq_, .batches = 15, .metrics = {{"loss", 1}}});
     Crash();

@@ -10,13 +10,13 @@ using testing::HasSubstr;
 
 class ExperimentProfileTest : public ExperimentTest {
  protected:
-  void Say(TrialId trial, std::int64_t seq, std::int64_t batches) {
-    launcher_.Say(trial, ProfileReport{.seq = seq,
-                                       .batches = batches,
-                                       .trained = 20,
-                                       .samples = 1'280,
-                                       .seconds = {0.25, 1},
-                                       .minor_faults = 3});
+  void ReportProfile(TrialId trial, std::int64_t seq, std::int64_t batches) {
+    launcher_.Report(trial, ProfileReport{.seq = seq,
+                                          .batches = batches,
+                                          .trained = 20,
+                                          .samples = 1'280,
+                                          .seconds = {0.25, 1},
+                                          .minor_faults = 3});
   }
   void Crash(TrialId trial) { launcher_.Exit(trial, 1); }
 };
@@ -25,8 +25,8 @@ TEST_F(ExperimentProfileTest, IsRecordedAndAcknowledged) {
   trials_.silent = true;
   launcher_.on_start = [this](const TrialSpec& spec) {
     launcher_.Push(TrialStarted{.trial = spec.id, .pid = 1});
-    Say(spec.id, 1, 20);
-    Say(spec.id, 2, 40);
+    ReportProfile(spec.id, 1, 20);
+    ReportProfile(spec.id, 2, 40);
   };
   launcher_.on_wait = [this, waits = 0]() mutable {
     if (++waits == 60) launcher_.Push(Interrupted{.signal = 2});
@@ -54,10 +54,10 @@ TEST_F(ExperimentProfileTest, RestartForgetsTheProfileBeyondTheCheckpoint) {
   launcher_.on_start = [this](const TrialSpec& spec) {
     if (spec.run > 0) return trials_.Begin(spec);
     launcher_.Push(TrialStarted{.trial = spec.id, .pid = 1});
-    Say(spec.id, 1, 20);
-    launcher_.Say(spec.id,
-                  CheckpointSaved{.seq = 2, .uuid = "aaaa-20", .batches = 20});
-    Say(spec.id, 3, 40);
+    ReportProfile(spec.id, 1, 20);
+    launcher_.Report(
+        spec.id, CheckpointSaved{.seq = 2, .uuid = "aaaa-20", .batches = 20});
+    ReportProfile(spec.id, 3, 40);
     Crash(spec.id);
   };
 
@@ -72,10 +72,10 @@ TEST_F(ExperimentProfileTest, ReportedAgainAfterARestartCountsOnce) {
   config_.max_restarts = 1;
   launcher_.on_start = [this](const TrialSpec& spec) {
     launcher_.Push(TrialStarted{.trial = spec.id, .pid = 1});
-    Say(spec.id, 1, 20);
+    ReportProfile(spec.id, 1, 20);
     if (spec.run > 0) return trials_.Work(spec.id, *spec.until);
-    launcher_.Say(spec.id,
-                  CheckpointSaved{.seq = 2, .uuid = "aaaa-20", .batches = 20});
+    launcher_.Report(
+        spec.id, CheckpointSaved{.seq = 2, .uuid = "aaaa-20", .batches = 20});
     Crash(spec.id);
   };
 

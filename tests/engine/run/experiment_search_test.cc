@@ -40,7 +40,7 @@ TEST_F(ExperimentSearchTest, ProgressIsTrainedOverPlannedLength) {
   std::vector<double> seen;
   launcher_.on_wait = [&] {
     ++waits;
-    if (waits == 5) launcher_.Say({id_, 1}, Progress{30, 60, 0});
+    if (waits == 5) launcher_.Report({id_, 1}, Progress{30, 60, 0});
     if (waits == 20) {
       seen.push_back(reporter_.status.progress);
       launcher_.Exit({id_, 1}, /*exit_code=*/1);
@@ -68,10 +68,10 @@ TEST_F(ExperimentSearchTest, TotalOfAnEarlierLengthDoesNotChangeTheUnit) {
   std::vector<double> seen;
   launcher_.on_wait = [&] {
     ++waits;
-    if (waits == 5) launcher_.Say({id_, 1}, Progress{4, 8, 0});
-    if (waits == 10) launcher_.Say({id_, 1}, Progress{2, 2, 0});
+    if (waits == 5) launcher_.Report({id_, 1}, Progress{4, 8, 0});
+    if (waits == 10) launcher_.Report({id_, 1}, Progress{2, 2, 0});
     if (waits == 20) seen.push_back(reporter_.status.progress);
-    if (waits == 25) launcher_.Say({id_, 1}, Progress{500, 800, 0});
+    if (waits == 25) launcher_.Report({id_, 1}, Progress{500, 800, 0});
     if (waits == 40) launcher_.Push(Interrupted{.signal = 2});
   };
 
@@ -89,13 +89,13 @@ TEST_F(ExperimentSearchTest, ProgressFollowsTheReports) {
   launcher_.on_wait = [&] {
     ++waits;
     if (waits == 5) {
-      launcher_.Say(
+      launcher_.Report(
           {id_, 1},
           TrainingReport{.seq = 1, .batches = 50, .metrics = {{"loss", 1}}});
     }
     if (waits == 20) {
       seen.push_back(reporter_.status.progress);
-      launcher_.Say(
+      launcher_.Report(
           {id_, 1},
           ValidationReport{.seq = 2, .batches = 80, .metrics = {{"loss", 1}}});
     }
@@ -182,7 +182,7 @@ TEST_F(ExperimentSearchTest, ProgressOfHalvingIsMeasuredByItsPlan) {
   int waits = 0;
   launcher_.on_wait = [&] {
     ++waits;
-    if (waits == 5) launcher_.Say({id_, 2}, Progress{50, 100, 0});
+    if (waits == 5) launcher_.Report({id_, 2}, Progress{50, 100, 0});
     if (waits == 20) launcher_.Push(Interrupted{.signal = 2});
   };
 

@@ -114,7 +114,7 @@ TEST_F(ExperimentTest, WaitsForTheDiskAtACheckpointAndAtTheEnd) {
   launcher_.one_at_a_time = true;
   launcher_.on_start = [&](const TrialSpec& spec) {
     launcher_.Push(TrialStarted{.trial = spec.id, .pid = 1});
-    launcher_.Say(
+    launcher_.Report(
         spec.id,
         TrainingReport{.seq = 1, .batches = 50, .metrics = {{"loss", 1.0}}});
   };
@@ -122,10 +122,11 @@ TEST_F(ExperimentTest, WaitsForTheDiskAtACheckpointAndAtTheEnd) {
     if (const auto* ack = std::get_if<Acknowledge>(&message)) {
       note();
       if (ack->seq == 1) {
-        launcher_.Say(trial, CheckpointSaved{
-                                 .seq = 2,
-                                 .uuid = "aaaaaaaa-0000-4000-8000-000000000000",
-                                 .batches = 50});
+        launcher_.Report(
+            trial,
+            CheckpointSaved{.seq = 2,
+                            .uuid = "aaaaaaaa-0000-4000-8000-000000000000",
+                            .batches = 50});
       } else if (ack->seq == 2) {
         trials_.End(trial, EndReason::kInvalidHp);
       }
@@ -272,15 +273,15 @@ TEST_F(ExperimentTest, ResumesFromTheLatestCheckpoint) {
   launcher_.on_start = [this](const TrialSpec& spec) {
     launcher_.Push(TrialStarted{.trial = spec.id, .pid = 1});
     if (spec.run > 0) {
-      launcher_.Say(spec.id, OperationCompleted{.seq = 1,
-                                                .length = *spec.until,
-                                                .batches = 100,
-                                                .metrics = trials_.metrics});
+      launcher_.Report(spec.id, OperationCompleted{.seq = 1,
+                                                   .length = *spec.until,
+                                                   .batches = 100,
+                                                   .metrics = trials_.metrics});
       return;
     }
-    launcher_.Say(spec.id,
-                  CheckpointSaved{.seq = 1, .uuid = "aaaa-40", .batches = 40});
-    launcher_.Say(
+    launcher_.Report(
+        spec.id, CheckpointSaved{.seq = 1, .uuid = "aaaa-40", .batches = 40});
+    launcher_.Report(
         spec.id,
         TrainingReport{.seq = 2, .batches = 60, .metrics = {{"loss", 2}}});
     launcher_.Exit(spec.id, 1);
@@ -309,7 +310,7 @@ class RestartedTrialTest : public ExperimentTest {
       for (const std::int64_t batches : {20, 40, 60, 80}) {
         Validate(spec, batches, 1.0 / static_cast<double>(batches));
         if (batches == 40) {
-          launcher_.Say(
+          launcher_.Report(
               spec.id,
               CheckpointSaved{.seq = 3, .uuid = "aaaa-40", .batches = 40});
         }
@@ -319,16 +320,16 @@ class RestartedTrialTest : public ExperimentTest {
   }
 
   void Validate(const TrialSpec& spec, std::int64_t batches, double loss) {
-    launcher_.Say(spec.id, ValidationReport{.seq = batches,
-                                            .batches = batches,
-                                            .metrics = {{"loss", loss}}});
+    launcher_.Report(spec.id, ValidationReport{.seq = batches,
+                                               .batches = batches,
+                                               .metrics = {{"loss", loss}}});
   }
   void Complete(const TrialSpec& spec, double loss) {
     Validate(spec, 100, loss);
-    launcher_.Say(spec.id, OperationCompleted{.seq = 101,
-                                              .length = *spec.until,
-                                              .batches = 100,
-                                              .metrics = {{"loss", loss}}});
+    launcher_.Report(spec.id, OperationCompleted{.seq = 101,
+                                                 .length = *spec.until,
+                                                 .batches = 100,
+                                                 .metrics = {{"loss", loss}}});
   }
   // "batches:value" of each value that counts.
   std::vector<std::string> Values() {
@@ -405,7 +406,7 @@ TEST_F(RestartedTrialTest, SupersedesEarlierValuesThatItPassed) {
 TEST_F(RestartedTrialTest, SupersedesTheRestIfItEndsEarlier) {
   second_run_ = [this](const TrialSpec& spec) {
     Validate(spec, 60, 0.5);
-    launcher_.Say(spec.id, Finished{.reason = EndReason::kUserStop});
+    launcher_.Report(spec.id, Finished{.reason = EndReason::kUserStop});
     launcher_.Exit(spec.id);
   };
 
@@ -435,14 +436,14 @@ TEST_F(ExperimentTest, AcceptsRepeatedReports) {
   const CheckpointSaved before{.seq = 2, .uuid = "aaaa-20", .batches = 20};
   launcher_.on_start = [&](const TrialSpec& spec) {
     launcher_.Push(TrialStarted{.trial = spec.id, .pid = 1});
-    launcher_.Say(spec.id, old);
-    launcher_.Say(spec.id, before);
+    launcher_.Report(spec.id, old);
+    launcher_.Report(spec.id, before);
     if (spec.run > 0) return;  // it trains on
-    launcher_.Say(
+    launcher_.Report(
         spec.id,
         ValidationReport{.seq = 3, .batches = 40, .metrics = {{"loss", 1}}});
-    launcher_.Say(spec.id,
-                  CheckpointSaved{.seq = 4, .uuid = "aaaa-40", .batches = 40});
+    launcher_.Report(
+        spec.id, CheckpointSaved{.seq = 4, .uuid = "aaaa-40", .batches = 40});
     launcher_.Exit(spec.id, 1);
   };
   launcher_.on_wait = [this, waits = 0]() mutable {

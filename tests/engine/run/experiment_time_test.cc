@@ -36,8 +36,8 @@ class ExperimentTimeTest : public ExperimentTest {
       actions_[next_++].second();
     };
   }
-  void Say(TrialMessage message) {
-    launcher_.Say({id_, 1}, std::move(message));
+  void Report(TrialMessage message) {
+    launcher_.Report({id_, 1}, std::move(message));
   }
   void Finish() { trials_.Work({id_, 1}, Length{100}); }
   bool WasKilled() const {
@@ -65,7 +65,8 @@ TEST_F(ExperimentTimeTest, WaitingForTheStoreIsNotAHang) {
   At({{seconds(1),
        [&] {
          other.Acquire();
-         Say(TrainingReport{.seq = 1, .batches = 10, .metrics = {{"loss", 1}}});
+         Report(
+             TrainingReport{.seq = 1, .batches = 10, .metrics = {{"loss", 1}}});
        }},
       {seconds(20), [&] {
          other.Release();
@@ -80,7 +81,7 @@ TEST_F(ExperimentTimeTest, WaitingForTheStoreIsNotAHang) {
 TEST_F(ExperimentTimeTest, WaitingForDiskSpaceIsNotAHang) {
   At({{seconds(1),
        [&] {
-         Say(CheckpointFailed{
+         Report(CheckpointFailed{
              .batches = 10, .message = "no space", .waits = true});
        }},
       {seconds(20), [&] { Finish(); }}});
@@ -139,7 +140,7 @@ TEST_F(TimeLimitTest, OfTheCallOverridesALongerOne) {
 TEST_F(TimeLimitTest, OfWaitingForDiskSpacePausesTheExperiment) {
   disk_wait_ = seconds(10);
   At({{seconds(1), [&] {
-         Say(CheckpointFailed{
+         Report(CheckpointFailed{
              .batches = 10, .message = "no space", .waits = true});
        }}});
 

@@ -14,7 +14,7 @@ using testing::IsEmpty;
 // Writes each event as a line.
 class LineReporter : public Reporter {
  public:
-  std::vector<std::string> Take() { return std::exchange(lines_, {}); }
+  std::vector<std::string> Drain() { return std::exchange(lines_, {}); }
 
   void Begin(const RunInfo& info) override { lines_.push_back(info.name); }
   void OnNotice(LogLevel, const std::string& text) override {
@@ -79,7 +79,7 @@ class RecordedRunTest : public testing::Test {
         reporter_);
     records_.metrics.clear();
     records_.events.clear();
-    return reporter_.Take();
+    return reporter_.Drain();
   }
 
   static ExperimentConfig Config() {

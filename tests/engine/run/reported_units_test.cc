@@ -53,7 +53,7 @@ TEST(ReportedLengthsTest, DetectsTheUnitFromAReport) {
   ReportedLengths lengths(planned, {.searched = Unit::kEpochs});
   EXPECT_TRUE(lengths.Detect(/*batches=*/2, /*epoch=*/2));
   EXPECT_TRUE(lengths.is_exact());
-  EXPECT_EQ(lengths.LengthOf({.batches = 2}), 2);
+  EXPECT_EQ(lengths.DecodeLength({.batches = 2}), 2);
 
   const ExperimentConfig batches = Config(Unit::kBatches, 9);
   ReportedLengths fixed(batches, {});

@@ -28,7 +28,7 @@ class RunnerLockTest : public ::testing::Test {
  protected:
   std::string Held(const std::filesystem::path& path) {
     try {
-      const RunnerLock lock = RunnerLock::Take(path);
+      const RunnerLock lock = RunnerLock::Acquire(path);
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::kStore);
       return error.what();
@@ -41,7 +41,7 @@ class RunnerLockTest : public ::testing::Test {
 };
 
 TEST_F(RunnerLockTest, NamesItsHolder) {
-  const RunnerLock lock = RunnerLock::Take(path_);
+  const RunnerLock lock = RunnerLock::Acquire(path_);
   const auto holder = RunnerLock::Holder(path_);
   ASSERT_TRUE(holder);
   EXPECT_EQ(holder->pid, ::getpid());
@@ -49,14 +49,14 @@ TEST_F(RunnerLockTest, NamesItsHolder) {
 }
 
 TEST_F(RunnerLockTest, RefusesASecondHolder) {
-  const RunnerLock lock = RunnerLock::Take(path_);
+  const RunnerLock lock = RunnerLock::Acquire(path_);
   const std::string message = Held(path_);
   EXPECT_THAT(message, HasSubstr(path_.string()));
   EXPECT_THAT(message, HasSubstr(std::to_string(::getpid())));
 }
 
 TEST_F(RunnerLockTest, IsFreeAfterRelease) {
-  { const RunnerLock lock = RunnerLock::Take(path_); }
+  { const RunnerLock lock = RunnerLock::Acquire(path_); }
   EXPECT_FALSE(RunnerLock::Holder(path_));
   EXPECT_EQ(Held(path_), "");
 }
@@ -67,7 +67,7 @@ TEST_F(RunnerLockTest, MissingFileHasNoHolder) {
 }
 
 TEST_F(RunnerLockTest, AcceptsAHolderWithoutAName) {
-  const RunnerLock lock = RunnerLock::Take(path_);
+  const RunnerLock lock = RunnerLock::Acquire(path_);
   std::ofstream(path_) << "{\"pid\": \"x\", \"host\": 3}";
   const auto holder = RunnerLock::Holder(path_);
   ASSERT_TRUE(holder);
@@ -78,7 +78,7 @@ TEST_F(RunnerLockTest, AcceptsAHolderWithoutAName) {
 TEST_F(RunnerLockTest, IsFreeWhenTheHolderIsKilled) {
   const pid_t holder = ::fork();
   if (holder == 0) {
-    const RunnerLock lock = RunnerLock::Take(path_);
+    const RunnerLock lock = RunnerLock::Acquire(path_);
     std::raise(SIGKILL);
   }
   ::waitpid(holder, nullptr, 0);
@@ -90,7 +90,7 @@ TEST_F(RunnerLockTest, WaitsForAnExitingHolder) {
   const pid_t gone = ::fork();
   if (gone == 0) ::_exit(0);
   ::waitpid(gone, nullptr, 0);
-  std::optional<RunnerLock> lock = RunnerLock::Take(path_);
+  std::optional<RunnerLock> lock = RunnerLock::Acquire(path_);
   const std::string host = RunnerLock::Holder(path_)->host;
   std::ofstream(path_) << nlohmann::json({{"pid", gone}, {"host", host}});
   std::thread kernel([&] {
@@ -102,14 +102,14 @@ TEST_F(RunnerLockTest, WaitsForAnExitingHolder) {
 }
 
 TEST_F(RunnerLockTest, DoesNotWaitForALiveHolder) {
-  const RunnerLock lock = RunnerLock::Take(path_);
+  const RunnerLock lock = RunnerLock::Acquire(path_);
   // It waits two seconds for an exiting one.
   EXPECT_TRUE(IsOnceFasterThan(std::chrono::seconds(1),
                                [&] { EXPECT_NE(Held(path_), ""); }));
 }
 
 TEST_F(RunnerLockTest, FileIsPrivate) {
-  const RunnerLock lock = RunnerLock::Take(path_);
+  const RunnerLock lock = RunnerLock::Acquire(path_);
   struct stat status {};
   ASSERT_EQ(::stat(path_.c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0600U);
@@ -135,7 +135,7 @@ class TrialsLockTest : public testing::Test {
   // A process that holds the lock, as a trial does, for `life`.
   void StartTrial(milliseconds life) {
     auto lock = std::make_unique<TrialsLock>(
-        TrialsLock::Take(path_, {}, kBoot, milliseconds(0)));
+        TrialsLock::Acquire(path_, {}, kBoot, milliseconds(0)));
     trial_ = ::fork();
     if (trial_ == 0) {
       ::setsid();
@@ -164,7 +164,7 @@ TEST_F(TrialsLockTest, WaitsForTheTrialsOfTheLastRun) {
   StartTrial(milliseconds(200));
 
   const TrialsLock lock =
-      TrialsLock::Take(path_, {Row()}, kBoot, std::chrono::seconds(60));
+      TrialsLock::Acquire(path_, {Row()}, kBoot, std::chrono::seconds(60));
 
   EXPECT_GE(lock.fd(), 0);
   const int status = Status();
@@ -175,7 +175,7 @@ TEST_F(TrialsLockTest, KillsTrialsThatStayTooLong) {
   StartTrial(std::chrono::minutes(10));
 
   const TrialsLock lock =
-      TrialsLock::Take(path_, {Row()}, kBoot, milliseconds(50));
+      TrialsLock::Acquire(path_, {Row()}, kBoot, milliseconds(50));
 
   const int status = Status();
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
@@ -188,8 +188,8 @@ TEST_F(TrialsLockTest, KillsOnlyIdentifiedTrials) {
   TrialRow other_boot = Row();
   other_boot.boot_id = "another boot";
 
-  const TrialsLock lock = TrialsLock::Take(path_, {other_start, other_boot},
-                                           kBoot, milliseconds(10));
+  const TrialsLock lock = TrialsLock::Acquire(path_, {other_start, other_boot},
+                                              kBoot, milliseconds(10));
 
   EXPECT_TRUE(WIFEXITED(Status()));
 }

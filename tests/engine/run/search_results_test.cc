@@ -39,11 +39,11 @@ TEST(RungsTest, CountsTrialsOverAllBrackets) {
 TEST(RungsTest, FindsTheRungInTheTrialsBracket) {
   const Rungs rungs(Adaptive(), Unit::kBatches);
 
-  EXPECT_EQ(rungs.WhyStopped(1, 100),
+  EXPECT_EQ(rungs.StopReason(1, 100),
             "not promoted from rung 1 of 3 (100 batches)");
-  EXPECT_EQ(rungs.WhyStopped(2, 300),
+  EXPECT_EQ(rungs.StopReason(2, 300),
             "not promoted from rung 2 of 3 (300 batches)");
-  EXPECT_EQ(rungs.WhyStopped(1, 300),
+  EXPECT_EQ(rungs.StopReason(1, 300),
             "not promoted from rung 1 of 2 (300 batches)");
 }
 
@@ -53,7 +53,7 @@ TEST(RungsTest, ReportsTheRungOfAStoppedTrial) {
   config.max_length = 9;
   const Rungs rungs(config, Unit::kEpochs);
 
-  EXPECT_EQ(rungs.WhyStopped(1, 1), "stopped at rung 1 of 3 (1 epoch)");
+  EXPECT_EQ(rungs.StopReason(1, 1), "stopped at rung 1 of 3 (1 epoch)");
 }
 
 TEST(RungsTest, IsEmptyIfAllTrialsTrainToOneLength) {
@@ -62,7 +62,7 @@ TEST(RungsTest, IsEmptyIfAllTrialsTrainToOneLength) {
   rungs.Count(10);
 
   EXPECT_THAT(rungs.Status({}), IsEmpty());
-  EXPECT_EQ(rungs.WhyStopped(0, 0), "stopped by the searcher");
+  EXPECT_EQ(rungs.StopReason(0, 0), "stopped by the searcher");
 }
 
 class UnreadHparamsTest : public testing::Test {

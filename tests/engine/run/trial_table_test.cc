@@ -43,7 +43,7 @@ TEST_F(TrialTableTest, EstimatesTheTimeThatAnEarlierRunnerHasTrained) {
   // Batches 20 to 80, of which this runner sees the last 15.
   table_.StartProcess(*trial_, "checkpoint", 65).SetWorking(seconds(10));
 
-  EXPECT_EQ(TakeSecondsOfOperation(*trial_, 80, seconds(13)), 12);
+  EXPECT_EQ(DrainOperationSeconds(*trial_, 80, seconds(13)), 12);
 }
 
 TEST_F(TrialTableTest, DoesNotKnowTheTimeOfWorkThatAnEarlierRunnerHasDone) {
@@ -52,7 +52,7 @@ TEST_F(TrialTableTest, DoesNotKnowTheTimeOfWorkThatAnEarlierRunnerHasDone) {
 
   table_.StartProcess(*trial_, "checkpoint", 80).SetWorking(seconds(10));
 
-  EXPECT_EQ(TakeSecondsOfOperation(*trial_, 80, seconds(13)), 0);
+  EXPECT_EQ(DrainOperationSeconds(*trial_, 80, seconds(13)), 0);
 }
 
 TEST_F(TrialTableTest, AddsTheTimesOfAllProcessesOfAnOperation) {
@@ -61,7 +61,7 @@ TEST_F(TrialTableTest, AddsTheTimesOfAllProcessesOfAnOperation) {
 
   table_.StartProcess(*trial_, "checkpoint", 65).SetWorking(seconds(10));
 
-  EXPECT_EQ(TakeSecondsOfOperation(*trial_, 80, seconds(13)), 8);
+  EXPECT_EQ(DrainOperationSeconds(*trial_, 80, seconds(13)), 8);
   EXPECT_EQ(trial_->worked, 0);
 }
 
@@ -212,34 +212,36 @@ TEST_F(TrialProcessTest, AnErrorCountsMoreThanARequestToEnd) {
 }
 
 TEST_F(TrialProcessTest, HangsWithoutASignOfLife) {
-  EXPECT_FALSE(process_.Hangs(seconds(100), seconds(5))) << "it has no slot";
+  EXPECT_FALSE(process_.IsHanging(seconds(100), seconds(5)))
+      << "it has no slot";
   process_.SetRunning(seconds(10), Timestamp(0));
-  EXPECT_FALSE(process_.Hangs(seconds(14), seconds(5)));
-  EXPECT_TRUE(process_.Hangs(seconds(15), seconds(5)));
+  EXPECT_FALSE(process_.IsHanging(seconds(14), seconds(5)));
+  EXPECT_TRUE(process_.IsHanging(seconds(15), seconds(5)));
 
   process_.SetProgress(Progress{.batches = 1}, seconds(15));
-  EXPECT_FALSE(process_.Hangs(seconds(19), seconds(5)));
+  EXPECT_FALSE(process_.IsHanging(seconds(19), seconds(5)));
   process_.SetProgress(Progress{.batches = 1}, seconds(19));
-  EXPECT_TRUE(process_.Hangs(seconds(20), seconds(5))) << "nothing has changed";
+  EXPECT_TRUE(process_.IsHanging(seconds(20), seconds(5)))
+      << "nothing has changed";
 }
 
 TEST_F(TrialProcessTest, DoesNotHangWhileItIsBlocked) {
   process_.SetRunning(seconds(0), Timestamp(0));
 
   EXPECT_TRUE(process_.Receive(7));
-  EXPECT_FALSE(process_.Hangs(seconds(9), seconds(5))) << "by the store";
-  EXPECT_EQ(process_.TakeUnacknowledged(), 7);
-  EXPECT_TRUE(process_.Hangs(seconds(9), seconds(5)));
+  EXPECT_FALSE(process_.IsHanging(seconds(9), seconds(5))) << "by the store";
+  EXPECT_EQ(process_.PopUnacknowledged(), 7);
+  EXPECT_TRUE(process_.IsHanging(seconds(9), seconds(5)));
   EXPECT_TRUE(process_.Block(seconds(9), "disk full"));
-  EXPECT_FALSE(process_.Hangs(seconds(99), seconds(5))) << "by the disk";
+  EXPECT_FALSE(process_.IsHanging(seconds(99), seconds(5))) << "by the disk";
 }
 
 TEST_F(TrialProcessTest, AcknowledgesSeveralMessagesAtOnce) {
   EXPECT_TRUE(process_.Receive(1));
   EXPECT_FALSE(process_.Receive(2));
 
-  EXPECT_EQ(process_.TakeUnacknowledged(), 2);
-  EXPECT_EQ(process_.TakeUnacknowledged(), 0);
+  EXPECT_EQ(process_.PopUnacknowledged(), 2);
+  EXPECT_EQ(process_.PopUnacknowledged(), 0);
 }
 
 TEST_F(TrialProcessTest, ReportsAFullDiskOnceAndWhenItBlocks) {
@@ -253,21 +255,21 @@ TEST_F(TrialProcessTest, ReportsAFullDiskOnceAndWhenItBlocks) {
 }
 
 TEST_F(TrialProcessTest, CountsTheTimeOfAnOperationWithoutADiskWait) {
-  EXPECT_EQ(process_.TakeWork(seconds(3)), 0) << "it is starting";
+  EXPECT_EQ(process_.DrainWork(seconds(3)), 0) << "it is starting";
   process_.SetWorking(seconds(4));
   EXPECT_TRUE(process_.Block(seconds(5), "disk full"));
   EXPECT_TRUE(process_.Unblock(seconds(8)));
 
-  EXPECT_EQ(process_.TakeWork(seconds(10)), 3);
-  EXPECT_EQ(process_.TakeWork(seconds(12)), 0) << "it is idle";
+  EXPECT_EQ(process_.DrainWork(seconds(10)), 3);
+  EXPECT_EQ(process_.DrainWork(seconds(12)), 0) << "it is idle";
 }
 
 TEST_F(TrialProcessTest, CountsItsRunningTimeOnce) {
-  EXPECT_EQ(process_.TakeSeconds(seconds(3)), 0);
+  EXPECT_EQ(process_.DrainSeconds(seconds(3)), 0);
   process_.SetRunning(seconds(4), Timestamp(0));
 
-  EXPECT_EQ(process_.TakeSeconds(seconds(6)), 2);
-  EXPECT_EQ(process_.TakeSeconds(seconds(9)), 3);
+  EXPECT_EQ(process_.DrainSeconds(seconds(6)), 2);
+  EXPECT_EQ(process_.DrainSeconds(seconds(9)), 3);
   EXPECT_EQ(process_.recorded_seconds(), 5);
 }
 

@@ -17,51 +17,51 @@ WebRequest Allowed() {
 }
 
 // The status of a refusal; 200 if it is answered.
-int StatusOf(const WebRequest& request, PathClass path = PathClass::kData,
-             const WebRules& rules = kRules) {
+int CheckStatus(const WebRequest& request, PathClass path = PathClass::kData,
+                const WebRules& rules = kRules) {
   const auto refusal = Refusal(request, path, rules);
   return refusal ? refusal->status : 200;
 }
 
 TEST(WebRulesTest, AnswersARequestOfThisMachineWithTheToken) {
-  EXPECT_EQ(StatusOf(Allowed()), 200);
+  EXPECT_EQ(CheckStatus(Allowed()), 200);
 }
 
 TEST(WebRulesTest, MisdirectsForeignHosts) {
   WebRequest request = Allowed();
   request.hosts = {"evil.example:7878"};
-  EXPECT_EQ(StatusOf(request), 421);
+  EXPECT_EQ(CheckStatus(request), 421);
   request.hosts = {"localhost.evil.example"};
-  EXPECT_EQ(StatusOf(request), 421);
+  EXPECT_EQ(CheckStatus(request), 421);
   request.hosts = {};
-  EXPECT_EQ(StatusOf(request), 421);
+  EXPECT_EQ(CheckStatus(request), 421);
   request.hosts = {"localhost", "localhost"};
-  EXPECT_EQ(StatusOf(request), 421);
+  EXPECT_EQ(CheckStatus(request), 421);
   request.hosts = {"[::1]:9000"};
-  EXPECT_EQ(StatusOf(request), 200);
+  EXPECT_EQ(CheckStatus(request), 200);
 }
 
 TEST(WebRulesTest, RefusesForeignSites) {
   WebRequest request = Allowed();
   request.origin = "http://evil.example";
-  EXPECT_EQ(StatusOf(request), 403);
+  EXPECT_EQ(CheckStatus(request), 403);
   request.origin = "http://localhost:7878";
-  EXPECT_EQ(StatusOf(request), 200);
+  EXPECT_EQ(CheckStatus(request), 200);
   request.fetch_site = "cross-site";
-  EXPECT_EQ(StatusOf(request), 403);
-  EXPECT_EQ(StatusOf(request, PathClass::kPage), 403);
+  EXPECT_EQ(CheckStatus(request), 403);
+  EXPECT_EQ(CheckStatus(request, PathClass::kPage), 403);
   request.fetch_site = "same-site";
-  EXPECT_EQ(StatusOf(request), 403);
-  EXPECT_EQ(StatusOf(request, PathClass::kPage), 200);
+  EXPECT_EQ(CheckStatus(request), 403);
+  EXPECT_EQ(CheckStatus(request, PathClass::kPage), 200);
 }
 
 TEST(WebRulesTest, NeedsTheTokenForDataOnly) {
   WebRequest request = Allowed();
   request.authorization.reset();
-  EXPECT_EQ(StatusOf(request), 401);
-  EXPECT_EQ(StatusOf(request, PathClass::kPage), 200);
+  EXPECT_EQ(CheckStatus(request), 401);
+  EXPECT_EQ(CheckStatus(request, PathClass::kPage), 200);
   request.authorization = kRules.token;
-  EXPECT_EQ(StatusOf(request), 401);
+  EXPECT_EQ(CheckStatus(request), 401);
 }
 
 TEST(WebRulesTest, ChecksTheHostBeforeAnythingElse) {
@@ -69,21 +69,21 @@ TEST(WebRulesTest, ChecksTheHostBeforeAnythingElse) {
   request.hosts = {"evil.example"};
   request.method = "POST";
   request.authorization.reset();
-  EXPECT_EQ(StatusOf(request, PathClass::kUnknown), 421);
+  EXPECT_EQ(CheckStatus(request, PathClass::kUnknown), 421);
 }
 
 TEST(WebRulesTest, ChangesNothingWithoutControl) {
   WebRequest request = Allowed();
   request.method = "POST";
   request.content_type = "application/json; charset=utf-8";
-  EXPECT_EQ(StatusOf(request, PathClass::kControl), 405);
-  EXPECT_EQ(StatusOf(request, PathClass::kData), 405);
+  EXPECT_EQ(CheckStatus(request, PathClass::kControl), 405);
+  EXPECT_EQ(CheckStatus(request, PathClass::kData), 405);
   WebRules control = kRules;
   control.control = true;
-  EXPECT_EQ(StatusOf(request, PathClass::kControl, control), 200);
-  EXPECT_EQ(StatusOf(request, PathClass::kData, control), 405);
+  EXPECT_EQ(CheckStatus(request, PathClass::kControl, control), 200);
+  EXPECT_EQ(CheckStatus(request, PathClass::kData, control), 405);
   request.content_type = "text/plain";
-  EXPECT_EQ(StatusOf(request, PathClass::kControl, control), 415);
+  EXPECT_EQ(CheckStatus(request, PathClass::kControl, control), 415);
 }
 
 TEST(WebRulesTest, ReadsValuesOfAQuery) {

@@ -42,7 +42,7 @@ class GpuSharesTest : public ::testing::Test {
     return gpus;
   }
   /// The GPU of a trial that takes its share now; −1: it has to wait.
-  std::int64_t Take(SlotPool& runner) {
+  std::int64_t AcquireShare(SlotPool& runner) {
     auto lease = runner.TryTake();
     if (!lease) return -1;
     leases_.push_back(*std::move(lease));
@@ -61,7 +61,7 @@ class GpuSharesTest : public ::testing::Test {
     const pid_t runner = ::fork();
     if (runner != 0) return runner;
     SlotPool pool = Runner(share);
-    const int own = static_cast<int>(QuartersOf(share));
+    const int own = static_cast<int>(ToQuarters(share));
     for (int trial = 0; trial < 10; ++trial) {
       std::optional<SlotLease> lease;
       while (!(lease = pool.TryTake())) ::poll(nullptr, 0, 1);
@@ -80,11 +80,11 @@ class GpuSharesTest : public ::testing::Test {
 TEST_F(GpuSharesTest, SkipsAGpuThatIsSetAside) {
   SlotPool runner = Runner(0.5, 2);
   runner.SetAside(0);
-  EXPECT_EQ(Take(runner), 1);
-  EXPECT_EQ(Take(runner), 1);
-  EXPECT_EQ(Take(runner), -1);
+  EXPECT_EQ(AcquireShare(runner), 1);
+  EXPECT_EQ(AcquireShare(runner), 1);
+  EXPECT_EQ(AcquireShare(runner), -1);
   runner.Restore(0);
-  EXPECT_EQ(Take(runner), 0);
+  EXPECT_EQ(AcquireShare(runner), 0);
 }
 
 TEST_F(GpuSharesTest, CountsTrialsWithoutGpusThatAreSetAside) {
@@ -99,11 +99,11 @@ TEST_F(GpuSharesTest, CountsTrialsWithoutGpusThatAreSetAside) {
 
 TEST_F(GpuSharesTest, FourQuartersAreAGpu) {
   SlotPool runner = Runner(0.25);
-  EXPECT_EQ(Take(runner), 0);
-  EXPECT_EQ(Take(runner), 0);
-  EXPECT_EQ(Take(runner), 0);
-  EXPECT_EQ(Take(runner), 0);
-  EXPECT_EQ(Take(runner), -1);
+  EXPECT_EQ(AcquireShare(runner), 0);
+  EXPECT_EQ(AcquireShare(runner), 0);
+  EXPECT_EQ(AcquireShare(runner), 0);
+  EXPECT_EQ(AcquireShare(runner), 0);
+  EXPECT_EQ(AcquireShare(runner), -1);
 }
 
 TEST_F(GpuSharesTest, TrialSeesItsGpuByName) {
@@ -117,81 +117,83 @@ TEST_F(GpuSharesTest, TrialSeesItsGpuByName) {
 TEST_F(GpuSharesTest, HalfOfAGpuWaitsForTwoQuarters) {
   SlotPool quarters = Runner(0.25);
   SlotPool half = Runner(0.5);
-  Take(quarters);
-  Take(quarters);
-  Take(quarters);
-  EXPECT_EQ(Take(half), -1);
+  AcquireShare(quarters);
+  AcquireShare(quarters);
+  AcquireShare(quarters);
+  EXPECT_EQ(AcquireShare(half), -1);
   leases_.erase(leases_.begin());
-  EXPECT_EQ(Take(half), 0);
+  EXPECT_EQ(AcquireShare(half), 0);
 }
 
 TEST_F(GpuSharesTest, ShareIsOnOneGpu) {
   SlotPool half = Runner(0.5, 2);
   SlotPool large = Runner(0.75, 2);
-  EXPECT_EQ(Take(large), 0);
-  EXPECT_EQ(Take(half), 1);
-  EXPECT_EQ(Take(large), -1) << "a quarter of 0 and a half of 1 are free";
+  EXPECT_EQ(AcquireShare(large), 0);
+  EXPECT_EQ(AcquireShare(half), 1);
+  EXPECT_EQ(AcquireShare(large), -1)
+      << "a quarter of 0 and a half of 1 are free";
   EXPECT_EQ(leases_.size(), 2U);
 }
 
 TEST_F(GpuSharesTest, WholeGpuHasNoShares) {
   SlotPool quarter = Runner(0.25, 2);
   SlotPool whole = Runner(1, 2);
-  EXPECT_EQ(Take(quarter), 0);
-  EXPECT_EQ(Take(whole), 1);
-  EXPECT_EQ(Take(whole), -1);
+  EXPECT_EQ(AcquireShare(quarter), 0);
+  EXPECT_EQ(AcquireShare(whole), 1);
+  EXPECT_EQ(AcquireShare(whole), -1);
   leases_.erase(leases_.begin());
-  EXPECT_EQ(Take(whole), 0);
-  EXPECT_EQ(Take(quarter), -1);
+  EXPECT_EQ(AcquireShare(whole), 0);
+  EXPECT_EQ(AcquireShare(quarter), -1);
 }
 
 TEST_F(GpuSharesTest, TakesTheFullestGpuWithRoom) {
   SlotPool first = Runner(0.25, 1);
   SlotPool quarter = Runner(0.25, 3);
   SlotPool half = Runner(0.5, 3);
-  EXPECT_EQ(Take(quarter), 0) << "of those that are empty the first";
-  EXPECT_EQ(Take(first), 0);
-  EXPECT_EQ(Take(first), 0);
-  EXPECT_EQ(Take(half), 1) << "it has no room on 0";
-  EXPECT_EQ(Take(half), 1) << "2 stays whole";
-  EXPECT_EQ(Take(half), 2);
-  EXPECT_EQ(Take(quarter), 0);
-  EXPECT_EQ(Take(quarter), 2);
+  EXPECT_EQ(AcquireShare(quarter), 0) << "of those that are empty the first";
+  EXPECT_EQ(AcquireShare(first), 0);
+  EXPECT_EQ(AcquireShare(first), 0);
+  EXPECT_EQ(AcquireShare(half), 1) << "it has no room on 0";
+  EXPECT_EQ(AcquireShare(half), 1) << "2 stays whole";
+  EXPECT_EQ(AcquireShare(half), 2);
+  EXPECT_EQ(AcquireShare(quarter), 0);
+  EXPECT_EQ(AcquireShare(quarter), 2);
 }
 
 TEST_F(GpuSharesTest, FailedAttemptLeavesNothingLocked) {
   SlotPool three = Runner(0.75);
   SlotPool half = Runner(0.5);
   SlotPool quarter = Runner(0.25);
-  EXPECT_EQ(Take(three), 0);
-  EXPECT_EQ(Take(half), -1);
+  EXPECT_EQ(AcquireShare(three), 0);
+  EXPECT_EQ(AcquireShare(half), -1);
   half.StopWaiting();
-  EXPECT_EQ(Take(quarter), 0);
+  EXPECT_EQ(AcquireShare(quarter), 0);
   leases_.clear();
   SlotPool whole = Runner(1);
-  EXPECT_EQ(Take(whole), 0);
+  EXPECT_EQ(AcquireShare(whole), 0);
 }
 
 TEST_F(GpuSharesTest, ServesTheLongestWaiterFirst) {
   SlotPool quarter = Runner(0.25);
   SlotPool whole = Runner(1);
-  Take(quarter);
-  EXPECT_EQ(Take(whole), -1);
-  EXPECT_EQ(Take(quarter), -1) << "three are free, but whole came first";
+  AcquireShare(quarter);
+  EXPECT_EQ(AcquireShare(whole), -1);
+  EXPECT_EQ(AcquireShare(quarter), -1)
+      << "three are free, but whole came first";
   leases_.clear();
-  EXPECT_EQ(Take(quarter), -1);
-  EXPECT_EQ(Take(whole), 0);
+  EXPECT_EQ(AcquireShare(quarter), -1);
+  EXPECT_EQ(AcquireShare(whole), 0);
   leases_.clear();
-  EXPECT_EQ(Take(quarter), 0);
+  EXPECT_EQ(AcquireShare(quarter), 0);
 }
 
 TEST_F(GpuSharesTest, WaitersForOtherGpusDoNotBlock) {
   SlotPool whole = Runner(1, 1);
   SlotPool next = Runner(1, 1);
-  Take(whole);
-  EXPECT_EQ(Take(next), -1);
+  AcquireShare(whole);
+  EXPECT_EQ(AcquireShare(next), -1);
   SlotPool other({.gpus = {{.index = 1}}, .gpu_share = 0.25}, Clock::System());
-  EXPECT_EQ(Take(other), 1);
+  EXPECT_EQ(AcquireShare(other), 1);
 }
 
 TEST_F(GpuSharesTest, FreesSharesOfDeadProcesses) {
@@ -205,7 +207,7 @@ TEST_F(GpuSharesTest, FreesSharesOfDeadProcesses) {
   ::waitpid(holder, &status, 0);
   ASSERT_EQ(WTERMSIG(status), SIGKILL) << "it had no share";
   SlotPool whole = Runner(1);
-  EXPECT_EQ(Take(whole), 0);
+  EXPECT_EQ(AcquireShare(whole), 0);
 }
 
 TEST_F(GpuSharesTest, ShareLastsAsLongAsAnyCopyOfItsLocks) {
@@ -217,9 +219,9 @@ TEST_F(GpuSharesTest, ShareLastsAsLongAsAnyCopyOfItsLocks) {
     copies.emplace_back(::dup(lock.get()));
   }
   lease.reset();
-  EXPECT_EQ(Take(large), -1);
+  EXPECT_EQ(AcquireShare(large), -1);
   copies.clear();
-  EXPECT_EQ(Take(large), 0);
+  EXPECT_EQ(AcquireShare(large), 0);
 }
 
 TEST_F(GpuSharesTest, ManyRunnersNeverExceedTheGpus) {
@@ -243,9 +245,9 @@ TEST_F(GpuSharesTest, ManyRunnersNeverExceedTheGpus) {
 TEST_F(GpuSharesTest, OlderRunnersAvoidSharedGpus) {
   SlotPool quarter = Runner(0.25);
   EXPECT_TRUE(OldRunnerGets());
-  Take(quarter);
+  AcquireShare(quarter);
   EXPECT_FALSE(OldRunnerGets());
-  Take(quarter);
+  AcquireShare(quarter);
   leases_.erase(leases_.begin());
   EXPECT_FALSE(OldRunnerGets());
   leases_.clear();
@@ -257,15 +259,15 @@ TEST_F(GpuSharesTest, GivesNoSharesOfAGpuOfAnOlderRunner) {
   FileLock file(directory.OpenFile(GpuFile(0)));
   ASSERT_TRUE(file.TryLock());
   SlotPool quarter = Runner(0.25);
-  EXPECT_EQ(Take(quarter), -1);
+  EXPECT_EQ(AcquireShare(quarter), -1);
   EXPECT_FALSE(SlotsInUse(Gpus(1), 0).at(0).free());
 }
 
 TEST_F(GpuSharesTest, ShowsTheHolderOfEachShare) {
   SlotPool quarter = Runner(0.25);
   SlotPool half = Runner(0.5);
-  Take(quarter);
-  Take(half);
+  AcquireShare(quarter);
+  AcquireShare(half);
   DescribeHolder(leases_[0], {.experiment = 3, .number = 7}, 4242, "/a");
   DescribeHolder(leases_[1], {.experiment = 1, .number = 2}, 4343, "/b");
   const SlotUse use = SlotsInUse(Gpus(1), 0).at(0);
@@ -282,7 +284,7 @@ TEST_F(GpuSharesTest, ShowsTheHolderOfEachShare) {
 
 TEST_F(GpuSharesTest, ShowsAWholeGpuAsOneHolders) {
   SlotPool whole = Runner(1);
-  Take(whole);
+  AcquireShare(whole);
   const SlotUse use = SlotsInUse(Gpus(1), 0).at(0);
   ASSERT_EQ(use.holders.size(), 1U);
   EXPECT_EQ(use.holders[0].share, 1);

@@ -46,8 +46,8 @@ std::vector<std::int64_t> Visible(std::string_view variable,
   return indexes;
 }
 
-std::string ProblemOf(std::string_view variable,
-                      const GpuSearch& all = ThreeGpus()) {
+std::string FindProblem(std::string_view variable,
+                        const GpuSearch& all = ThreeGpus()) {
   const GpuSearch visible = VisibleGpus(all, variable);
   EXPECT_THAT(visible.gpus, IsEmpty());
   return visible.problem;
@@ -80,17 +80,18 @@ TEST(VisibleGpusTest, HidesAllIfEmpty) {
 }
 
 TEST(VisibleGpusTest, RejectsANameOfNoGpu) {
-  EXPECT_EQ(ProblemOf("0,7"),
+  EXPECT_EQ(FindProblem("0,7"),
             "CUDA_VISIBLE_DEVICES: '7' names no GPU of this machine, which has "
             "0 (GPU-aa11), 1 (GPU-bb22), 2 (GPU-cc33); correct the variable or "
             "unset it");
-  EXPECT_THAT(ProblemOf("0,,1"), StartsWith("CUDA_VISIBLE_DEVICES: '' names"));
-  EXPECT_THAT(ProblemOf("all"), HasSubstr("'all' names no GPU"));
+  EXPECT_THAT(FindProblem("0,,1"),
+              StartsWith("CUDA_VISIBLE_DEVICES: '' names"));
+  EXPECT_THAT(FindProblem("all"), HasSubstr("'all' names no GPU"));
 }
 
 TEST(VisibleGpusTest, RejectsANameOfSeveralGpus) {
-  EXPECT_THAT(ProblemOf("GPU-"), HasSubstr("'GPU-' names several GPUs"));
-  EXPECT_THAT(ProblemOf("MIG-1", TwoInstances()), HasSubstr("several GPUs"));
+  EXPECT_THAT(FindProblem("GPU-"), HasSubstr("'GPU-' names several GPUs"));
+  EXPECT_THAT(FindProblem("MIG-1", TwoInstances()), HasSubstr("several GPUs"));
 }
 
 TEST(VisibleGpusTest, SelectsMigInstancesByUuid) {
@@ -103,7 +104,7 @@ TEST(VisibleGpusTest, SelectsTheFirstInstanceOfAGpuInMigMode) {
 }
 
 TEST(VisibleGpusTest, KeepsTheProblemOfTheSearch) {
-  EXPECT_EQ(ProblemOf("0", {.problem = "broken"}), "broken");
+  EXPECT_EQ(FindProblem("0", {.problem = "broken"}), "broken");
 }
 
 class NvidiaDriverTest : public ::testing::Test {
@@ -130,7 +131,7 @@ class NvidiaDriverTest : public ::testing::Test {
 TEST_F(NvidiaDriverTest, TellsWhyAGpuGetsNoContext) {
   ::setenv("FAKE_DRIVER", "context=214", /*replace=*/1);
   const auto why = [this](const Gpu& gpu) {
-    return WhyGpuFails(gpu, {.cuda = cuda_});
+    return GpuFailure(gpu, {.cuda = cuda_});
   };
   EXPECT_EQ(why({.index = 0, .uuid = "GPU-a"}),
             "uncorrectable ECC error encountered (CUDA error 214)");

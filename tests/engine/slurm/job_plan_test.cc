@@ -37,9 +37,9 @@ class JobPlanTest : public testing::Test {
     for (SlurmJob& job : situation_.jobs) {
       if (job.id != id) continue;
       job.state = state;
-      job.phase = PhaseOf(state);
+      job.phase = ParsePhase(state);
     }
-    if (PhaseOf(state) != SlurmJob::Phase::kEnded) return;
+    if (ParsePhase(state) != SlurmJob::Phase::kEnded) return;
     std::erase_if(situation_.workers,
                   [&](const JobWorkers& workers) { return workers.job == id; });
   }
@@ -188,7 +188,7 @@ TEST_F(JobPlanTest, AConnectedWorkerEndsTheCountOfSilentJobs) {
 TEST_F(JobPlanTest, AWorkerThatWasThereBetweenTwoListsCounts) {
   situation_.demand = 4;
   Now();
-  situation_.heard = {"1"};
+  situation_.contacted = {"1"};
   Set("1", "CANCELLED");
   EXPECT_THAT(Now().notices,
               ElementsAre("the next job of Slurm is submitted in 5.0s"));

@@ -60,7 +60,7 @@ TEST(JobRequestTest, AFileNameWithAPercentSignIsNoPattern) {
   request.directory = "/data/100%j";
   EXPECT_THAT(request.SubmitCommand(),
               Contains("--output=/data/100%%j/slurm-%j.out"));
-  EXPECT_EQ(request.OutputOf("12"), "/data/100%j/slurm-12.out");
+  EXPECT_EQ(request.OutputFile("12"), "/data/100%j/slurm-12.out");
 }
 
 TEST(JobRequestTest, TheScriptEndsInSrunWithTheWorker) {

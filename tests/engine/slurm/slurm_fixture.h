@@ -73,8 +73,9 @@ class SlurmTest : public testing::Test {
     }
     return job ? job->state : "unknown";
   }
-  std::string OutputOf(const JobRequest& request, const std::string& id) const {
-    std::ifstream file(request.OutputOf(id));
+  std::string ReadOutput(const JobRequest& request,
+                         const std::string& id) const {
+    std::ifstream file(request.OutputFile(id));
     return {std::istreambuf_iterator<char>(file), {}};
   }
 

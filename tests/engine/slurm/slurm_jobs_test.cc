@@ -74,7 +74,7 @@ TEST_F(SlurmJobsTest, FollowTheDemandAndEndWithTheRunner) {
                   {.job = second, .slots = 2, .used = 0}});
   std::vector<std::string> released;
   EXPECT_TRUE(Until([&] {
-    for (const std::string& id : jobs.Take().release) released.push_back(id);
+    for (const std::string& id : jobs.Drain().release) released.push_back(id);
     return !released.empty();
   }));
   EXPECT_EQ(released, std::vector<std::string>{second});
@@ -118,7 +118,7 @@ TEST_F(SlurmJobsTest, SubmitTheFirstJobAtOnce) {
   SlurmJobs jobs(std::move(options));
   EXPECT_TRUE(Until([&] {
     jobs.Update(1, {});  // the runner does it every second
-    const auto found = JobsOf(*slurm_, "store.7");
+    const auto found = ListJobs(*slurm_, "store.7");
     const auto* const list = std::get_if<std::vector<SlurmJob>>(&found);
     return list != nullptr && list->size() == 1;
   }));
@@ -163,7 +163,7 @@ TEST_F(SlurmJobsTest, ReportWhatTheLastSilentJobHasPrinted) {
   jobs.Update(2, {});
   SlurmJobs::News news;
   EXPECT_TRUE(Until([&] {
-    news = jobs.Take();
+    news = jobs.Drain();
     return !news.failure.empty();
   }));
   EXPECT_THAT(news.failure,
@@ -179,7 +179,7 @@ TEST_F(SlurmJobsTest, GiveUpInSlurmsWordsAfterThreeRefusals) {
   SlurmJobs jobs(std::move(options));
   jobs.Update(1, {});
   std::string failure;
-  EXPECT_TRUE(Until([&] { return !(failure = jobs.Take().failure).empty(); }));
+  EXPECT_TRUE(Until([&] { return !(failure = jobs.Drain().failure).empty(); }));
   EXPECT_THAT(failure, HasSubstr("invalid partition specified: nix"));
   EXPECT_EQ(cluster_->Run({"squeue", "--noheader", "--states=pending,running"}),
             "");
@@ -193,7 +193,7 @@ TEST_F(SlurmJobsTest, SurviveARestartOfTheController) {
   std::vector<std::string> notices;
   const auto hears = [&](const std::string& text) {
     return Until([&] {
-      for (const std::string& line : jobs.Take().notices) {
+      for (const std::string& line : jobs.Drain().notices) {
         notices.push_back(line);
       }
       return testing::Value(notices, Contains(HasSubstr(text)));
@@ -213,7 +213,7 @@ TEST_F(SlurmJobsTest, LeftoversAreFoundByTheirOwner) {
   const std::string id = Submit(request);
   request.owner = "store.8";
   Submit(request);
-  const auto left = JobsOf(*slurm_, "store.7");
+  const auto left = ListJobs(*slurm_, "store.7");
   ASSERT_EQ(std::get<std::vector<SlurmJob>>(left).size(), 1);
   EXPECT_EQ(std::get<std::vector<SlurmJob>>(left)[0].id, id);
 }

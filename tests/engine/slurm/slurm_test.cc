@@ -76,7 +76,7 @@ TEST(PhaseOfTest, KnowsSlurmsStates) {
         "OUT_OF_MEMORY", "TIMEOUT"}}};
   for (const auto& [phase, states] : rows) {
     for (const std::string& state : states) {
-      EXPECT_EQ(PhaseOf(state), phase) << state;
+      EXPECT_EQ(ParsePhase(state), phase) << state;
     }
   }
 }
@@ -251,7 +251,7 @@ TEST_F(SlurmCommandsFakeTest, JobsAreThoseOfTheUserAndTheOwner) {
        "echo '2|PENDING|None||1:00|dtrain-1|store.1'\n"
        "echo '3|COMPLETED|None|n1|1:00|dtrain-1|store.1'\n"
        "echo '4|RUNNING|None|n1|1:00|dtrain-2|store.2'");
-  const auto answer = JobsOf(slurm_, "store.1");
+  const auto answer = ListJobs(slurm_, "store.1");
   const auto& jobs = std::get<std::vector<SlurmJob>>(answer);
   EXPECT_THAT(jobs, testing::ElementsAre(Field(&SlurmJob::id, "1"),
                                          Field(&SlurmJob::id, "2")));
@@ -308,7 +308,7 @@ TEST_F(SlurmTest, StartsOneWorkerOnEachNode) {
   const std::string id = Submit(request);
 
   EXPECT_EQ(Await(id, {"COMPLETED", "FAILED"}), "COMPLETED");
-  const std::string output = OutputOf(request, id);
+  const std::string output = ReadOutput(request, id);
   EXPECT_THAT(output, AllOf(HasSubstr(": 127.0.0.1 "), HasSubstr("127.0.0.2 "),
                             HasSubstr("127.0.0.3 "), HasSubstr(" a b\n")));
   const auto job = Find(id);
@@ -322,7 +322,7 @@ TEST_F(SlurmTest, SharesOutTheGpusOfANode) {
   request.config.gpus_per_node = 2;
   const std::string id = Submit(request);
   EXPECT_EQ(Await(id, {"COMPLETED", "FAILED"}), "COMPLETED");
-  EXPECT_EQ(OutputOf(request, id), "0,1\n");
+  EXPECT_EQ(ReadOutput(request, id), "0,1\n");
 }
 
 TEST_F(SlurmTest, CancelSendsTermToTheWorker) {
@@ -332,11 +332,11 @@ TEST_F(SlurmTest, CancelSendsTermToTheWorker) {
                   "while :; do sleep 0.1; done"});
   const std::string id = Submit(request);
   ASSERT_EQ(Await(id, {"RUNNING"}), "RUNNING");
-  while (OutputOf(request, id).empty()) std::this_thread::yield();
+  while (ReadOutput(request, id).empty()) std::this_thread::yield();
 
   EXPECT_FALSE(slurm_->Cancel({id}));
   EXPECT_EQ(Await(id, {"CANCELLED"}), "CANCELLED");
-  EXPECT_THAT(OutputOf(request, id), HasSubstr("drained"));
+  EXPECT_THAT(ReadOutput(request, id), HasSubstr("drained"));
   EXPECT_FALSE(slurm_->Cancel({id})) << "it has ended already";
   EXPECT_EQ(slurm_->FindState(id), "CANCELLED");
 }
@@ -367,13 +367,13 @@ TEST_F(SlurmTest, PreemptionSignalsTheWorkerAndDoesNotRequeue) {
   request.config.gpus_per_node = 2;
   const std::string id = Submit(request);
   ASSERT_EQ(Await(id, {"RUNNING"}), "RUNNING");
-  while (OutputOf(request, id).empty()) std::this_thread::yield();
+  while (ReadOutput(request, id).empty()) std::this_thread::yield();
 
   cluster_->Run({"sbatch", "--partition=urgent", "--gpus-per-node=2",
                  "--output=/dev/null", "--wrap=true"});
   const std::string state = Await(id, {"PREEMPTED", "COMPLETED", "CANCELLED"});
   EXPECT_THAT(state, testing::AnyOf("PREEMPTED", "COMPLETED"));
-  EXPECT_THAT(OutputOf(request, id), HasSubstr("drained"));
+  EXPECT_THAT(ReadOutput(request, id), HasSubstr("drained"));
 }
 
 TEST_F(SlurmTest, AnUnknownPartitionIsRefusedInSlurmsWords) {

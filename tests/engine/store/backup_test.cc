@@ -53,7 +53,7 @@ class BackupTest : public testing::Test {
 
   // The rows of each table, each the texts of its columns with their types.
   using Rows = std::map<std::string, std::vector<std::string>>;
-  static Rows RowsOf(const fs::path& file) {
+  static Rows ReadRows(const fs::path& file) {
     Rows rows;
     SQLite::Database database(file, SQLite::OPEN_READONLY);
     SQLite::Statement tables(
@@ -62,11 +62,11 @@ class BackupTest : public testing::Test {
       const std::string name = tables.getColumn(0);
       SQLite::Statement all(database, "SELECT * FROM " + name);
       rows[name];
-      while (all.executeStep()) rows[name].push_back(RowOf(all));
+      while (all.executeStep()) rows[name].push_back(RowText(all));
     }
     return rows;
   }
-  static std::string RowOf(SQLite::Statement& row) {
+  static std::string RowText(SQLite::Statement& row) {
     std::string text;
     for (int i = 0; i < row.getColumnCount(); ++i) {
       text += row.getColumnName(i) + std::string("=") +
@@ -116,8 +116,8 @@ TEST_F(BackupTest, HasEveryRowOfEveryTable) {
 
   store_.BackUp(copy_);
 
-  const auto rows = RowsOf(layout_.Database());
-  EXPECT_EQ(RowsOf(copy_), rows);
+  const auto rows = ReadRows(layout_.Database());
+  EXPECT_EQ(ReadRows(copy_), rows);
   EXPECT_THAT(rows, testing::Each(Field(&Rows::value_type::second,
                                         testing::Not(testing::IsEmpty()))));
 }

@@ -44,7 +44,7 @@ inline CheckpointRow SampleCheckpoint(TrialId trial, std::int64_t batches,
 }
 
 /// Returns all fields of a validation. Does not compile where one is missing.
-inline nlohmann::json FieldsOf(const std::optional<BestValidation>& row) {
+inline nlohmann::json AllFields(const std::optional<BestValidation>& row) {
   if (!row) return nullptr;
   const auto& [value, batches, epoch, checkpoint] = *row;
   return {value, batches, epoch, checkpoint};
@@ -52,7 +52,7 @@ inline nlohmann::json FieldsOf(const std::optional<BestValidation>& row) {
 
 /// Returns all fields of a trial's row by name. Does not compile where one is
 /// missing.
-inline nlohmann::json FieldsOf(const TrialRow& row) {
+inline nlohmann::json AllFields(const TrialRow& row) {
   const auto& [id, request_id, state, reason, hparams, seed, batches, rung,
                best, latest, latest_checkpoint, restarts, failures, preemptions,
                runs, slots, pid, pid_start, boot_id, created, started, ended,
@@ -68,8 +68,8 @@ inline nlohmann::json FieldsOf(const TrialRow& row) {
           {"seed", seed},
           {"batches", batches},
           {"rung", rung},
-          {"best", FieldsOf(best)},
-          {"latest", FieldsOf(latest)},
+          {"best", AllFields(best)},
+          {"latest", AllFields(latest)},
           {"latest_checkpoint", latest_checkpoint},
           {"restarts", restarts},
           {"failures", failures},
@@ -87,7 +87,7 @@ inline nlohmann::json FieldsOf(const TrialRow& row) {
 
 /// Returns all fields of a checkpoint's row by name. Does not compile where one
 /// is missing.
-inline nlohmann::json FieldsOf(const CheckpointRow& row) {
+inline nlohmann::json AllFields(const CheckpointRow& row) {
   const auto& [uuid, trial, state, batches, epoch, bytes, files, metric,
                storage, time] = row;
   return {{"uuid", uuid},

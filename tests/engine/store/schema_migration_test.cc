@@ -185,7 +185,8 @@ TEST_F(SchemaMigrationTest, StoreOfVersionSixGetsAUuidAndKeepsItsCheckpoints) {
   EXPECT_TRUE(store.Storages().empty());
   EXPECT_EQ(store.Evaluations(1).size(), 1u);
   for (const CheckpointRow& row : store.Checkpoints(1)) {
-    EXPECT_EQ(store.PathOf(row), layout_.Checkpoint(row.trial, row.uuid));
+    EXPECT_EQ(store.CheckpointPath(row),
+              layout_.Checkpoint(row.trial, row.uuid));
   }
   EXPECT_EQ(Version(layout_.Database()), kVersion);
   EXPECT_EQ(Version(layout_.Database().string() + ".v6.bak"), 6);

@@ -298,9 +298,10 @@ TEST_F(RecordQueriesTest, EveryFieldOfACheckpointRoundTrips) {
     writer.AddValidation(row.trial, 0.25, 100, /*smaller_is_better=*/true);
   });
 
-  EXPECT_EQ(FieldsOf(store_.Checkpoints(3).at(0)), FieldsOf(row));
-  EXPECT_EQ(FieldsOf(store_.CheckpointByPrefix("cccc")), FieldsOf(row));
-  EXPECT_THAT(EqualFields(FieldsOf(row), FieldsOf(CheckpointRow{})), IsEmpty());
+  EXPECT_EQ(AllFields(store_.Checkpoints(3).at(0)), AllFields(row));
+  EXPECT_EQ(AllFields(store_.CheckpointByPrefix("cccc")), AllFields(row));
+  EXPECT_THAT(EqualFields(AllFields(row), AllFields(CheckpointRow{})),
+              IsEmpty());
 }
 
 TEST_F(RecordQueriesTest, CheckpointHasItsPath) {
@@ -319,12 +320,12 @@ TEST_F(RecordQueriesTest, CheckpointHasItsPath) {
   const CheckpointRow there = store_.Checkpoints(id).front();
   EXPECT_EQ(store_.Experiment(id)->storage, "/kept");
   EXPECT_EQ(store_.Storages(), std::vector<std::string>{"/kept"});
-  EXPECT_EQ(store_.PathOf(there), std::filesystem::path("/kept") /
-                                      store_.uuid() / std::to_string(id) / "1" /
-                                      there.uuid);
+  EXPECT_EQ(store_.CheckpointPath(there),
+            std::filesystem::path("/kept") / store_.uuid() /
+                std::to_string(id) / "1" / there.uuid);
   const CheckpointRow here = store_.Checkpoints(1).front();
   EXPECT_EQ(here.storage, "");
-  EXPECT_EQ(store_.PathOf(here),
+  EXPECT_EQ(store_.CheckpointPath(here),
             store_.layout().Checkpoint(here.trial, here.uuid));
 }
 

@@ -257,18 +257,19 @@ TEST_F(StoreTest, DataVersionChangesWithWritesOfOthers) {
 TEST_F(StoreTest, DetectsThatItWasMovedRemovedOrReplaced) {
   Store store = Store::OpenForWriting(layout_);
   const fs::path moved = layout_.root().string() + "-moved";
-  EXPECT_EQ(store.WhyMoved(), "");
+  EXPECT_EQ(store.MovedReason(), "");
 
   fs::rename(layout_.root(), moved);
-  EXPECT_THAT(store.WhyMoved(), HasSubstr("was moved or removed"));
-  EXPECT_THAT(store.WhyMoved(), HasSubstr("it is " + moved.string() + " now"));
+  EXPECT_THAT(store.MovedReason(), HasSubstr("was moved or removed"));
+  EXPECT_THAT(store.MovedReason(),
+              HasSubstr("it is " + moved.string() + " now"));
   AddSample(store, 1);  // goes where it is now
   EXPECT_EQ(Store::OpenForReading(StoreLayout(moved)).Trials(1).size(), 1u);
 
   Store::OpenForWriting(layout_);
-  EXPECT_THAT(store.WhyMoved(), HasSubstr("was replaced by another one"));
+  EXPECT_THAT(store.MovedReason(), HasSubstr("was replaced by another one"));
   fs::remove_all(moved);
-  EXPECT_THAT(store.WhyMoved(), HasSubstr("put it back"));
+  EXPECT_THAT(store.MovedReason(), HasSubstr("put it back"));
 }
 
 TEST_F(StoreTest, LargeWalIsCheckpointed) {
@@ -337,9 +338,9 @@ TEST(ReserveTest, HasItsWholeSizeUntilItIsGivenUp) {
     EXPECT_EQ(fs::file_size(layout.Reserve()),
               std::max<std::uintmax_t>(size, 1 << 20));
   }
-  EXPECT_TRUE(GiveUpReserve(layout));
+  EXPECT_TRUE(FreeReserve(layout));
   EXPECT_FALSE(fs::exists(layout.Reserve()));
-  EXPECT_FALSE(GiveUpReserve(layout));
+  EXPECT_FALSE(FreeReserve(layout));
   KeepReserve(layout);
   EXPECT_EQ(fs::status(layout.Reserve()).permissions(), fs::perms(0600));
 }

@@ -182,7 +182,7 @@ TEST_F(StoreWriterTest, EveryFieldOfATrialRoundTrips) {
         {.pid = 4242, .start_ticks = 777, .boot_id = "boot", .slots = "cpu:1"});
   });
 
-  const nlohmann::json fields = FieldsOf(Trial(1));
+  const nlohmann::json fields = AllFields(Trial(1));
 
   EXPECT_EQ(
       fields,
@@ -210,7 +210,7 @@ TEST_F(StoreWriterTest, EveryFieldOfATrialRoundTrips) {
            {"started", 2500},
            {"ended", 9000},
            {"seconds", 7.5}}));
-  EXPECT_THAT(EqualFields(fields, FieldsOf(TrialRow{})), IsEmpty());
+  EXPECT_THAT(EqualFields(fields, AllFields(TrialRow{})), IsEmpty());
 }
 
 TEST_F(StoreWriterTest, EndedTrialsAreCountedOnce) {

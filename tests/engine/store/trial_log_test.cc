@@ -28,9 +28,9 @@ using testing::IsEmpty;
 class LogLineSplitterTest : public testing::Test {
  protected:
   void Feed(std::string_view bytes) {
-    splitter_.Feed(bytes, Timestamp(5), Note());
+    splitter_.Feed(bytes, Timestamp(5), Recorder());
   }
-  std::function<void(const LogRecord&)> Note() {
+  std::function<void(const LogRecord&)> Recorder() {
     return [this](const LogRecord& record) {
       records_.push_back(record);
       texts_.push_back(record.text);
@@ -54,8 +54,8 @@ TEST_F(LogLineSplitterTest, CutsAtNewlinesAcrossReads) {
 
 TEST_F(LogLineSplitterTest, RestAtTheEndIsALine) {
   Feed("one\ntw");
-  splitter_.Finish(Timestamp(6), Note());
-  splitter_.Finish(Timestamp(7), Note());
+  splitter_.Finish(Timestamp(6), Recorder());
+  splitter_.Finish(Timestamp(7), Recorder());
 
   EXPECT_THAT(texts_, ElementsAre("one", "tw"));
   EXPECT_EQ(records_[1].time, Timestamp(6));
@@ -125,7 +125,7 @@ TEST_F(LogLineSplitterTest, LineOfMaximumLengthIsWhole) {
 
 TEST_F(LogLineSplitterTest, EndlessLineIsNotBuffered) {
   Feed(std::string(70'000, 'x'));
-  splitter_.Finish(Timestamp(6), Note());
+  splitter_.Finish(Timestamp(6), Recorder());
 
   ASSERT_EQ(records_.size(), 2u);
   EXPECT_EQ(texts_[0].size() + texts_[1].size(), 70'000u);

@@ -124,12 +124,12 @@ TEST_F(ResumeTest, RepeatsTheOperationsBeyondAnOlderCheckpoint) {
   FakeRunner again;
   ASSERT_EQ(Train(again).reason, EndReason::kCompleted);
 
-  EXPECT_EQ(again.BatchesOf<TrainingReport>(),
-            Beyond(4, whole.BatchesOf<TrainingReport>()));
-  EXPECT_EQ(again.BatchesOf<ValidationReport>(),
-            Beyond(4, whole.BatchesOf<ValidationReport>()));
-  EXPECT_EQ(again.BatchesOf<CheckpointSaved>(),
-            Beyond(4, whole.BatchesOf<CheckpointSaved>()));
+  EXPECT_EQ(again.ReportedBatches<TrainingReport>(),
+            Beyond(4, whole.ReportedBatches<TrainingReport>()));
+  EXPECT_EQ(again.ReportedBatches<ValidationReport>(),
+            Beyond(4, whole.ReportedBatches<ValidationReport>()));
+  EXPECT_EQ(again.ReportedBatches<CheckpointSaved>(),
+            Beyond(4, whole.ReportedBatches<CheckpointSaved>()));
   EXPECT_EQ(again.All<OperationCompleted>().size(), 1u);
   EXPECT_EQ(again.All<ValidationReport>().front().metrics,
             whole.All<ValidationReport>().front().metrics);
@@ -153,7 +153,7 @@ class CheckpointTest : public SmallTrialTest {
 };
 
 TEST_F(CheckpointTest, NamesTensorsAsPyTorchDoes) {
-  const auto files = CheckpointFiles::Read(PathOf(TrainAndSave()));
+  const auto files = CheckpointFiles::Read(CheckpointPath(TrainAndSave()));
   const auto tensors = ReadTensors(files["model.safetensors"], "model");
   EXPECT_EQ(tensors.size(), 9u);
   EXPECT_EQ(tensors.at("0.weight").sizes(), (torch::IntArrayRef{8, 4}));
@@ -167,10 +167,10 @@ TEST_F(CheckpointTest, CarriesUnacknowledgedReports) {
   spec_.restore = first.All<CheckpointSaved>().back().uuid;
   FakeRunner second;
   ASSERT_EQ(Train(second).reason, EndReason::kCompleted);
-  EXPECT_EQ(second.BatchesOf<TrainingReport>(),
-            first.BatchesOf<TrainingReport>());
-  EXPECT_EQ(second.BatchesOf<ValidationReport>(),
-            first.BatchesOf<ValidationReport>());
+  EXPECT_EQ(second.ReportedBatches<TrainingReport>(),
+            first.ReportedBatches<TrainingReport>());
+  EXPECT_EQ(second.ReportedBatches<ValidationReport>(),
+            first.ReportedBatches<ValidationReport>());
   EXPECT_THAT(first.All<OperationCompleted>()[0].metrics, IsEmpty())
       << "the validation report has them";
   EXPECT_EQ(second.All<OperationCompleted>()[0].metrics,
@@ -180,7 +180,7 @@ TEST_F(CheckpointTest, CarriesUnacknowledgedReports) {
 
 TEST_F(CheckpointTest, RefusesADamagedCheckpointByName) {
   const CheckpointSaved checkpoint = TrainAndSave();
-  std::fstream file(PathOf(checkpoint) + "/optimizer.safetensors",
+  std::fstream file(CheckpointPath(checkpoint) + "/optimizer.safetensors",
                     std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(-1, std::ios::end);
   file.put('!');
@@ -194,8 +194,8 @@ TEST_F(CheckpointTest, RefusesADamagedCheckpointByName) {
 
 TEST_F(CheckpointTest, RefusesAWarmStartFromADamagedCheckpoint) {
   const CheckpointSaved checkpoint = TrainAndSave();
-  std::filesystem::remove(PathOf(checkpoint) + "/model.safetensors");
-  spec_.warm_start = PathOf(checkpoint);
+  std::filesystem::remove(CheckpointPath(checkpoint) + "/model.safetensors");
+  spec_.warm_start = CheckpointPath(checkpoint);
   FakeRunner runner;
   EXPECT_EQ(Train(runner).reason, EndReason::kError);
 }
@@ -209,15 +209,15 @@ TEST_F(CheckpointTest, AnotherOptimizerIsRefused) {
 
 TEST_F(CheckpointTest, WarmStartKeepsWeightsAndCountsFromZero) {
   const CheckpointSaved first = TrainAndSave();
-  spec_.warm_start = PathOf(first);
+  spec_.warm_start = CheckpointPath(first);
   spec_.until = Length{1};
   spec_.settings.aggregation_frequency = 2;  // so that no step is taken
   FakeRunner runner;
   ASSERT_EQ(Train(runner).reason, EndReason::kCompleted);
   const CheckpointSaved second = runner.All<CheckpointSaved>().back();
   EXPECT_EQ(second.batches, 1);
-  const auto before = CheckpointFiles::Read(PathOf(first));
-  const auto after = CheckpointFiles::Read(PathOf(second));
+  const auto before = CheckpointFiles::Read(CheckpointPath(first));
+  const auto after = CheckpointFiles::Read(CheckpointPath(second));
   EXPECT_TRUE(
       torch::equal(ReadTensors(before["model.safetensors"], "").at("4.weight"),
                    ReadTensors(after["model.safetensors"], "").at("4.weight")));
@@ -247,8 +247,8 @@ class TwoLayers final : public torch::nn::Module {
 
 TEST(TiesTest, AreWrittenOnceAndNamed) {
   NamedTensors tensors =
-      StateOf({{"model", std::make_shared<TwoLayers>(/*tied=*/true)}});
-  const Ties ties = TakeOutTies(tensors);
+      CollectState({{"model", std::make_shared<TwoLayers>(/*tied=*/true)}});
+  const Ties ties = ExtractTies(tensors);
   EXPECT_EQ(ties, (Ties{{"second.weight", "first.weight"}}));
   EXPECT_EQ(tensors.size(), 1u);
 }

@@ -76,7 +76,7 @@ class SeveralTensors final : public torch::nn::Module {
 
 // Gradients of step `step`; the second parameter gets one every third time
 // only, from the third on.
-void GiveGradients(SeveralTensors& net, int step) {
+void SetGradients(SeveralTensors& net, int step) {
   torch::manual_seed(1000 + step);
   const auto parameters = net.parameters();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -89,7 +89,7 @@ void GiveGradients(SeveralTensors& net, int step) {
 void Train(SeveralTensors& net, optim::Optimizer& optimizer, int first,
            int last) {
   for (int step = first; step < last; ++step) {
-    GiveGradients(net, step);
+    SetGradients(net, step);
     // A schedule changes the rate like this.
     optimizer.param_groups()[1].options().set_lr(0.01 / (1 + step % 10));
     optimizer.step();
@@ -144,7 +144,7 @@ void TrainWithBoth(SeveralTensors& net, const Optimizer& first,
                    const Optimizer& second) {
   Train(net, *first, 0, 30);
   const std::shared_ptr<torch::nn::Module> module(&net, [](auto*) {});
-  const ParameterNames names = NamesOf({{"model", module}});
+  const ParameterNames names = NameParameters({{"model", module}});
   const OptimizerState saved =
       SaveOptimizer({.name = "o", .optimizer = first}, names);
   std::map<std::string, torch::Tensor> tensors;
@@ -181,7 +181,7 @@ TEST_P(FusedOptimizerTest, ResumesFromItsCheckpointBitIdentically) {
 TEST_P(FusedOptimizerTest, TakesGradientsInAnotherMemoryOrder) {
   const auto train = [](SeveralTensors& net, optim::Optimizer& optimizer) {
     for (int step = 0; step < 5; ++step) {
-      GiveGradients(net, step);
+      SetGradients(net, step);
       torch::Tensor parameter = net.parameters()[2];
       parameter.mutable_grad() = torch::randn({33, 40}).t();
       optimizer.step();
@@ -199,7 +199,7 @@ TEST_P(FusedOptimizerTest, AllowsBackwardOfAnEarlierGraph) {
   const Optimizer optimizer = GetParam().ours(net.groups());
   const torch::Tensor weight = net.parameters()[2];
   const torch::Tensor loss = (weight * weight).sum();
-  GiveGradients(net, 0);
+  SetGradients(net, 0);
   optimizer->step();
   EXPECT_NO_THROW(loss.backward());
 }
@@ -209,7 +209,7 @@ TEST_P(FusedOptimizerTest, CallsAClosure) {
   const Optimizer optimizer = GetParam().ours(net.groups());
   const torch::Tensor before = net.parameters()[2].detach().clone();
   const torch::Tensor loss = optimizer->step([&] {
-    GiveGradients(net, 0);
+    SetGradients(net, 0);
     return torch::ones({});
   });
   EXPECT_EQ(loss.item<float>(), 1);
@@ -278,7 +278,7 @@ TEST_P(FusedOptimizerTest, StepsBitIdenticallyWithRatesAndCountsOnTheDevice) {
     const std::shared_ptr<torch::nn::Module> module(
         const_cast<SeveralTensors*>(&net), [](auto*) {});
     return SaveOptimizer({.name = "o", .optimizer = optimizer},
-                         NamesOf({{"model", module}}))
+                         NameParameters({{"model", module}}))
         .facts;
   };
   EXPECT_EQ(facts(device, device_optimizer), facts(host, host_optimizer));

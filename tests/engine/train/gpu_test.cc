@@ -14,7 +14,7 @@ namespace {
 using std::chrono::milliseconds;
 
 // The percent of a machine with the driver of tests/support/fake_nvml.cc.
-std::optional<std::int64_t> PercentOf(const std::string& visible) {
+std::optional<std::int64_t> ReadPercent(const std::string& visible) {
   return GpuMeter(visible, DTRAIN_FAKE_NVML).Percent(Duration(0));
 }
 
@@ -25,20 +25,20 @@ TEST(GpuMeterTest, WithoutADriverItMeasuresNothing) {
 }
 
 TEST(GpuMeterTest, MissingGpuIsUnknown) {
-  EXPECT_EQ(PercentOf("7"), std::nullopt);
-  EXPECT_EQ(PercentOf("GPU-c"), std::nullopt);
+  EXPECT_EQ(ReadPercent("7"), std::nullopt);
+  EXPECT_EQ(ReadPercent("GPU-c"), std::nullopt);
 }
 
 TEST(GpuMeterTest, UnsupportedQueriesAreIgnored) {
-  EXPECT_EQ(PercentOf("1"), std::nullopt);
-  EXPECT_EQ(PercentOf("GPU-b"), std::nullopt);
+  EXPECT_EQ(ReadPercent("1"), std::nullopt);
+  EXPECT_EQ(ReadPercent("GPU-b"), std::nullopt);
 }
 
 TEST(GpuMeterTest, FirstVisibleGpuIsMeasured) {
-  EXPECT_EQ(PercentOf("0"), 37);
-  EXPECT_EQ(PercentOf("GPU-a"), 37);
-  EXPECT_EQ(PercentOf("GPU-a,GPU-b"), 37);
-  EXPECT_EQ(PercentOf("GPU-b,GPU-a"), std::nullopt);
+  EXPECT_EQ(ReadPercent("0"), 37);
+  EXPECT_EQ(ReadPercent("GPU-a"), 37);
+  EXPECT_EQ(ReadPercent("GPU-a,GPU-b"), 37);
+  EXPECT_EQ(ReadPercent("GPU-b,GPU-a"), std::nullopt);
 }
 
 TEST(GpuMeterTest, AsksAtMostOnceASecond) {

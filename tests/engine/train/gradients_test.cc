@@ -53,7 +53,7 @@ struct Synced {
   std::unique_ptr<GradientSync> sync;
 };
 
-float ValueOf(const RankGroup& group) {
+float ReduceValue(const RankGroup& group) {
   return static_cast<float>(group.rank() + 1);
 }
 
@@ -65,7 +65,7 @@ TEST_P(GradientSyncTest, GivesTheMeanStepForStep) {
     Synced synced(group, GetParam());
     for (const bool overlap : {true, true, false, true}) {
       synced.sync->SetOverlap(overlap);
-      synced.Backward(ValueOf(group));
+      synced.Backward(ReduceValue(group));
       synced.sync->Finish();
       for (std::size_t i = 0; i < 4; ++i) {
         synced.ExpectGradient(i, kMeanOfRanks);
@@ -79,8 +79,8 @@ TEST_P(GradientSyncTest, SendsAgainAfterASecondBackward) {
   InRanks(kRanks, [](RankGroup& group) {
     Synced synced(group, GetParam());
     synced.sync->SetOverlap(true);
-    synced.Backward(ValueOf(group));
-    synced.Backward(10 * ValueOf(group), 0, 2);
+    synced.Backward(ReduceValue(group));
+    synced.Backward(10 * ReduceValue(group), 0, 2);
     synced.sync->Finish();
     synced.ExpectGradient(0, 11 * kMeanOfRanks);
     synced.ExpectGradient(1, 11 * kMeanOfRanks);
@@ -92,9 +92,9 @@ TEST_P(GradientSyncTest, SendsAgainAfterASecondBackward) {
 TEST_P(GradientSyncTest, WaitsForAccumulation) {
   InRanks(kRanks, [](RankGroup& group) {
     Synced synced(group, GetParam());
-    synced.Backward(ValueOf(group));
+    synced.Backward(ReduceValue(group));
     synced.sync->SetOverlap(true);
-    synced.Backward(ValueOf(group));
+    synced.Backward(ReduceValue(group));
     synced.sync->Finish();
     for (std::size_t i = 0; i < 4; ++i) {
       synced.ExpectGradient(i, 2 * kMeanOfRanks);
@@ -107,7 +107,7 @@ TEST_P(GradientSyncTest, CountsAMissingGradientAsZeroUnlessAllLackIt) {
     Synced synced(group, GetParam());
     synced.sync->SetOverlap(true);
     // Parameter 2 has one on rank 1 only, parameter 3 nowhere.
-    synced.Backward(ValueOf(group), 0, group.rank() == 1 ? 3 : 2);
+    synced.Backward(ReduceValue(group), 0, group.rank() == 1 ? 3 : 2);
     synced.sync->Finish();
     synced.ExpectGradient(0, kMeanOfRanks);
     synced.ExpectGradient(2, 2.0F / 3);

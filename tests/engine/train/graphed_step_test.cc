@@ -185,12 +185,12 @@ class GraphedStepTest : public SmallTrialTest {
     const bool is_held = ended.log.find("are replayed") != std::string::npos;
     ended.replays = is_held ? held->replays() : 0;
     ended.several = is_held ? held->other_replays() : 0;
-    for (const auto& entry : StateOf(context.objects().models)) {
+    for (const auto& entry : CollectState(context.objects().models)) {
       ended.state.push_back(entry.second.detach().clone());
     }
     ended.state.push_back(trial.sum);
     ended.optimizer = SaveOptimizer(context.objects().optimizers[0],
-                                    NamesOf(context.objects().models))
+                                    NameParameters(context.objects().models))
                           .facts.dump();
     ended.random = SaveRandomState(torch::kCPU);
     for (const auto& report : runner.All<TrainingReport>()) {

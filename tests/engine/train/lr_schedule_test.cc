@@ -217,7 +217,7 @@ void PrintTo(const GoldenCase& golden, std::ostream* out) {
   *out << golden.name;
 }
 
-StepMode ModeOf(const std::string& name) {
+StepMode ParseStepMode(const std::string& name) {
   if (name == "STEP_EVERY_EPOCH") return StepMode::kEveryEpoch;
   if (name == "STEP_EVERY_BATCH") return StepMode::kEveryBatch;
   if (name == "STEP_EVERY_OPTIMIZER_STEP") return StepMode::kEveryOptimizerStep;
@@ -235,7 +235,7 @@ std::vector<GoldenCase> GoldenCases() {
     if (mode == "STEP_EVERY_OPTIMIZER_STEP") continue;
     cases.push_back(
         {.name = mode + " " + entry.dump(),
-         .pace = {ModeOf(mode), frequency},
+         .pace = {ParseStepMode(mode), frequency},
          .aggregation = entry.at("aggregation_frequency"),
          .batches_per_epoch = entry.at("epoch_len"),
          .steps = entry.at("cumulative_scheduler_steps_after_batch")});

@@ -177,7 +177,7 @@ TEST(ChooseMemoryFormatTest, ChangesNothingElse) {
   ConvTrial trial;
   const auto state = [&] {
     std::vector<torch::Tensor> tensors;
-    for (const auto& one : StateOf(trial.context().objects().models)) {
+    for (const auto& one : CollectState(trial.context().objects().models)) {
       tensors.push_back(one.second.detach().clone());
     }
     return tensors;

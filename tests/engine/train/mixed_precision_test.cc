@@ -21,7 +21,7 @@ TEST(AutocastTest, ComputesInTheTypeAndRestoresTheState) {
   torch::nn::Linear layer(4, 2);
   const torch::Tensor input = torch::ones({3, 4});
   {
-    const Autocast autocast(torch::kCPU, PrecisionOf("bf16"));
+    const Autocast autocast(torch::kCPU, ParsePrecision("bf16"));
     EXPECT_EQ(layer(input).scalar_type(), torch::kBFloat16);
     {
       const Autocast off(torch::kCPU, std::nullopt);
@@ -30,7 +30,7 @@ TEST(AutocastTest, ComputesInTheTypeAndRestoresTheState) {
     EXPECT_EQ(layer(input).scalar_type(), torch::kBFloat16);
   }
   EXPECT_EQ(layer(input).scalar_type(), torch::kFloat);
-  const Autocast none(torch::kCPU, PrecisionOf("none"));
+  const Autocast none(torch::kCPU, ParsePrecision("none"));
   EXPECT_EQ(layer(input).scalar_type(), torch::kFloat);
 }
 

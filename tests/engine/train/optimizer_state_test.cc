@@ -67,7 +67,8 @@ TEST_P(OptimizerStateTest, ResumesBitIdentically) {
   NamedOptimizer entry{.name = "o",
                        .optimizer = GetParam().make(net->parameters())};
   Step(*net, *entry.optimizer);
-  const OptimizerState saved = SaveOptimizer(entry, NamesOf({{"model", net}}));
+  const OptimizerState saved =
+      SaveOptimizer(entry, NameParameters({{"model", net}}));
   EXPECT_EQ(saved.facts.at("type"), GetParam().name);
   const auto twin = std::make_shared<torch::nn::LinearImpl>(3, 2);
   const torch::NoGradGuard no_grad;
@@ -79,7 +80,7 @@ TEST_P(OptimizerStateTest, ResumesBitIdentically) {
   for (const auto& [name, tensor] : saved.tensors) {
     tensors[name] = tensor.clone();
   }
-  LoadOptimizer(copy, NamesOf({{"model", twin}}), tensors, saved.facts,
+  LoadOptimizer(copy, NameParameters({{"model", twin}}), tensors, saved.facts,
                 /*resumes=*/true);
   Step(*net, *entry.optimizer);
   Step(*twin, *copy.optimizer);

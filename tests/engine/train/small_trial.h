@@ -159,7 +159,7 @@ struct FakeRunner {
 
   /// After how many batches each message of one kind came.
   template <typename T>
-  std::vector<std::int64_t> BatchesOf() const {
+  std::vector<std::int64_t> ReportedBatches() const {
     std::vector<std::int64_t> batches;
     for (const T& message : All<T>()) batches.push_back(message.batches);
     return batches;
@@ -200,7 +200,7 @@ class SmallTrialTest : public testing::Test {
         runner.Link(), torch::kCPU, clock);
   }
 
-  std::string PathOf(const CheckpointSaved& checkpoint) const {
+  std::string CheckpointPath(const CheckpointSaved& checkpoint) const {
     return spec_.directory + "/checkpoints/" + checkpoint.uuid;
   }
 

@@ -30,7 +30,7 @@ TEST_F(StepProfileTest, WithoutAProfileNothingIsMeasured) {
   const StepProfile::Scope scope(nullptr, Phase::kData);
   Spend(1);
 
-  EXPECT_EQ(profile_.Take(0).seconds[0], 0);
+  EXPECT_EQ(profile_.Drain(0).seconds[0], 0);
 }
 
 TEST_F(StepProfileTest, EveryPhaseHasItsOwnTime) {
@@ -45,7 +45,7 @@ TEST_F(StepProfileTest, EveryPhaseHasItsOwnTime) {
   Spend(Phase::kData, 10);
   Spend(8);
 
-  const ProfileReport report = profile_.Take(100);
+  const ProfileReport report = profile_.Drain(100);
 
   EXPECT_EQ(report.seconds, (PhaseSeconds{11, 2, 3, 9, 4, 5, 6, 7, 8}));
   EXPECT_EQ(report.wall_seconds(), 55);
@@ -67,7 +67,7 @@ TEST_F(StepProfileTest, InnerTimeIsExcludedFromTheOuterPhase) {
   }
   Spend(32);
 
-  EXPECT_EQ(profile_.Take(1).seconds,
+  EXPECT_EQ(profile_.Drain(1).seconds,
             (PhaseSeconds{0, 17, 10, 0, 4, 0, 0, 0, 32}));
 }
 
@@ -80,7 +80,7 @@ TEST_F(StepProfileTest, ExceptionsEndTheirScopes) {
   }
   Spend(2);
 
-  EXPECT_EQ(profile_.Take(1).seconds,
+  EXPECT_EQ(profile_.Drain(1).seconds,
             (PhaseSeconds{0, 1, 0, 0, 0, 0, 0, 0, 2}));
 }
 
@@ -88,7 +88,7 @@ TEST_F(StepProfileTest, WaitingForTheRunnerIsNotCounted) {
   Spend(Phase::kIdle, 100);
   Spend(1);
 
-  EXPECT_EQ(profile_.Take(1).wall_seconds(), 1);
+  EXPECT_EQ(profile_.Drain(1).wall_seconds(), 1);
 }
 
 TEST_F(StepProfileTest, TakeRestartsWithinTheSamePhase) {
@@ -97,9 +97,9 @@ TEST_F(StepProfileTest, TakeRestartsWithinTheSamePhase) {
   profile_.AddBatch(36);
   Spend(1);
   EXPECT_EQ(profile_.trained(), 2);
-  const ProfileReport first = profile_.Take(2);
+  const ProfileReport first = profile_.Drain(2);
   Spend(2);
-  const ProfileReport second = profile_.Take(2);
+  const ProfileReport second = profile_.Drain(2);
 
   EXPECT_EQ(first.trained, 2);
   EXPECT_EQ(first.samples, 100);
@@ -113,7 +113,7 @@ TEST_F(StepProfileTest, TakeRestartsWithinTheSamePhase) {
 TEST_F(StepProfileTest, FaultsOfTheIntervalAreCounted) {
   constexpr std::size_t kPages = 512;
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  (void)profile_.Take(0);
+  (void)profile_.Drain(0);
   void* memory = ::mmap(nullptr, kPages * page, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(memory, MAP_FAILED);
@@ -121,11 +121,11 @@ TEST_F(StepProfileTest, FaultsOfTheIntervalAreCounted) {
   for (std::size_t i = 0; i < kPages; ++i) {
     static_cast<volatile char*>(memory)[i * page] = 1;
   }
-  const ProfileReport report = profile_.Take(1);
+  const ProfileReport report = profile_.Drain(1);
   ::munmap(memory, kPages * page);
 
   EXPECT_GE(report.minor_faults, 512);
-  EXPECT_LT(profile_.Take(1).minor_faults, 512);
+  EXPECT_LT(profile_.Drain(1).minor_faults, 512);
   EXPECT_GE(report.peak_bytes, static_cast<std::int64_t>(kPages * page));
 }
 

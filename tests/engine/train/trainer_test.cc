@@ -25,9 +25,9 @@ class TrainerTest : public SmallTrialTest {};
 TEST_F(TrainerTest, ReportsEveryUnitAndAtTheEnd) {
   FakeRunner runner;
   EXPECT_EQ(Train(runner).reason, EndReason::kCompleted);
-  EXPECT_THAT(runner.BatchesOf<TrainingReport>(), ElementsAre(4, 8, 10));
-  EXPECT_THAT(runner.BatchesOf<ValidationReport>(), ElementsAre(10));
-  EXPECT_THAT(runner.BatchesOf<CheckpointSaved>(), ElementsAre(10));
+  EXPECT_THAT(runner.ReportedBatches<TrainingReport>(), ElementsAre(4, 8, 10));
+  EXPECT_THAT(runner.ReportedBatches<ValidationReport>(), ElementsAre(10));
+  EXPECT_THAT(runner.ReportedBatches<CheckpointSaved>(), ElementsAre(10));
 }
 
 TEST_F(TrainerTest, ReportsReadyFirstAndCompletionLast) {
@@ -63,9 +63,10 @@ TEST_F(TrainerTest, PeriodsAreCountedInTheirUnits) {
   spec_.settings.min_checkpoint_period = {20, Unit::kRecords};
   FakeRunner runner;
   ASSERT_EQ(Train(runner).reason, EndReason::kCompleted);
-  EXPECT_THAT(runner.BatchesOf<ValidationReport>(), ElementsAre(5, 10));
+  EXPECT_THAT(runner.ReportedBatches<ValidationReport>(), ElementsAre(5, 10));
   // At batch 5 for its validation, which is the best so far.
-  EXPECT_THAT(runner.BatchesOf<CheckpointSaved>(), ElementsAre(3, 5, 6, 9, 10));
+  EXPECT_THAT(runner.ReportedBatches<CheckpointSaved>(),
+              ElementsAre(3, 5, 6, 9, 10));
 }
 
 TEST_F(TrainerTest, ReportsThenValidatesThenCheckpointsAtOneBatch) {
@@ -86,22 +87,23 @@ TEST_F(TrainerTest, ContinuesWithTheNextOperation) {
   FakeRunner runner{.orders = {RunOperation{{1, Unit::kEpochs}},
                                RunOperation{{40, Unit::kRecords}}}};
   ASSERT_EQ(Train(runner).reason, EndReason::kCompleted);
-  EXPECT_THAT(runner.BatchesOf<OperationCompleted>(), ElementsAre(5, 6));
-  EXPECT_THAT(runner.BatchesOf<ValidationReport>(), ElementsAre(5, 6));
+  EXPECT_THAT(runner.ReportedBatches<OperationCompleted>(), ElementsAre(5, 6));
+  EXPECT_THAT(runner.ReportedBatches<ValidationReport>(), ElementsAre(5, 6));
 }
 
 TEST_F(TrainerTest, AnOperationAlreadyReachedIsCompletedAtOnce) {
   FakeRunner runner{.orders = {RunOperation{{5}}}};
   ASSERT_EQ(Train(runner).reason, EndReason::kCompleted);
-  EXPECT_THAT(runner.BatchesOf<OperationCompleted>(), ElementsAre(10, 10));
-  EXPECT_THAT(runner.BatchesOf<ValidationReport>(), ElementsAre(10));
+  EXPECT_THAT(runner.ReportedBatches<OperationCompleted>(),
+              ElementsAre(10, 10));
+  EXPECT_THAT(runner.ReportedBatches<ValidationReport>(), ElementsAre(10));
 }
 
 TEST_F(TrainerTest, InitialValidationComesBeforeTheFirstBatch) {
   spec_.settings.perform_initial_validation = true;
   FakeRunner runner;
   ASSERT_EQ(Train(runner).reason, EndReason::kCompleted);
-  EXPECT_THAT(runner.BatchesOf<ValidationReport>(), ElementsAre(0, 10));
+  EXPECT_THAT(runner.ReportedBatches<ValidationReport>(), ElementsAre(0, 10));
 }
 
 TEST_F(TrainerTest, WithoutValidationDataTrainingMetricsCount) {
@@ -119,8 +121,8 @@ TEST_F(TrainerTest, StopCheckpointsAtTheNextBoundary) {
     if (index.batch == 2) runner.stop = true;
   };
   EXPECT_EQ(Train(runner).reason, EndReason::kStopped);
-  EXPECT_THAT(runner.BatchesOf<CheckpointSaved>(), ElementsAre(3));
-  EXPECT_THAT(runner.BatchesOf<ValidationReport>(), IsEmpty());
+  EXPECT_THAT(runner.ReportedBatches<CheckpointSaved>(), ElementsAre(3));
+  EXPECT_THAT(runner.ReportedBatches<ValidationReport>(), IsEmpty());
 }
 
 TEST_F(TrainerTest, StopInterruptsAValidation) {
@@ -130,14 +132,14 @@ TEST_F(TrainerTest, StopInterruptsAValidation) {
     return {{"val_loss", torch::tensor(1.0)}};
   };
   EXPECT_EQ(Train(runner).reason, EndReason::kStopped);
-  EXPECT_THAT(runner.BatchesOf<ValidationReport>(), IsEmpty());
-  EXPECT_THAT(runner.BatchesOf<CheckpointSaved>(), ElementsAre(10));
+  EXPECT_THAT(runner.ReportedBatches<ValidationReport>(), IsEmpty());
+  EXPECT_THAT(runner.ReportedBatches<CheckpointSaved>(), ElementsAre(10));
 }
 
 TEST_F(TrainerTest, StopAfterAnOperationNeedsNoSecondCheckpoint) {
   FakeRunner runner{.orders = {StopTrial{}}};
   EXPECT_EQ(Train(runner).reason, EndReason::kStopped);
-  EXPECT_THAT(runner.BatchesOf<CheckpointSaved>(), ElementsAre(10));
+  EXPECT_THAT(runner.ReportedBatches<CheckpointSaved>(), ElementsAre(10));
 }
 
 TEST_F(TrainerTest, EarlyStoppingEndsTheTraining) {
@@ -150,10 +152,10 @@ TEST_F(TrainerTest, EarlyStoppingEndsTheTraining) {
   FakeRunner runner{.orders = {RunOperation{{100}}}};
   EXPECT_THAT(Train(runner).message,
               HasSubstr("did not improve 3 times in a row"));
-  EXPECT_THAT(runner.BatchesOf<OperationCompleted>(), ElementsAre(5, 5));
+  EXPECT_THAT(runner.ReportedBatches<OperationCompleted>(), ElementsAre(5, 5));
   EXPECT_TRUE(runner.All<OperationCompleted>()[1].early);
-  EXPECT_THAT(runner.BatchesOf<CheckpointSaved>(), ElementsAre(1, 2, 5));
-  EXPECT_THAT(runner.BatchesOf<TrainingReport>(), ElementsAre(4, 5));
+  EXPECT_THAT(runner.ReportedBatches<CheckpointSaved>(), ElementsAre(1, 2, 5));
+  EXPECT_THAT(runner.ReportedBatches<TrainingReport>(), ElementsAre(4, 5));
 }
 
 TEST_F(TrainerTest, TrialMayEndItself) {
@@ -164,9 +166,9 @@ TEST_F(TrainerTest, TrialMayEndItself) {
   const Finished finished = Train(runner);
   EXPECT_EQ(finished.reason, EndReason::kCompleted);
   EXPECT_EQ(finished.message, "good enough");
-  EXPECT_THAT(runner.BatchesOf<OperationCompleted>(), ElementsAre(7));
+  EXPECT_THAT(runner.ReportedBatches<OperationCompleted>(), ElementsAre(7));
   EXPECT_TRUE(runner.All<OperationCompleted>()[0].early);
-  EXPECT_THAT(runner.BatchesOf<ValidationReport>(), ElementsAre(7));
+  EXPECT_THAT(runner.ReportedBatches<ValidationReport>(), ElementsAre(7));
 }
 
 TEST_F(TrainerTest, ShapeErrorsAreOneReadableLine) {
@@ -234,8 +236,8 @@ TEST_F(TrainerTest, AFailedPeriodicCheckpointIsAWarning) {
   EXPECT_EQ(Train(runner).reason, EndReason::kCompleted);
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
               HasSubstr("training continues without it"));
-  EXPECT_THAT(runner.BatchesOf<CheckpointFailed>(), ElementsAre(4));
-  EXPECT_THAT(runner.BatchesOf<CheckpointSaved>(), ElementsAre(8, 10));
+  EXPECT_THAT(runner.ReportedBatches<CheckpointFailed>(), ElementsAre(4));
+  EXPECT_THAT(runner.ReportedBatches<CheckpointSaved>(), ElementsAre(8, 10));
 }
 
 TEST_F(TrainerTest, ASecondFailedCheckpointInARowIsAnError) {
@@ -246,7 +248,7 @@ TEST_F(TrainerTest, ASecondFailedCheckpointInARowIsAnError) {
   const Finished finished = Train(runner);
   EXPECT_EQ(finished.reason, EndReason::kError);
   EXPECT_THAT(finished.message, HasSubstr("cannot be written"));
-  EXPECT_THAT(runner.BatchesOf<CheckpointFailed>(), ElementsAre(4));
+  EXPECT_THAT(runner.ReportedBatches<CheckpointFailed>(), ElementsAre(4));
 }
 
 TEST_F(TrainerTest, AFailedLastCheckpointIsAnError) {
@@ -265,9 +267,11 @@ TEST_F(TrainerTest, SinkingReportsOnceASink) {
   spec_.settings.min_validation_period = {4};
   FakeRunner runner;
   ASSERT_EQ(Train(runner).reason, EndReason::kCompleted);
-  EXPECT_THAT(runner.BatchesOf<TrainingReport>(), ElementsAre(3, 6, 9, 10));
+  EXPECT_THAT(runner.ReportedBatches<TrainingReport>(),
+              ElementsAre(3, 6, 9, 10));
   // After the sinks that pass batches 4 and 8, and at the end.
-  EXPECT_THAT(runner.BatchesOf<ValidationReport>(), ElementsAre(6, 9, 10));
+  EXPECT_THAT(runner.ReportedBatches<ValidationReport>(),
+              ElementsAre(6, 9, 10));
 }
 
 TEST_F(TrainerTest, ASinkIsAnEpoch) {
@@ -287,7 +291,7 @@ TEST_F(TrainerTest, SinkingOfTheWholeSetIsAnEpochOfTheData) {
   spec_.settings.sink_size = -1;
   FakeRunner runner;
   ASSERT_EQ(Train(runner).reason, EndReason::kCompleted);
-  EXPECT_THAT(runner.BatchesOf<TrainingReport>(), ElementsAre(5, 10));
+  EXPECT_THAT(runner.ReportedBatches<TrainingReport>(), ElementsAre(5, 10));
 }
 
 TEST_F(TrainerTest, StopWaitsForTheEndOfTheSink) {
@@ -297,7 +301,7 @@ TEST_F(TrainerTest, StopWaitsForTheEndOfTheSink) {
     if (index.batch == 1) runner.stop = true;
   };
   ASSERT_EQ(Train(runner).reason, EndReason::kStopped);
-  EXPECT_THAT(runner.BatchesOf<CheckpointSaved>(), ElementsAre(4));
+  EXPECT_THAT(runner.ReportedBatches<CheckpointSaved>(), ElementsAre(4));
 }
 
 // The data continue where the last sink ended, for any size of the sinks.
@@ -328,7 +332,7 @@ class CheckpointPolicyTest : public SmallTrialTest {
   std::vector<std::int64_t> Saved() {
     FakeRunner runner;
     EXPECT_EQ(Train(runner).reason, EndReason::kCompleted);
-    return runner.BatchesOf<CheckpointSaved>();
+    return runner.ReportedBatches<CheckpointSaved>();
   }
 
   // From batch 0 to 6.
@@ -392,9 +396,9 @@ TEST_F(CheckpointPolicyTest, ResumesFromACheckpointOfTheBeginning) {
   options_.on_batch = nullptr;
   FakeRunner second;
   ASSERT_EQ(Train(second).reason, EndReason::kCompleted);
-  EXPECT_THAT(second.BatchesOf<ValidationReport>(),
+  EXPECT_THAT(second.ReportedBatches<ValidationReport>(),
               ElementsAre(1, 2, 3, 4, 5, 6));
-  EXPECT_THAT(second.BatchesOf<CheckpointSaved>(), ElementsAre(6));
+  EXPECT_THAT(second.ReportedBatches<CheckpointSaved>(), ElementsAre(6));
 }
 
 TEST_F(CheckpointPolicyTest, RestartDecidesLikeAnUninterruptedTraining) {
@@ -403,7 +407,7 @@ TEST_F(CheckpointPolicyTest, RestartDecidesLikeAnUninterruptedTraining) {
     if (index.batch == 3) throw Error(ErrorKind::kFailed, "died");
   };
   ASSERT_EQ(Train(first).reason, EndReason::kError);
-  EXPECT_THAT(first.BatchesOf<CheckpointSaved>(), ElementsAre(1, 3));
+  EXPECT_THAT(first.ReportedBatches<CheckpointSaved>(), ElementsAre(1, 3));
   spec_.restore = first.All<CheckpointSaved>().back().uuid;
   options_.on_batch = nullptr;
   EXPECT_THAT(Saved(), ElementsAre(5, 6));
@@ -460,7 +464,8 @@ class EpochEndTest : public SmallTrialTest {
 TEST_F(EpochEndTest, IsReportedAtTheEndOfAnEpoch) {
   FakeRunner runner;
   ASSERT_EQ(Train(runner).reason, EndReason::kCompleted);
-  EXPECT_THAT(runner.BatchesOf<TrainingReport>(), ElementsAre(4, 5, 8, 10, 12));
+  EXPECT_THAT(runner.ReportedBatches<TrainingReport>(),
+              ElementsAre(4, 5, 8, 10, 12));
   EXPECT_EQ(Reported(runner), expected_);
   // The means of the others are of all batches since their own last report.
   const auto reports = runner.All<TrainingReport>();
@@ -472,7 +477,7 @@ TEST_F(EpochEndTest, IsMergedWithADueReport) {
   spec_.settings.scheduling_unit = 5;
   FakeRunner runner;
   ASSERT_EQ(Train(runner).reason, EndReason::kCompleted);
-  EXPECT_THAT(runner.BatchesOf<TrainingReport>(), ElementsAre(5, 10, 12));
+  EXPECT_THAT(runner.ReportedBatches<TrainingReport>(), ElementsAre(5, 10, 12));
   EXPECT_EQ(Reported(runner), expected_);
 }
 

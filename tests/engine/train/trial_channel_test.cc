@@ -29,7 +29,7 @@ class TrialChannelTest : public testing::Test {
     reader_.emplace(runner_.get());
   }
 
-  void Say(const RunnerMessage& message) {
+  void Send(const RunnerMessage& message) {
     ASSERT_TRUE(WriteAll(runner_.get(), Encode(message)));
   }
 
@@ -47,7 +47,7 @@ class TrialChannelTest : public testing::Test {
 TEST_F(TrialChannelTest, ReadsTheSpecificationAndLaterMessages) {
   TrialSpec spec{.id = {3, 7}, .entrypoint = "builtin:FaultTrial"};
   ASSERT_TRUE(WriteAll(runner_.get(), Encode(spec)));
-  Say(RunOperation{{100}});
+  Send(RunOperation{{100}});
   TrialChannel channel(std::move(trial_));
   EXPECT_EQ(channel.ReadSpec().id, (TrialId{3, 7}));
   channel.Start();
@@ -70,7 +70,7 @@ TEST_F(TrialChannelTest, NumbersAndKeepsReportsUntilAcknowledged) {
   EXPECT_EQ(std::get<TrainingReport>(Hear()).seq, 1);
   EXPECT_EQ(std::get<ValidationReport>(Hear()).seq, 2);
   EXPECT_EQ(channel.Unacknowledged().size(), 2u);
-  Say(Acknowledge{2});
+  Send(Acknowledge{2});
   channel.Drain();
   EXPECT_TRUE(channel.Unacknowledged().empty());
 }
@@ -85,7 +85,7 @@ TEST_F(TrialChannelTest, SendWaitsIfTooManyReportsAreUnacknowledged) {
     channel.Send(TrainingReport{.batches = 3, .metrics = two});
   });
   EXPECT_EQ(third.wait_for(milliseconds(50)), std::future_status::timeout);
-  Say(Acknowledge{1});
+  Send(Acknowledge{1});
   third.get();
   EXPECT_EQ(channel.Unacknowledged().size(), 2u);
 }
@@ -100,7 +100,7 @@ TEST_F(TrialChannelTest, ReportsProgressWhileItWaits) {
   EXPECT_TRUE(std::holds_alternative<Progress>(Hear()));
   EXPECT_TRUE(std::holds_alternative<TrainingReport>(Hear()));
   EXPECT_TRUE(std::holds_alternative<Progress>(Hear()));
-  Say(Acknowledge{1});
+  Send(Acknowledge{1});
   waiting.get();
 }
 
@@ -108,7 +108,7 @@ TEST_F(TrialChannelTest, StopWakesNextAndComesFirst) {
   TrialChannel channel(std::move(trial_));
   channel.Start();
   auto next = std::async(std::launch::async, [&] { return channel.Next(); });
-  Say(StopTrial{});
+  Send(StopTrial{});
   EXPECT_TRUE(std::holds_alternative<StopTrial>(next.get()));
   EXPECT_TRUE(channel.stop_requested());
 }
@@ -117,13 +117,13 @@ TEST_F(TrialChannelTest, PollsWithoutWaiting) {
   TrialChannel channel(std::move(trial_));
   channel.Start();
   EXPECT_FALSE(channel.TryNext().has_value());
-  Say(RunOperation{{100}});
+  Send(RunOperation{{100}});
   pollfd news{.fd = channel.news(), .events = POLLIN, .revents = 0};
   ASSERT_EQ(::poll(&news, 1, /*milliseconds=*/-1), 1);
   const auto order = channel.TryNext();
   ASSERT_TRUE(order && std::holds_alternative<RunOperation>(*order));
   EXPECT_EQ(::poll(&news, 1, /*milliseconds=*/0), 0);
-  Say(StopTrial{});
+  Send(StopTrial{});
   ASSERT_EQ(::poll(&news, 1, /*milliseconds=*/-1), 1);
   EXPECT_TRUE(std::holds_alternative<StopTrial>(channel.TryNext().value()));
 }
