@@ -77,7 +77,9 @@ def compare(
     excuses: Excuses,
 ) -> list[Violation]:
     without = excuses.killed
-    violations = _check_formula(configuration, found.record, without)
+    # Only dtrain's own trainer measures an earlier length again.
+    repeated = without | _repeated(found.record) if configuration.is_program else without
+    violations = _check_formula(configuration, found.record, repeated)
     is_sequential = configuration.is_sequential and not (excuses.is_reordered or without)
     if not (is_sequential or configuration.is_plain):
         return violations  # the search depends on the order of events
@@ -92,15 +94,25 @@ def compare(
             violations += _differences(
                 "searcher events", _without_seconds(expected), _without_seconds(now)
             )
-    violations += _differences("trials", _trials(expected, without), _trials(now, without))
+    violations += _differences("trials", _trials(expected, repeated), _trials(now, repeated))
     for what, before, after in (
         ("metrics", expected.metrics, now.metrics),
         ("validations", expected.validations, now.validations),
         ("weights", _by_key(undisturbed.weights), _by_key(found.weights)),
     ):
-        violations += _differences(what, _of_others(before, without), _of_others(after, without))
+        violations += _differences(what, _of_others(before, repeated), _of_others(after, repeated))
     violations += _check_kept(configuration, expected, now, excuses)
     return violations
+
+
+def _repeated(now: Record) -> frozenset[int]:
+    """Returns the trials that had to resume before a length that they had completed, because a
+    checkpoint was damaged."""
+    ends = operation_ends(now)
+    return frozenset(
+        it["number"] for it in now.checkpoints
+        if it["state"] == "CORRUPT" and any(end <= it["batches"] for end in ends[it["number"]])
+    )
 
 
 @dataclass(frozen=True)

@@ -152,7 +152,9 @@ def restore(scene: Scene) -> bool:
     store.processes, store.creation = scene.store.processes, scene.store.creation
     store.root.mkdir(mode=0o700)
     scene.call("backup", str(store.database), codes={0})
-    shutil.copytree(scene.store.root / "experiments", store.root / "experiments", symlinks=True)
+    # Sockets of running trials cannot be copied.
+    shutil.copytree(scene.store.root / "experiments", store.root / "experiments", symlinks=True,
+                    ignore=shutil.ignore_patterns("scratch"))
     try:
         _end_restored(scene, store)
     finally:
