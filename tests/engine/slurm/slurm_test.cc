@@ -294,7 +294,7 @@ TEST_F(SlurmCommandsFakeTest, AsksAsOftenAsBeforeAfterAnOutage) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   EXPECT_GE(Calls().size(), 50);
-  EXPECT_THAT(jobs.Take().notices,
+  EXPECT_THAT(jobs.Drain().notices,
               testing::ElementsAre(
                   HasSubstr("Slurm does not answer, trying again: squeue"),
                   "Slurm answers again"));
