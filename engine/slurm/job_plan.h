@@ -74,6 +74,8 @@ class JobPlan {
   void Submitted(const std::string& job);
   /// Records that Slurm has refused a job: the next one is tried after a pause.
   void Refused(Duration now);
+  /// Begins a pause before the next job, unless there is one.
+  void PauseFrom(Duration now);
   /// Returns what to do. Call it with each list of jobs.
   JobDecision Decide(const JobSituation& situation);
 
@@ -112,7 +114,6 @@ class JobPlan {
   void ReportPending(const JobSituation& situation, JobDecision& decision);
   std::int64_t WantedJobs(const JobSituation& situation) const;
   std::int64_t LiveJobs() const;
-  void PauseFrom(Duration now);
 
   JobPlanOptions options_;
   std::map<std::string, Job, ByNumber> jobs_;  // that have not ended

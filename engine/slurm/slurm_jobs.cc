@@ -215,8 +215,11 @@ void SlurmJobs::Submit(std::int64_t count, Duration now) {
       continue;
     }
     const auto& failure = std::get<SlurmFailure>(answer);
+    if (failure.away) {
+      plan_.PauseFrom(now);
+      return ReportAway(failure);
+    }
     plan_.Refused(now);
-    if (failure.away) return ReportAway(failure);
     AddNotice("Slurm has refused a job: " + failure.text);
     if (plan_.refused() < kMaxRefusals || !plan_.Unlisted({}).empty()) return;
     const std::lock_guard lock(mutex_);

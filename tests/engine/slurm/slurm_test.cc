@@ -3,6 +3,7 @@
 
 #include "engine/slurm/slurm.h"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -271,6 +272,36 @@ TEST_F(SlurmCommandsFakeTest, ACommandThatHangsIsAway) {
   const auto failure = std::get<SlurmFailure>(slurm.Jobs());
   EXPECT_TRUE(failure.away);
   EXPECT_EQ(failure.text, "squeue: no answer within 0.2s");
+}
+
+// Only a job that Slurm refuses counts as refused.
+TEST_F(SlurmCommandsFakeTest, AnOutageAtTheSubmissionIsNoRefusal) {
+  // The controller is away for two submissions and refuses the third.
+  Make("sbatch",
+       "[ $(grep -c sbatch " + (directory_.path() / "calls").string() +
+           ") -gt 2 ] && echo no > " + (directory_.path() / "back").string() +
+           "\necho no >&2; exit 1");
+  Make("squeue", "test -e " + (directory_.path() / "back").string());
+  SlurmJobs jobs({.request = {.owner = "store.1", .script = "/none"},
+                  .plan = {.slots_per_job = 1,
+                           .first_pause = std::chrono::milliseconds(1),
+                           .max_pause = std::chrono::milliseconds(1)},
+                  .slurm = slurm_,
+                  .interval = std::chrono::milliseconds(1),
+                  .end_patience = Duration(0)});
+  jobs.Update(1, {});
+  std::string failure;
+  const auto end =
+      std::chrono::steady_clock::now() + Patient(std::chrono::seconds(10));
+  while (failure.empty() && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    failure = jobs.Drain().failure;
+  }
+  EXPECT_EQ(failure, "Slurm refuses the jobs of the workers: no");
+  EXPECT_EQ(
+      std::ranges::count_if(
+          Calls(), [](const auto& call) { return call.starts_with("sbatch"); }),
+      5);
 }
 
 // The questions that nobody answers become rare, those after an outage do not.
