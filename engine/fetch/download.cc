@@ -5,6 +5,7 @@
 #include <cctype>
 #include <charconv>
 #include <cstdlib>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <span>
@@ -109,8 +110,8 @@ bool IsTemporaryStatus(long status) {
   return status >= 500 || status == 408 || status == 429;
 }
 
-// One request to one address. libcurl calls the static functions, which no
-// exception may leave.
+// One request to one address. libcurl calls the static functions; no exception
+// may cross its frames, so Run throws again what they have caught.
 class OneTransfer {
  public:
   OneTransfer(const TransferRequest& request, PartFile& part)
@@ -129,10 +130,20 @@ class OneTransfer {
   void SetUp();
   void LimitProtocols();
   void ChooseCertificates();
-  void OnHeaderLine(std::string_view line);
+  bool OnHeaderLine(std::string_view line);
   bool Begin();
   bool OnBytes(std::span<const std::byte> bytes);
   bool Fail(TransferEnd end, const std::string& problem, int error = 0);
+  // Returns whether `function` returns true; keeps the exception if it throws.
+  template <typename Function>
+  bool Succeeds(const Function& function) noexcept {
+    try {
+      return function();
+    } catch (...) {
+      thrown_ = std::current_exception();
+      return false;
+    }
+  }
   TransferResult Judge(CURLcode code);
   long Status() const;
 
@@ -152,27 +163,36 @@ class OneTransfer {
   std::string content_range_;  // of the last response
   bool begun_ = false;
   std::optional<TransferResult> result_;
+  std::exception_ptr thrown_;  // by a callback
 };
 
 std::size_t OneTransfer::OnHeader(char* data, std::size_t size,
                                   std::size_t count, void* self) {
-  static_cast<OneTransfer*>(self)->OnHeaderLine({data, size * count});
-  return size * count;
+  auto* transfer = static_cast<OneTransfer*>(self);
+  const std::string_view line(data, size * count);
+  return transfer->Succeeds([&] { return transfer->OnHeaderLine(line); })
+             ? line.size()
+             : 0;
 }
 
 std::size_t OneTransfer::OnBody(char* data, std::size_t size, std::size_t count,
                                 void* self) {
+  auto* transfer = static_cast<OneTransfer*>(self);
   const auto bytes = std::as_bytes(std::span(data, size * count));
-  return static_cast<OneTransfer*>(self)->OnBytes(bytes) ? bytes.size() : 0;
+  return transfer->Succeeds([&] { return transfer->OnBytes(bytes); })
+             ? bytes.size()
+             : 0;
 }
 
 int OneTransfer::OnProgress(void* self, curl_off_t, curl_off_t, curl_off_t,
                             curl_off_t) {
   auto* transfer = static_cast<OneTransfer*>(self);
   const auto& watch = transfer->request_.watch;
-  if (!watch || !watch()) return 0;
-  transfer->Fail(TransferEnd::kStopped, "stopped");
-  return 1;
+  const auto proceeds = [&] {
+    return !watch || !watch() ||
+           transfer->Fail(TransferEnd::kStopped, "stopped");
+  };
+  return transfer->Succeeds(proceeds) ? 0 : 1;
 }
 
 // Resumes with a plain range: with CURLOPT_RESUME_FROM a server that sends the
@@ -233,10 +253,11 @@ void OneTransfer::ChooseCertificates() {
 }
 
 // With redirects there are several responses; the last one counts.
-void OneTransfer::OnHeaderLine(std::string_view line) {
+bool OneTransfer::OnHeaderLine(std::string_view line) {
   constexpr std::string_view kName = "content-range:";
   if (StartsWithWord(line, "http/")) content_range_.clear();
   if (StartsWithWord(line, kName)) content_range_ = line.substr(kName.size());
+  return true;
 }
 
 long OneTransfer::Status() const {
@@ -281,7 +302,6 @@ bool OneTransfer::Begin() {
 
 bool OneTransfer::OnBytes(std::span<const std::byte> bytes) {
   if (!begun_) {
-    // No exception may cross libcurl's frames.
     try {
       if (!Begin()) return false;
     } catch (const Error& error) {
@@ -332,7 +352,9 @@ TransferResult OneTransfer::Run() {
                 "libcurl cannot be started; free some memory");
   }
   SetUp();
-  return Judge(curl_easy_perform(handle_.get()));
+  const CURLcode code = curl_easy_perform(handle_.get());
+  if (thrown_) std::rethrow_exception(thrown_);
+  return Judge(code);
 }
 
 // A transfer that brought this many bytes resets the count of failures.

@@ -1,6 +1,9 @@
 #include "engine/fetch/download.h"
 
 #include <atomic>
+#include <filesystem>
+#include <iterator>
+#include <stdexcept>
 
 #include "engine/base/error.h"
 #include "engine/fetch/address.h"
@@ -247,6 +250,24 @@ TEST_F(DownloadTest, StopsOnRequest) {
   EXPECT_EQ(sha256, "");
   EXPECT_GT(ReadText(part_).size(), 0);
   EXPECT_LT(ReadText(part_).size(), body_.size());
+}
+
+TEST_F(DownloadTest, PassesOnWhatAListenerThrows) {
+  const auto descriptors = [] {
+    const std::filesystem::directory_iterator open("/proc/self/fd");
+    return std::distance(begin(open), end(open));
+  };
+  WriteText(directory_.path() / "here", body_);
+  const auto request = Request(FileAddress(directory_.path() / "here"));
+  ExpectWhole(Get(request));
+  std::filesystem::remove(part_);
+  const auto before = descriptors();
+  EXPECT_THROW(Download(request, {.progress =
+                                      [](std::int64_t) {
+                                        throw std::out_of_range("a listener's");
+                                      }}),
+               std::out_of_range);
+  EXPECT_EQ(descriptors(), before) << "libcurl could not clean up";
 }
 
 TEST_F(DownloadTest, DoesNotFollowALinkInPlaceOfThePart) {
