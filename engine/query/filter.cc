@@ -483,7 +483,7 @@ namespace {
 
 // Blanks in expressions that ParsePlain reads.
 constexpr std::string_view kPlainBlanks = " \t\n";
-constexpr std::string_view kEndOfPlainWord = " \t<>=!";
+constexpr std::string_view kEndOfPlainWord = " \t\n<>=!";
 
 }  // namespace
 

@@ -256,7 +256,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(PlainFilterTest, JoinsByAnd) {
   const Filter filter = Filter::ParseWithPlainNames(
-      "f(x)<1 AND a,b>2 and 'c d'==e", PlainContext());
+      "f(x)<1\nAND a,b>2 and 'c d'==e", PlainContext());
   ASSERT_EQ(filter.Conjuncts().size(), 3U);
   EXPECT_EQ(filter.Conjuncts()[1].text(), "a,b>2");
 }
