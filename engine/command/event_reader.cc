@@ -318,6 +318,9 @@ void EventMetrics::FindFiles() {
     UniqueFd fd(
         ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
     struct stat status {};
+    // Try again later, except what was present at the start: its events are of
+    // earlier runs.
+    if (!fd && link.empty() && looked_at_) known_.erase(path);
     if (fd && ::fstat(fd.get(), &status) == 0 && S_ISREG(status.st_mode)) {
       files_.push_back({.path = path, .fd = std::move(fd)});
     }

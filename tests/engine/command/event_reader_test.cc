@@ -3,6 +3,8 @@
 #include <fstream>
 #include <string>
 
+#include <sys/stat.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -177,6 +179,17 @@ TEST_F(EventMetricsTest, TheFirstValueOfAStepCountsIfAskedTo) {
   metrics();
   Write(kFile, Scalar("val/acc", 1, 0.1) + Scalar("loss", 1, 5));
   EXPECT_THAT(Found(), ElementsAre("1 acc=0.10 loss=5.00"));
+}
+
+TEST_F(EventMetricsTest, TriesAgainWhatItCouldNotOpen) {
+  metrics();
+  const fs::path path = directory_.path() / "events.out.tfevents.1";
+  // A socket cannot be opened, whoever tries.
+  ASSERT_EQ(::mknod(path.c_str(), S_IFSOCK | 0600, 0), 0);
+  EXPECT_THAT(Found(), IsEmpty());
+  fs::remove(path);
+  Write(path.filename(), Scalar("val/acc", 1, 0.1) + Scalar("loss", 1, 5));
+  EXPECT_THAT(End(), ElementsAre("1 acc=0.10 loss=5.00"));
 }
 
 TEST_F(EventMetricsTest, LinksAreNotFollowed) {
