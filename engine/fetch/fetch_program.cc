@@ -145,7 +145,15 @@ FetchResult FetchProcess::Run() {
     const int timeout = static_cast<int>(kStopPollInterval.count());
     if (::poll(&ready, 1, timeout) <= 0) continue;
     open = reader.Fill();
-    while (const auto line = reader.Next()) Receive(json::parse(*line));
+    while (const auto line = reader.Next()) {
+      try {
+        Receive(json::parse(*line));
+      } catch (const json::exception& error) {
+        throw Error(ErrorKind::kFailed,
+                    program_.string() + " printed what it should not: " +
+                        error.what() + "; install dtrain again");
+      }
+    }
   }
   const bool stopped = !input_;
   const ExitStatus status = Wait();
