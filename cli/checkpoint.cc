@@ -297,8 +297,13 @@ int Delete(const CheckpointDeleteOptions& options,
     // Opening for reading does not create a missing store.
     const Store reader = Store::OpenForReading(layout);
     for (const std::string& uuid : options.uuids) {
-      rows.push_back(FindToDelete(reader, uuid));
-      RequireUnused(reader, rows.back());
+      CheckpointRow row = FindToDelete(reader, uuid);
+      RequireUnused(reader, row);
+      if (std::ranges::find(rows, row.uuid, &CheckpointRow::uuid) !=
+          rows.end()) {
+        continue;  // given twice
+      }
+      rows.push_back(std::move(row));
     }
   }
   Store store = OpenStoreForWriting(layout, globals);

@@ -136,6 +136,16 @@ TEST_F(CheckpointTest, DeletesRowAndFiles) {
   EXPECT_EQ(dtrain_.Run({"checkpoint", "verify", "cccc"}).code, 3);
 }
 
+TEST_F(CheckpointTest, DeletesOnceWhatIsGivenTwice) {
+  AddCheckpoint(layout_, {1, 2}, 100, 'c');
+
+  const CliResult result =
+      dtrain_.Run({"checkpoint", "delete", "cccc", "ccccc", "--json"});
+
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.Json()["deleted"].size(), 1);
+}
+
 TEST_F(CheckpointTest, KeepsTheCheckpointThatATrialResumesFrom) {
   AddUnfinishedTrial();
   AddCheckpoint(layout_, {2, 1}, 10, 'd');
