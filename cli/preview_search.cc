@@ -139,9 +139,9 @@ ExperimentConfig PreviewedConfig(const PreviewSearchOptions& options,
 }
 
 // Draws a seed and prints it, so that the search can be repeated.
-std::uint32_t DrawSeed(bool json) {
+std::uint32_t DrawSeed(bool json, const GlobalOptions& globals) {
   const std::uint32_t seed = std::random_device{}() & kMaxSeed;
-  if (json) std::cerr << "dtrain: random seed " << seed << '\n';
+  if (json) PrintNotice(globals, "random seed " + std::to_string(seed));
   return seed;
 }
 
@@ -242,7 +242,7 @@ int PreviewSearch(const PreviewSearchOptions& options,
   }
   if (!options.metric) return kExitDone;
   if (!seed) seed = config.experiment_seed;
-  if (!seed) seed = DrawSeed(options.json);
+  if (!seed) seed = DrawSeed(options.json, globals);
   Play(options, config, simulation, *seed, globals);
   return kExitDone;
 }

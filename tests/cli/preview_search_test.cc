@@ -137,6 +137,7 @@ TEST_F(PreviewSearchTest, RepeatsASimulationOfTheSameSeed) {
 TEST_F(PreviewSearchTest, PrintsTheSeedThatItDrew) {
   const CliResult result = Preview({"--simulate", "hash", "--json"});
   EXPECT_THAT(result.err, testing::StartsWith("dtrain: random seed "));
+  EXPECT_EQ(Preview({"--simulate", "hash", "--json", "--quiet"}).err, "");
   const CliResult text =
       Preview({"--simulate", "hash", "--order", "sequential"});
   EXPECT_THAT(text.out, HasSubstr("simulated with hash, sequential, seed "));
