@@ -157,7 +157,7 @@ std::string EarlyStop::Reason() const {
               ? "once"
               : std::to_string(settings_.patience) + " times in a row") +
          (settings_.min_delta > 0
-              ? " by more than " + FormatNumber(settings_.min_delta)
+              ? " by at least " + FormatNumber(settings_.min_delta)
               : "") +
          " (early_stopping)";
 }

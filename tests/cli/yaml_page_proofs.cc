@@ -322,7 +322,7 @@ std::vector<Proof> EarlyStoppingProofs() {
             "ended early: 'gain' did not improve once (early_stopping)",
             patience + Settings{{"early_stopping.metric", "gain"}}),
       proof(".min_delta", "0.5", nullptr,
-            loss + " by more than 0.5 (early_stopping)", patience),
+            loss + " by at least 0.5 (early_stopping)", patience),
       proof(".smaller_is_better", "false", nullptr, loss + " (early_stopping)",
             patience),
   };
