@@ -153,10 +153,10 @@ std::string CompilerMark(const fs::path& compiler) {
 
 std::string Key(const ModelSources& sources, const ModelBuild& build,
                 const fs::path& compiler) {
-  const std::string text =
-      Join(std::array{build.abi, CompilerMark(compiler),
-                      Join(build.flags, "\n"), ContentHash(sources)},
-           "\n\n");
+  const std::string text = Join(
+      std::array{build.abi, CompilerMark(compiler), Join(build.flags, "\n"),
+                 Join(build.link_flags, "\n"), ContentHash(sources)},
+      "\n\n");
   return ComputeSha256(std::as_bytes(std::span(text))).substr(0, 40);
 }
 

@@ -122,7 +122,10 @@ TEST_F(ModelLibraryTest, CompilesAgainForOtherContentsFlagsOrHeaders) {
   tools_.build.flags = {};
   tools_.build.abi = "new";
   EXPECT_NE(Compile().file, first);
-  EXPECT_EQ(Calls(), 8u);
+  tools_.build.abi = "abi";
+  tools_.build.link_flags = {"-lother"};
+  EXPECT_NE(Compile().file, first);
+  EXPECT_EQ(Calls(), 10u);
 }
 
 TEST_F(ModelLibraryTest, CompilesAllSourcesBesideIt) {
