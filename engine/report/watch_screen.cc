@@ -284,12 +284,7 @@ bool WatchScreen::IsBefore(const Row& a, const Row& b) const {
             : 0;
     return std::tuple(place, by_value && !has_value, value, trial.id);
   };
-  // Values of different metrics cannot be compared.
-  const bool comparable =
-      a.run->frame.info.metric == b.run->frame.info.metric &&
-      a.run->frame.info.smaller_is_better ==
-          b.run->frame.info.smaller_is_better;
-  if (!comparable && a.run != b.run) return a.run < b.run;
+  if (a.group != b.group) return a.group < b.group;
   return key(a) < key(b);
 }
 
@@ -297,8 +292,14 @@ std::vector<WatchScreen::Row> WatchScreen::Rows(
     const std::vector<WatchedRun>& runs) const {
   std::vector<Row> rows;
   for (const WatchedRun& run : runs) {
+    // Values of different metrics cannot be compared.
+    const auto group = std::ranges::find_if(runs, [&](const WatchedRun& other) {
+      return other.frame.info.metric == run.frame.info.metric &&
+             other.frame.info.smaller_is_better ==
+                 run.frame.info.smaller_is_better;
+    });
     for (const TrialRow& trial : run.trials) {
-      rows.push_back({.run = &run, .trial = &trial});
+      rows.push_back({.run = &run, .trial = &trial, .group = &*group});
     }
   }
   std::ranges::stable_sort(

@@ -110,6 +110,7 @@ class WatchScreen {
   struct Row {
     const WatchedRun* run = nullptr;
     const TrialRow* trial = nullptr;
+    const WatchedRun* group = nullptr;  // first run with comparable values
   };
 
   std::vector<Row> Rows(const std::vector<WatchedRun>& runs) const;

@@ -372,6 +372,27 @@ TEST_F(WatchScreenTest, ListsTheTrialsOfSeveralExperiments) {
   EXPECT_THAT(lines[7], StartsWith("  4.1"));
 }
 
+TEST_F(WatchScreenTest, GroupsTheTrialsOfExperimentsWithTheSameMetric) {
+  std::vector<RunInfo> infos(3, info_);
+  infos[1].metric = "loss";
+  std::vector<std::vector<TrialRow>> trials(3, std::vector<TrialRow>(1));
+  std::vector<WatchedRun> runs;
+  for (std::size_t i = 0; i < 3; ++i) {
+    TrialRow& trial = trials[i][0];
+    trial.id = {static_cast<std::int64_t>(i) + 1, 1};
+    trial.state = State::kCompleted;
+    trial.best = BestValidation{.value = static_cast<double>(i)};
+    runs.push_back(
+        {.frame = {.info = infos[i], .status = status_, .speeds = speeds_},
+         .trials = trials[i]});
+  }
+  std::vector<std::string> order;
+  for (const auto& line : Texts(runs, {.width = 80, .height = 20})) {
+    if (line.substr(0, 5).find(".1") == 3) order.push_back(line.substr(2, 3));
+  }
+  EXPECT_THAT(order, ElementsAre("3.1", "1.1", "2.1"));
+}
+
 TEST_F(WatchScreenTest, CountsExperimentsThatDoNotFit) {
   auto runs = Runs();
   for (int i = 1; i < 40; ++i) runs.push_back(runs.front());
