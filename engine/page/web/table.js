@@ -21,14 +21,14 @@ function bestLabel(data) {
 
 // Columns: {name, label, text(trial), value(trial) to sort by and to copy, numeric}.
 function columnsOf(data) {
-  const {trials} = data;
-  const numeric = (name, values, text = formatNumber) => ({name, numeric: true,
-    value: (i) => values[i], text: (i) => text(values[i])});
+  // Reads data.trials at each call: a live page replaces its columns.
+  const numeric = (name, text = formatNumber) => ({name, numeric: true,
+    value: (i) => data.trials[name][i], text: (i) => text(data.trials[name][i])});
   const columns = [
     {name: 'id', value: (i) => i, text: (i) => data.idOf(i)},
     {name: 'state', value: (i) => data.stateOf(i), text: (i) => data.stateOf(i)},
-    {...numeric('best', trials.best), label: bestLabel(data)},
-    numeric('batches', trials.batches),
+    {...numeric('best'), label: bestLabel(data)},
+    numeric('batches'),
   ];
   for (const axis of data.axes) {
     columns.push({name: 'hp.' + axis.name, numeric: !axis.choices.length,
@@ -42,8 +42,7 @@ function columnsOf(data) {
     columns.push({name: one.kind === 'training' ? 'training ' + one.name : one.name, numeric: true,
       value: (i) => values()[i], text: (i) => formatNumber(values()[i])});
   }
-  columns.push(numeric('seconds', trials.seconds, formatDuration),
-      numeric('restarts', trials.restarts), numeric('rung', trials.rung));
+  columns.push(numeric('seconds', formatDuration), numeric('restarts'), numeric('rung'));
   return columns;
 }
 
