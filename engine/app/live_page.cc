@@ -272,8 +272,11 @@ std::optional<WebReply> LivePage::Answer(WebServer& server,
       return ErrorReply(503, std::to_string(kMaxStreams) +
                                  " pages are open already; close one");
     }
-    return WebReply{
-        .type = "text/event-stream", .body = FirstEvent(), .stream = true};
+    const bool is_alone = server.streams() == 0;
+    if (is_alone) ReopenIfReplaced();
+    return WebReply{.type = "text/event-stream",
+                    .body = FirstEvent(/*to_all=*/is_alone),
+                    .stream = true};
   } catch (const Error& error) {
     switch (error.kind()) {
       case ErrorKind::kNotFound:
@@ -396,12 +399,13 @@ nlohmann::json LivePage::ListJson() {
           {"experiments", std::move(experiments)}};
 }
 
-std::string LivePage::FirstEvent() {
-  ReopenIfReplaced();
+std::string LivePage::FirstEvent(bool to_all) {
   json list = ListJson();
-  sent_.clear();
-  for (const json& row : list["experiments"]) {
-    sent_[row["id"].get<std::int64_t>()] = Dump(row);
+  if (to_all) {
+    sent_.clear();
+    for (const json& row : list["experiments"]) {
+      sent_[row["id"].get<std::int64_t>()] = Dump(row);
+    }
   }
   list["all"] = true;
   return EventText(list);
@@ -469,7 +473,9 @@ void LivePage::Poll(WebServer& server) {
       const auto place = place_;
       next_place_ = now + seconds(1);
       ReopenIfReplaced();
-      if (place != place_ || before != problem_) event = FirstEvent();
+      if (place != place_ || before != problem_) {
+        event = FirstEvent(/*to_all=*/true);
+      }
     }
     const bool data_changed = store_.ChangedByOthers();
     if (event.empty() && (data_changed || now >= next_list_)) {

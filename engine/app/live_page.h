@@ -48,7 +48,9 @@ class LivePage {
                                        std::uint64_t exchange,
                                        const std::string& body);
   nlohmann::json ListJson();
-  std::string FirstEvent();
+  // Returns an event of all experiments. Unless it goes `to_all` open pages,
+  // the others have yet to receive what has changed since the last event.
+  std::string FirstEvent(bool to_all);
   std::string NextEvent(bool data_changed);
   void ReopenIfReplaced();
   void UpdateVersion();

@@ -405,9 +405,21 @@ class ServeTest(unittest.TestCase):
                 if (one["id"], one["state"]) == (number, state):
                     return
 
+    def open_pages(self, stop):
+        """Opens a page again and again until `stop`."""
+        while not stop.wait(0.02):
+            with self.server.connect() as page:
+                page.sendall(self.server.head("GET", "/api/events", {}).encode())
+                page.recv(100)
+
     def test_changes_are_pushed_and_control_works(self):
         events = self.events(self.server)
         self.assertTrue(next(events)["all"])
+        stop = threading.Event()
+        others = threading.Thread(target=self.open_pages, args=[stop])
+        others.start()
+        self.addCleanup(others.join)
+        self.addCleanup(stop.set)
         run("create", "long.json", "-d")
         for event in events:
             row = next((one for one in event.get("experiments", []) if one["name"] == "long"), None)
