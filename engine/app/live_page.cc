@@ -16,7 +16,6 @@
 #include "engine/app/live_page.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
@@ -29,6 +28,7 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -231,15 +231,11 @@ std::string ExtractError(const std::string& output) {
   return std::string(text);
 }
 
-std::string ReadAvailable(int fd) {
-  std::string text;
-  std::array<char, 4096> part{};
-  constexpr std::size_t kMost = 64 << 10;
-  while (text.size() < kMost) {
-    const ssize_t got = ::read(fd, part.data(), part.size());
-    if (got <= 0) break;
-    text.append(part.data(), static_cast<std::size_t>(got));
-  }
+// Returns the first 64 KiB of a command's output.
+std::string ReadOutput(int file) {
+  std::string text(64 << 10, '\0');
+  const ssize_t count = ::pread(file, text.data(), text.size(), 0);
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
   while (!text.empty() && text.back() == '\n') text.pop_back();
   return text;
 }
@@ -513,24 +509,23 @@ std::optional<WebReply> LivePage::StartCommand(WebServer& server,
   if (commands_ >= kMaxCommands) {
     return ErrorReply(503, "too many requests are being executed; try again");
   }
-  Pipe output = MakePipe();
-  ::fcntl(output.reading.get(), F_SETFL, O_NONBLOCK);
+  // Read at the end of the command, which would wait for the reader of a pipe.
+  UniqueFd output(::memfd_create("control-output", MFD_CLOEXEC));
+  if (!output) ThrowSystemError("make a file in memory");
   const pid_t pid = Spawn()
                         .ResetSignals()
                         .Open(STDIN_FILENO, "/dev/null", O_RDONLY)
-                        .Duplicate(output.writing.get(), STDOUT_FILENO)
-                        .Duplicate(output.writing.get(), STDERR_FILENO)
+                        .Duplicate(output.get(), STDOUT_FILENO)
+                        .Duplicate(output.get(), STDERR_FILENO)
                         .CloseFrom(STDERR_FILENO + 1)
                         .Run(OwnProgram(), words);
   if (pid < 0) return ErrorReply(503, "cannot start the command");
-  // The end of the process counts, not that of its output: a detached runner
-  // keeps the pipe open.
   struct Command {
     UniqueFd end;
     UniqueFd output;
   };
-  auto command = std::make_shared<Command>(
-      Command{OpenPidFd(pid), std::move(output.reading)});
+  auto command =
+      std::make_shared<Command>(Command{OpenPidFd(pid), std::move(output)});
   if (!command->end) {
     const std::string why = ErrnoText();
     ::kill(pid, SIGKILL);
@@ -542,7 +537,7 @@ std::optional<WebReply> LivePage::StartCommand(WebServer& server,
       command->end.get(), [this, &server, exchange, command, pid] {
         --commands_;
         const ExitStatus status = AwaitExit(pid);
-        const std::string text = ReadAvailable(command->output.get());
+        const std::string text = ReadOutput(command->output.get());
         server.Reply(exchange, status.code == 0
                                    ? JsonReply(200, {{"output", text}})
                                    : ErrorReply(409, ExtractError(text)));

@@ -455,6 +455,11 @@ class ServeTest(unittest.TestCase):
         self.assertEqual(record["note"], "--clear")
         self.assertEqual(self.server.control(action="label", experiment=1, remove=hostile)[0], 200)
         self.assertEqual(self.server.control(action="note", experiment=1, text="")[0], 200)
+        long = ["a" * 50_000, "b" * 50_000]  # in the output of the second command
+        for label in long:
+            self.assertEqual(self.server.control(action="label", experiment=1, add=label)[0], 200)
+        for label in long:
+            self.assertEqual(self.server.control(action="label", experiment=1, remove=label)[0], 200)
         record = json.loads(run("describe", "1", "--json").stdout)
         self.assertEqual((record["labels"], record["note"]), ([], ""))
 
