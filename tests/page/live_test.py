@@ -161,6 +161,10 @@ class LiveTest(unittest.TestCase):
         self.js("window.confirm = () => true")
         self.browser.find_element(By.CSS_SELECTOR, '[data-action="cancel"]').click()
         self.wait(f"{state}.includes('CANCELED')")
+        [trial] = json.loads(run("trials", str(number), "--json"))["trials"]
+        column = "[...document.querySelector('.head').children].findIndex((one) => one.title === 'batches')"
+        self.wait(f"document.querySelector('.rows .row').children[{column}].textContent === "
+                  f"'{trial['batches']}'")
         run("delete", str(number), "-y")
         self.wait("document.getElementById('message').textContent.includes('deleted') || "
                   "dtrain.data.experiments[0].id === 1")
