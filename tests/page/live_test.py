@@ -153,8 +153,15 @@ class LiveTest(unittest.TestCase):
         state = f"document.querySelector('tr[data-id=\"{number}\"]').textContent"
         self.browser.find_element(By.CSS_SELECTOR, '[data-action="pause"]').click()
         self.wait(f"{state}.includes('PAUSED')")
+        self.js("""
+            const {server} = dtrain.live;
+            const own = server.bundle;
+            window.asked = 0;  // for all metrics of a trial that a new run may have replaced
+            server.bundle = (path) => path.endsWith(':-1:-1') && ++window.asked === 1 ?
+                Promise.reject(new Error('a failure of the test')) : own.call(server, path);""")
         self.browser.find_element(By.CSS_SELECTOR, '[data-action="resume"]').click()
         self.wait(f"{state}.includes('RUNNING')")
+        self.wait("window.asked >= 2")  # again after the failure
         label = self.browser.find_element(By.CSS_SELECTOR, '[aria-label="add a label"]')
         label.send_keys("<b>new</b>", Keys.ENTER)
         self.wait(f"{state}.includes('<b>new</b>')")

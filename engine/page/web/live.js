@@ -102,6 +102,7 @@ class Experiment {
   constructor(server, id, onChange) {
     Object.assign(this, {server, id, onChange});
     this.record = null;
+    this.places = new Map();  // by trial, its place in the record
     this.series = new Map();  // by trial, then by kind/name: {batches, milliseconds, value}
     this.rows = 0;
     this.recent = new Set();  // trials of the last changes
@@ -146,6 +147,7 @@ class Experiment {
     for (const name of ['trial', 'batches', 'bytes']) {
       record.checkpoints[name] = column(record.checkpoints[name]);
     }
+    record.trials.number.forEach((number, i) => this.compareRuns(number, record.trials.runs[i]));
     this.record = record;
     this.places = new Map(record.trials.number.map((number, i) => [number, i]));
   }
@@ -165,6 +167,7 @@ class Experiment {
             (performance.now() - start));
       }
     } catch (error) {
+      this.dirty = true;
       this.onChange(error);
     } finally {
       this.busy = false;
@@ -172,8 +175,11 @@ class Experiment {
   }
 
   async update(start) {
+    const known = this.known();
     const {document, column} = await this.server.bundle(
-        `/api/experiment/${this.id}/changes?since=${this.read}${this.known()}`);
+        `/api/experiment/${this.id}/changes?since=${this.read}` +
+        (known.length ? '&known=' + known.map((numbers) => numbers.join(':')).join(',') : ''));
+    for (const [number] of known) this.rewound.delete(number);  // not after a failure
     const [change] = document.experiments;
     this.read = document.read;
     this.mergeTrials(change, column);
@@ -194,30 +200,39 @@ class Experiment {
       try {
         await this.loadRecord();
         this.onChange();
+        if (this.dirty) this.changed();
       } catch (error) {
         this.onChange(error);
       }
     }, WHOLE_MS);
   }
 
-  // Trials that may get new rows, with the last batches that are here.
+  // Trials that may get new rows, with the last batches of training and
+  // validation that are here.
   known() {
     const running = this.record.states.indexOf('RUNNING');
-    const numbers = new Set(this.recent);
+    const numbers = new Set([...this.rewound, ...this.recent]);
     this.record.trials.state.forEach((state, i) => {
       if (state === running) numbers.add(this.record.trials.number[i]);
     });
-    const parts = [...numbers].slice(0, MAX_KNOWN).map((number) => {
+    return [...numbers].slice(0, MAX_KNOWN).map((number) => {
       const last = {training: -1, validation: -1};
-      if (!this.rewound.delete(number)) {
+      if (!this.rewound.has(number)) {
         for (const [key, {batches}] of this.series.get(number) || []) {
           const kind = key.slice(0, key.indexOf('/'));
           last[kind] = Math.max(last[kind], batches[batches.length - 1] ?? -1);
         }
       }
-      return `${number}:${last.training}:${last.validation}`;
+      return [number, last.training, last.validation];
     });
-    return parts.length ? '&known=' + parts.join(',') : '';
+  }
+
+  // A trial with another run than before may have gone back to a checkpoint.
+  compareRuns(number, runs) {
+    const before = this.record?.trials.runs[this.places.get(number)];
+    if (!before || before === runs) return;
+    this.rewound.add(number);
+    this.dirty = true;
   }
 
   mergeTrials(change, column) {
@@ -228,14 +243,12 @@ class Experiment {
     this.recent = new Set();
     columns.number.forEach((number, from) => {
       this.recent.add(number);
+      this.compareRuns(number, columns.runs[from]);
       let to = this.places.get(number);
       const isNew = to === undefined;
       if (isNew) {
         to = all.number.length;
         this.places.set(number, to);
-      } else if (all.runs[to] !== columns.runs[from] && all.runs[to] > 0) {
-        this.rewound.add(number);  // it may have gone back to a checkpoint
-        this.dirty = true;
       }
       for (const name of Object.keys(all)) {
         if (name !== 'lane') all[name][to] = columns[name][from];
