@@ -179,9 +179,16 @@ class LiveTest(unittest.TestCase):
     def test_3_overlays_experiments(self):
         run("create", "short.json")
         self.open()
-        self.js("document.querySelector('tbody tr input').click()")
+        self.js("window.replaced = dtrain.state; document.querySelector('tbody tr input').click()")
         self.wait("dtrain.data.experiments.length === 2 && dtrain.data.trials.count === 24")
         self.assertIn("exp=1,", self.browser.current_url)
+        self.wait("dtrain.state !== replaced && "
+                  "[...dtrain.live.chosen.values()].every((one) => !one.busy && !one.loading)")
+        self.js("window.versions = [replaced.version, dtrain.state.version]")
+        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {
+            "features": [{"name": "prefers-color-scheme", "value": "dark"}]})
+        self.wait("dtrain.state.version > versions[1]")
+        self.assertEqual(self.js("return replaced.version - versions[0]"), 0)
 
     def test_4_a_page_without_the_token_says_so(self):
         self.browser.get("about:blank")

@@ -190,7 +190,8 @@ export function build(data) {
   main.replaceChildren(summary(data), ...charts.map((chart) => chart.card),
       ...(slices.length ? [sliceCard] : []), table.card, records(data), view.dialog);
   preparePrinting([...charts, ...slices], state.ended.signal);
-  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => state.changed());
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => state.changed(),
+      {signal: state.ended.signal});
   state.changed();
   return {state, data, charts, slices, table};
 }
