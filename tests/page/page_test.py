@@ -236,6 +236,17 @@ class PageTest(BrowserTest):
         self.browser.find_element(By.ID, "clear").click()
         self.wait(f"dtrain.state.shown === {TRIALS} && !dtrain.state.error")
 
+    def test_sorts_the_table_as_its_address_says(self):
+        self.open()
+        # The best first by default: the search is for the smallest loss.
+        for fragment, sort in (("", "ascending"), ("#sort=best", "ascending"),
+                               ("#sort=-best", "descending"), ("#log=y", "ascending")):
+            self.js("location.hash = arguments[0]", fragment)  # in the open page, then from the start
+            for _ in range(2):
+                self.wait(f"document.querySelector('.head [title=best]').ariaSort === '{sort}'")
+                self.js("dtrain.state.set({smooth: '0.5'})")
+                self.open(self.js("return location.hash"))
+
     def test_sorts_the_table_by_a_heading(self):
         self.open()
         ids = lambda: self.js("return [...document.querySelectorAll('.rows .row')]"

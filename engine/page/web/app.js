@@ -169,8 +169,6 @@ function preparePrinting(charts, signal) {
 
 export function build(data) {
   const state = new State(data);
-  const [one] = data.experiments;
-  if (!location.hash.includes('sort=')) state.values.sort = one?.smaller_is_better ? 'best' : '-best';
   const main = document.querySelector('main');
   const charts = [new History(state), new Distribution(state), new Curves(state), new Parallel(state),
     new Importance(state), new Contour(state), new Pareto(state), new Rungs(state),

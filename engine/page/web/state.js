@@ -13,7 +13,7 @@ import {parseFilter, matches, FilterError, didYouMean} from './query.js';
 import {textOf} from './data.js';
 
 const DEFAULTS = {filter: '', metric: '', x: 'batches', log: '', smooth: '0', theme: '',
-  trial: '', brush: '', order: '', sort: '-best', columns: '', pareto: '', contour: '', larger: '',
+  trial: '', brush: '', order: '', sort: '', columns: '', pareto: '', contour: '', larger: '',
   effort: 'batches'};
 
 export class State {

@@ -77,7 +77,7 @@ export class Table {
   }
 
   sortKey() {
-    const sort = this.state.get('sort');
+    const sort = this.state.get('sort') || this.firstSort();
     const name = sort.replace(/^-/, '');
     const column = this.columns.find((one) => one.name === name) || this.columns[2];
     return {column, descending: sort.startsWith('-')};
@@ -104,11 +104,10 @@ export class Table {
   // Best first unless the reader has chosen: the best has no minus where small is best.
   firstSort() {
     const [one] = this.data.experiments;
-    return one && one.smaller_is_better ? 'best' : '-best';
+    return one?.smaller_is_better ? 'best' : '-best';
   }
 
   redraw() {
-    if (this.state.get('sort') === 'auto') this.state.values.sort = this.firstSort();
     this.rows = this.sorted();
     this.shown = this.shownColumns();
     this.drawHead();
