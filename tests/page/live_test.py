@@ -169,7 +169,8 @@ class LiveTest(unittest.TestCase):
         self.browser.find_element(By.CSS_SELECTOR, '[data-action="cancel"]').click()
         self.wait(f"{state}.includes('CANCELED')")
         [trial] = json.loads(run("trials", str(number), "--json"))["trials"]
-        column = "[...document.querySelector('.head').children].findIndex((one) => one.title === 'batches')"
+        column = self.js("return [...document.querySelector('.head').children]"
+                         ".findIndex((one) => one.title === 'batches')")
         self.wait(f"document.querySelector('.rows .row').children[{column}].textContent === "
                   f"'{trial['batches']}'")
         run("delete", str(number), "-y")
