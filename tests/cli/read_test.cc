@@ -260,7 +260,7 @@ TEST_F(ReadTest, FollowsAnExperimentUntilItEnds) {
     });
     std::filesystem::create_directories(layout.Trial(trial));
     std::optional<RunnerLock> runner =
-        RunnerLock::Take(layout.RunnerLock(trial.experiment));
+        RunnerLock::Acquire(layout.RunnerLock(trial.experiment));
     TrialLogWriter writer(layout.TrialLog(trial));
     writer.Append({.time = Timestamp(2), .text = "first"});
     writer.Flush();
@@ -291,7 +291,7 @@ TEST_F(ReadTest, FollowsAnExperimentUntilItEnds) {
 
 TEST_F(ReadTest, FollowsNoLongerThanAskedFor) {
   const RunnerLock runner =
-      RunnerLock::Take(StoreLayout(dtrain_.store()).RunnerLock(2));
+      RunnerLock::Acquire(StoreLayout(dtrain_.store()).RunnerLock(2));
   for (const char* option : {"--until=1970-01-01T00:00:03Z", "--head=0"}) {
     EXPECT_EQ(dtrain_.Run({"logs", "2", "-f", option}).code, 0) << option;
   }

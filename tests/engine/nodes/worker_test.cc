@@ -166,7 +166,7 @@ TEST_F(WorkerTest, IdleTimeCountsFromTheEndOfItsLastTrial) {
   constexpr Duration kIdle = std::chrono::seconds(1);
   WorkerOptions options = WorkerAt("a");
   options.limits.idle_timeout = kIdle;
-  StartedFollower& worker = Start(std::move(options));
+  StartedWorker& worker = Start(std::move(options));
   Listen();
   ASSERT_TRUE(HasSlots(1)) << worker.Output();
   launcher_->Start(Spec("hang"));
@@ -188,7 +188,7 @@ TEST_F(WorkerTest, IdleTimeCountsFromTheEndOfItsLastTrial) {
 }
 
 TEST_F(WorkerTest, WithoutAnIdleTimeoutItStays) {
-  StartedFollower& worker = Start(WorkerAt("a"));
+  StartedWorker& worker = Start(WorkerAt("a"));
   Listen();
   ASSERT_TRUE(HasSlots(1)) << worker.Output();
   const Duration joined = Clock::System().monotonic();
@@ -206,11 +206,11 @@ TEST_F(WorkerTest, DrainsItsGraceBeforeTheEndOfItsTime) {
   WorkerOptions early = WorkerAt("a");
   early.limits = {.until = now + std::chrono::hours(1),
                   .grace = std::chrono::hours(2)};
-  StartedFollower& worker = Start(std::move(early));
+  StartedWorker& worker = Start(std::move(early));
   WorkerOptions later = WorkerAt("b");
   later.limits = {.until = now + std::chrono::hours(2),
                   .grace = std::chrono::hours(1)};
-  StartedFollower& other = Start(std::move(later));
+  StartedWorker& other = Start(std::move(later));
   Listen();
 
   EXPECT_TRUE(Reaches([&] {
