@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/config/read_config.h"
+
 namespace dtrain {
 namespace {
 
