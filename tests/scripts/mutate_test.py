@@ -47,7 +47,7 @@ class MutateTest(unittest.TestCase):
                 "ROOT": root, "LISTS": self.lists, "PLACE": place, "TREE": place / "tree",
                 "BASELINES": place / "baselines.json", "RESULTS": self.results,
                 "LOGS": place / "logs", "run_limited": self.run_limited,
-                "state_of_tree": lambda: "abc"}.items():
+                "state_of_tree": lambda: ("abc", "def")}.items():
             self.patch(mutate, name, value)
         self.patch(mutate.Bench, "prepare", lambda bench: None)
         self.patch(mutate.Bench, "check_filter", lambda bench, test: None)
