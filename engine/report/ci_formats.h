@@ -41,8 +41,8 @@ struct CiFormat {
   std::string (*render)(std::span<const CiSuite> suites);
 };
 
-/// All formats. Adding one is a function and a row here, a section of docs/ci.md
-/// and proofs in tests/cli/cli_page.txt.
+/// All formats. Adding one is a function and a row here, a section of
+/// docs/ci.md and proofs in tests/cli/cli_page.txt.
 std::span<const CiFormat> CiFormats();
 
 }  // namespace dtrain

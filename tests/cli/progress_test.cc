@@ -138,7 +138,8 @@ TEST_F(ProgressTest, ShowsWhyATrialWaitsForSlots) {
         {"bash", "-c",
          "dtrain create second.yaml --jsonl >lines & "
          "for i in $(seq 600); do sleep 0.1; "
-         "dtrain list | grep -q 'RUNNING (waiting)' && break; done; "
+         "dtrain list | grep -q 'RUNNING (waiting)' && "
+         "grep -q held_by lines && break; done; "
          "dtrain list; dtrain list --json >list; dtrain trials 2; "
          "dtrain describe 2; dtrain cancel 2; wait; true"});
   }();
