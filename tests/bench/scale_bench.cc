@@ -512,7 +512,6 @@ ScaledSearch::ScaledSearch(const ScaleOptions& options)
                time_, [this](TrialId trial, Duration free_since) {
                  OnStart(trial, free_since);
                }) {
-  nodes_.SetTask({.experiment = id_, .gpus = false});
   launcher_.SetWorkers(workers_);
 }
 
@@ -523,7 +522,9 @@ std::int64_t ScaledSearch::Create() {
   return id;
 }
 
+// Workers join as soon as they are made, so their task comes first.
 std::unique_ptr<Launcher> ScaledSearch::MakeInner() {
+  nodes_.SetTask({.experiment = id_, .gpus = false});
   return MakeNodesLauncher(
       nodes_,
       {.experiment = id_,
