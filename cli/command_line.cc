@@ -1,12 +1,13 @@
 // The command line: CLI11 behind AddOption, AddFlag and SetHelp, and the errors
 // that it reports.
 //
-// The table of commands (commands.h) becomes a tree of CommandApp, subclasses
-// of CLI::App that keep what CLI11 does not: the group, exit codes, examples,
-// and the words and kinds of values, from which help, completions and manual
-// pages are made (CommandInfo). Options are added only for commands whose names
-// occur on the command line, which makes the start faster; DescribeProgram gets
-// the words of the commands that it is to describe completely.
+// The table of commands (commands.h) becomes a tree of CommandApp. This class
+// is derived from CLI::App and stores in addition the group, exit codes,
+// examples, and the words and kinds of values, from which help, completions and
+// manual pages are made (CommandInfo). Options are added only for commands
+// whose names occur on the command line, which makes the start faster;
+// DescribeProgram gets the words of the commands that it is to describe
+// completely.
 //
 // The steps of ParseCommandLine: hidden commands; commands and options of
 // Determined's CLI are rewritten (determined.cc); CLI11 parses the words and a

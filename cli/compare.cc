@@ -4,11 +4,11 @@
 // them. For people there are two layouts: a column for each target if the
 // widest section fits the terminal, and otherwise a block of lines for each
 // row. CSV has a line for each row and target, so that its numbers stay
-// numbers. Equal rows are hidden unless --all is given; CSV and JSON omit them
-// as well, without the line that counts them.
+// numbers. Equal rows are hidden unless --all is given, in CSV and JSON, too.
+// Only the layouts for people are followed by the number of hidden rows.
 //
-// --group is another command in effect: statistics of all trials by their value
-// of one hyperparameter.
+// --group prints something else: statistics of all trials, grouped by the value
+// of a hyperparameter.
 
 #include <algorithm>
 #include <cmath>

@@ -5,9 +5,9 @@
 // functions that allocate nothing, and OnSigbus uses only async-signal-safe
 // calls.
 //
-// stderr is replaced by a buffer that ignores a reader that has gone, while
-// SIGPIPE on stdout ends the process as usual: `dtrain logs | head` ends, but a
-// command whose messages nobody reads goes on.
+// SIGPIPE on stdout ends the process as usual, so that `dtrain logs | head`
+// ends. stderr is replaced by a buffer that ignores a closed pipe: a command
+// continues without its messages.
 
 #include <array>
 #include <cerrno>

@@ -2,8 +2,8 @@
 // about them. YAML, JSON and CSV are escaped where stdout is a terminal, so
 // that text of users and programs cannot control it; a file or pipe gets them
 // unchanged. FinishOutput is the last step of a command: a full disk is found
-// only when the buffer is written, and must not end as success. A reader of a
-// pipe that has gone (as `head` does) is no error.
+// only when the buffer is written, and must not end as success. It is not an
+// error if the reader of a pipe, such as `head`, ends early.
 
 #include "cli/output.h"
 

@@ -38,11 +38,12 @@ constexpr std::size_t kProseWidth = 100;
 constexpr std::string_view kPartBegin = "<!-- generated: ";
 constexpr std::string_view kPartEnd = "<!-- end -->";
 
-// Commands with at most so many arguments and options have no table of them.
+// The largest number of arguments and options that are listed in the text; more
+// are a table.
 constexpr std::size_t kMaxListed = 4;
 
-// A command shares options with `create` if these are its last ones, and at
-// least so many. They are listed once, at `create`.
+// The smallest number of options that a command has in common with `create`, at
+// the end of its list, for which its page refers to those of `create`.
 constexpr std::ptrdiff_t kMinShared = 5;
 
 std::string InlineCode(std::string_view text) {

@@ -1,8 +1,8 @@
 // Serves the live page on the loopback interface or a socket file: from other
 // machines it is reached through SSH. The token is in the fragment of the
 // address, after "#", which a browser sends to no server, so that it is in no
-// log. The web server's loop calls LivePage for each request, and regularly to
-// look for changes in the store; there is no other thread.
+// log. The loop of the web server calls LivePage for each request, and several
+// times a second to find changes in the store, all in one thread.
 
 #include <filesystem>
 #include <iostream>

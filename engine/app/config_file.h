@@ -48,7 +48,8 @@ std::filesystem::path ParentDirectory(const std::string& path);
 
 /// Returns `text` as a quoted YAML string.
 std::string QuotedForYaml(const std::string& text);
-/// Returns the override of `--listen`. An IPv6 address in brackets is no list.
+/// Returns the override of `--listen`. An IPv6 address in brackets is quoted,
+/// since YAML would read it as a list.
 std::string ListenOverride(const std::string& address);
 
 /// Prints every finding as a line on stderr, escaped; no notes if `globals` is

@@ -214,7 +214,7 @@ void CommandTrial::Start() {
   if (!spec_.restore.empty()) {
     paths.checkpoint =
         fs::path(spec_.CheckpointPath(spec_.restore)) / kProgramFiles;
-    paths.at = {.epoch = at_.epoch, .count = at_.count};
+    paths.at = ProgramState{.epoch = at_.epoch, .count = at_.count};
     paths.at.trainer.batches = at_.batches;
     paths.validated = validation_.has_value();
   } else if (!spec_.warm_start.empty()) {

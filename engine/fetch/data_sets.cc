@@ -314,8 +314,8 @@ Located Locate(const DataSet& set, std::span<const fs::path> places) {
   for (const fs::path& place : places) {
     std::error_code error;
     if (!fs::exists(PartialDirectory(set, place), error)) continue;
-    best.found = {.state = SetState::kPartial,
-                  .problem = "a fetch was interrupted"};
+    best.found = FoundSet{.state = SetState::kPartial,
+                          .problem = "a fetch was interrupted"};
   }
   return best;
 }

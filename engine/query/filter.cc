@@ -513,7 +513,7 @@ Filter FilterParser::ParsePlainComparison() {
   Filter filter;
   filter.kind_ = Kind::kComparison;
   const Token name = ParsePlainWord();
-  filter.comparison_.field = {.name = name.text};
+  filter.comparison_.field = FieldName{.name = name.text};
   const ResolvedField field =
       tokens_.Resolve(filter.comparison_.field, name.begin);
   at_ = std::min(text_.find_first_not_of(kPlainBlanks, at_), text_.size());

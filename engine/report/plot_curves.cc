@@ -463,12 +463,13 @@ Figure HistoryFigure(const PlotData& data, Effort effort,
   Figure figure{.title = PlotTitle(data, HistoryText(data)),
                 .panels = {Chart{}}};
   Chart& chart = figure.panels.front();
-  chart.x = {.label = x_label, .log = look.log_x};
-  chart.y = {.label = ShortName(metric.name) + (metric.smaller_is_better
-                                                    ? " (smaller is better)"
-                                                    : " (larger is better)"),
-             .log = look.log_y,
-             .range = look.y_range};
+  chart.x = ChartAxis{.label = x_label, .log = look.log_x};
+  chart.y =
+      ChartAxis{.label = ShortName(metric.name) + (metric.smaller_is_better
+                                                       ? " (smaller is better)"
+                                                       : " (larger is better)"),
+                .log = look.log_y,
+                .range = look.y_range};
   HistoryDrawing drawing(data, effort);
   for (const PlotSearch& search : data.searches) drawing.Add(search);
   drawing.Finish(figure);

@@ -487,7 +487,7 @@ void Experiment::PollRequests() {
 
 std::optional<std::int64_t> Experiment::RecordedMaxSlots() const {
   const auto detail = deps_.store.Experiment(setup_.id);
-  return detail ? MaxSlotsOf(detail->config) : std::nullopt;
+  return detail ? FindMaxSlots(detail->config) : std::nullopt;
 }
 
 // Applies a change of resources.max_slots. Running trials are left alone; as

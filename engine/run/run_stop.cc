@@ -69,7 +69,7 @@ RunResult RunStop::Result(std::int64_t experiment,
   return result;
 }
 
-std::optional<std::int64_t> MaxSlotsOf(const nlohmann::json& config) {
+std::optional<std::int64_t> FindMaxSlots(const nlohmann::json& config) {
   if (!config.contains("resources")) return std::nullopt;
   const nlohmann::json& resources = config.at("resources");
   const auto most = resources.find("max_slots");

@@ -67,7 +67,7 @@ class RunStop {
 };
 
 /// Returns resources.max_slots of a recorded configuration.
-std::optional<std::int64_t> MaxSlotsOf(const nlohmann::json& config);
+std::optional<std::int64_t> FindMaxSlots(const nlohmann::json& config);
 
 /// Requests of other processes to a run, each of which is executed once, and
 /// the limit resources.max_slots, which they may change. Pure.

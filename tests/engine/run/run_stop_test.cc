@@ -133,7 +133,7 @@ TEST(RunRequestsTest, TheFirstLimitMayBePlannedAlready) {
 
 TEST(MaxSlotsTest, IsNoneUnlessANumberIsRecorded) {
   const auto parse = [](const char* text) {
-    return MaxSlotsOf(nlohmann::json::parse(text));
+    return FindMaxSlots(nlohmann::json::parse(text));
   };
   EXPECT_EQ(parse(R"({"resources": {"max_slots": 4}})"), 4);
   for (const char* text : {"{}", R"({"resources": {}})",
