@@ -246,8 +246,7 @@ LivePage::LivePage(StoreLayout layout, WebRules rules, GlobalOptions globals)
     : layout_(std::move(layout)),
       rules_(std::move(rules)),
       globals_(std::move(globals)),
-      store_(Store::OpenForReading(layout_)),
-      place_(DatabaseIdentity(layout_)) {}
+      store_(Store::OpenForReading(layout_)) {}
 
 std::optional<WebReply> LivePage::Answer(WebServer& server,
                                          std::uint64_t exchange,
@@ -439,16 +438,17 @@ std::string LivePage::NextEvent(bool data_changed) {
 }
 
 void LivePage::ReopenIfReplaced() {
-  const auto place = DatabaseIdentity(layout_);
+  using Place = decltype(place_);
+  const Place place = DatabaseIdentity(layout_);
   if (place != place_) {
-    place_ = place;
     version_ = -1;
     cache_.clear();
     store_ = Store::OpenForReading(layout_);
+    place_ = store_.WasMissing() ? Place() : place;
   }
   const std::string root = layout_.root().string();
   problem_.clear();
-  if (place.second == 0) {
+  if (place_ == Place()) {
     problem_ = "there is no store in " + root +
                " now; the page shows it as soon as there is one";
   } else if (store_.IsCopy()) {

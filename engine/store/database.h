@@ -137,6 +137,7 @@ struct Store::Connection {
   std::unique_ptr<SQLite::Database> database;
   std::optional<Statements> statements;      // none for readers
   std::optional<std::int64_t> data_version;  // at the last ChangedByOthers
+  bool was_missing = false;                  // see Store::WasMissing
   bool full_sync = false;                    // current setting
   bool busy = false;                         // the last BEGIN failed
   int wal_frames = 0;                        // after our last commit

@@ -116,12 +116,13 @@ bool MigrateInPlace(const StoreLayout& layout) {
   }
 }
 
+// Returns null for a store that another process is just creating.
 std::unique_ptr<SQLite::Database> OpenForQueries(const StoreLayout& layout) {
+  if (IsInMemory(layout) || !HasContent(layout.Database())) return nullptr;
   auto database = OpenReadOnly(layout);
-  // A store that another process is just creating counts as empty.
   switch (CheckSchema(*database, layout.Database())) {
     case SchemaState::kEmpty:
-      return NewInMemory();
+      return nullptr;
     case SchemaState::kCurrent:
       return database;
     case SchemaState::kOlder:
@@ -176,9 +177,11 @@ Store Store::OpenForWriting(const StoreLayout& layout,
 
 Store Store::OpenForReading(const StoreLayout& layout) {
   auto connection = std::make_unique<Connection>(layout);
-  const bool empty = IsInMemory(layout) || !HasContent(layout.Database());
-  connection->database = connection->Guard(
-      [&] { return empty ? NewInMemory() : OpenForQueries(layout); });
+  connection->Guard([&] {
+    connection->database = OpenForQueries(layout);
+    connection->was_missing = connection->database == nullptr;
+    if (connection->was_missing) connection->database = NewInMemory();
+  });
   return Store(std::move(connection));
 }
 
@@ -285,12 +288,14 @@ bool Store::ChangedByOthers() {
   return std::exchange(connection_->data_version, now) != now;
 }
 
+bool Store::WasMissing() const { return connection_->was_missing; }
+
 bool Store::IsCopy() const {
   const char* file =
       sqlite3_db_filename(connection_->database->getHandle(), "main");
   const auto database = connection_->layout.Database();
   std::error_code missing;
-  return !IsInMemory(connection_->layout) &&
+  return !WasMissing() && !IsInMemory(connection_->layout) &&
          std::filesystem::exists(database, missing) &&
          (file == nullptr ||
           !std::filesystem::equivalent(file, database, missing));

@@ -146,6 +146,9 @@ class Store {
                                             const std::string& storage) const;
   std::filesystem::path CheckpointPath(const CheckpointRow& checkpoint) const;
 
+  /// True if there was no store, or not all of it yet, when it was opened for
+  /// reading: queries find nothing, also after it is made.
+  bool WasMissing() const;
   /// True if queries see a copy of a store that could not be migrated, as it
   /// was when it was opened.
   bool IsCopy() const;

@@ -89,7 +89,10 @@ TEST_F(StoreTest, MissingStoreReadsAsEmptyAndIsNotCreated) {
 TEST_F(StoreTest, ZeroLengthDatabaseReadsAsEmpty) {
   MakeRoot("");
 
-  EXPECT_TRUE(Store::OpenForReading(layout_).Trials(1).empty());
+  const Store store = Store::OpenForReading(layout_);
+  EXPECT_TRUE(store.Trials(1).empty());
+  EXPECT_TRUE(store.WasMissing());
+  EXPECT_FALSE(store.IsCopy());
   EXPECT_EQ(fs::file_size(layout_.Database()), 0u);
 }
 
