@@ -232,6 +232,9 @@ void BayesianSearcher::FillPlaces(std::vector<Operation>& operations) {
   if (finished_) CloseWaiting(operations);
 }
 
+// The model decides once it has enough trials to tell hyperparameters apart and
+// a result just below the top rung: without one it could not say how low rungs
+// predict the top.
 bool BayesianSearcher::IsHalvingDecision(std::int64_t number) const {
   const std::size_t needed = TrialsBeforeModel(space_.dimensions());
   const bool early =

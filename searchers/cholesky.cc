@@ -1,4 +1,13 @@
-// Factors are updated by columns, which are contiguous.
+// Cholesky factors with columns as the unit of work: after a column is divided
+// by its pivot, its multiples are subtracted from all later ones
+// ("right-looking"). A column is contiguous in memory and each of its elements
+// is changed by itself, so the compiler may use vector instructions of any
+// width without changing a sum. Only SolveTransposed sums along a column, one
+// element after the other.
+//
+// The matrices have at most 180 rows (the observations and trials in training
+// that SearchModel uses), so they fit the cache and are not divided into
+// blocks.
 
 #include "searchers/cholesky.h"
 
@@ -72,6 +81,8 @@ void LowerMatrix::Subtract(const double* from, double factor, std::size_t first,
   for (std::size_t i = first; i < size_; ++i) to[i] -= factor * from[i];
 }
 
+// The pivot is the variable with the largest variance given the earlier ones.
+// `rest` has these variances and loses the square of each new column.
 PivotedFactor FactorizeByPivots(const LowerMatrix& covariance) {
   const std::size_t n = covariance.size();
   std::vector<double> columns(n * n);

@@ -255,6 +255,8 @@ std::optional<double> GaussianProcess::LossAndGradient(
   FillCovariance(data, kernel, distances, kernel.noise + jitter,
                  covariance.values());
   if (!covariance.Factorize()) return std::nullopt;
+  // With K = L Lᵀ and z = L⁻¹ y, the loss is zᵀ z / 2 + Σ ln L_ii, and the
+  // weights of the observations are Lᵀ⁻¹ z.
   std::vector<double> half = data.values;
   covariance.Solve(half);
   std::vector<double> weights = half;

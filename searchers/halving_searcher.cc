@@ -4,6 +4,14 @@
 // result may enlarge the set of the best by one: the trial that enters the set,
 // which need not be the one that reported, trains to the next rung. If there is
 // none, a new trial is created instead, until there are `max_trials`.
+//
+// Rung keeps the results of one rung sorted and answers who is among the best;
+// AshaBracket decides with it what a trial does next; HalvingSearcher
+// distributes events among brackets, all of which draw from one TrialRoster.
+//
+// `rules_` is the version of the rules that the experiment was created with.
+// Old ones stay, because a stored search is replayed event by event after a
+// crash and must decide as it did.
 
 #include "searchers/halving_searcher.h"
 
@@ -65,6 +73,8 @@ void HalvingSearcher::Dispatch(const Event& event,
   }
 }
 
+// `open` is the number of created trials without a result at the lowest rung.
+// The brackets count deferred ones as well, so these are taken off.
 void HalvingSearcher::CreateDue(std::vector<Operation>& operations) {
   std::int64_t open = -roster_.deferred();
   for (const AshaBracket& bracket : brackets_) open += bracket.open();
@@ -199,11 +209,15 @@ std::optional<TrialIndex> AshaBracket::Advance(
   const auto [among_best, risen] =
       rung.Insert(trial, std::isfinite(metric) ? metric : Rung::kWorst,
                   promotion && passes && !place.exited);
+  // The new result is itself among the best: with stopping this is the only way
+  // up, with promotion the trial continues without a pause.
   if (passes && among_best) {
     rung.Promote(trial);
     return trial;
   }
   if (!passes || !promotion) CloseTrial(trial, operations);
+  // Otherwise the number of the best may have grown by one, and the trial that
+  // entered them need not be this one.
   if (top || !promotion) return std::nullopt;
   // A closed trial can become one of the best if an invalid one was removed;
   // Determined promotes it and hangs.
@@ -250,6 +264,8 @@ void AshaBracket::Exit(TrialIndex trial, ExitReason reason, TrialRoster& roster,
   }
   ++ended_;
   if (was_closed) return;
+  // The rung still waits for a result of the trial. The worst one keeps the
+  // counts right, so that the others are promoted as planned.
   if (place.training) return Settle(trial, Rung::kWorst, roster, operations);
   // A waiting trial keeps its result, but cannot be promoted.
   rungs_[place.rung].StopWaiting(trial);
@@ -259,6 +275,9 @@ void AshaBracket::Remove(TrialIndex trial, TrialRoster& roster,
                          std::vector<Operation>& operations) {
   const TrialPlace& place = trials_.at(trial);
   if (place.training) --outstanding_[place.rung];
+  // The trial leaves every rung that it has passed, as if it had never been
+  // created. Its removal may shrink the best of a rung, but takes no promotion
+  // back.
   for (std::size_t i = 0; i <= place.rung; ++i) rungs_[i].Remove(trial);
   --created_;
   if (!roster.MayReplace()) --max_trials_;
@@ -335,6 +354,8 @@ void Rung::FitBest() {
 
 Rung::Insertion Rung::Insert(TrialIndex trial, double metric, bool waits) {
   ++inserted_;
+  // Equal results are ordered by their arrival: with promotion the earlier one
+  // is the better, with stopping the later one.
   const Key key{metric, rule_ == Rule::kPromotion ? inserted_ : -inserted_,
                 trial};
   results_[trial] = {.key = key};

@@ -1,6 +1,14 @@
 // The order in which hyperparameters are visited fixes which random number each
 // gets: byte order of the names, depth first, as in Determined. nlohmann::json
 // iterates over objects in that order.
+//
+// Every change of that order, or of the number of words that a value draws from
+// the generator, gives all searches with the same seed other trials. A constant
+// draws nothing, and neither does a categorical with one value.
+//
+// The functions take the map of the YAML as JSON. It has been checked when the
+// configuration was read, so members are read with `at` and no error is
+// expected.
 
 #include "searchers/hparam_space.h"
 
@@ -46,6 +54,8 @@ nlohmann::json SampleValue(const nlohmann::json& space, Rng& rng) {
   return HasType(space) ? SampleTyped(space, rng) : SampleHparams(space, rng);
 }
 
+// The value of a hyperparameter in a trial of `searcher.points`. A constant is
+// that of the space even if the point repeats it.
 nlohmann::json ValueOfPoint(const nlohmann::json& space,
                             const nlohmann::json& point) {
   if (!HasType(space)) return HparamsOfPoint(space, point);
@@ -95,6 +105,7 @@ std::vector<HparamPart> HparamParts(const std::string& name,
 
 namespace {
 
+// An empty map is a value like any other: a trial has it, so it has a name.
 void AddNames(const nlohmann::json& space, const std::string& prefix,
               std::vector<HparamName>& names) {
   for (const auto& [key, value] : space.items()) {
@@ -221,6 +232,8 @@ std::string RangeProblem(const nlohmann::json& range,
   return number >= low && number <= high ? "" : "is out of range";
 }
 
+// Builds the point of one level of the map. The first hyperparameter that is
+// missing or out of range ends it, and `problem` names it by its path.
 std::optional<nlohmann::json> PartOfPoint(const nlohmann::json& space,
                                           const nlohmann::json& hparams,
                                           const std::string& prefix,
@@ -405,6 +418,8 @@ HparamGrid::HparamGrid(nlohmann::json space) : space_(std::move(space)) {
 
 nlohmann::json HparamGrid::At(std::int64_t index) const {
   std::vector<const nlohmann::json*> chosen(axes_.size());
+  // The index is a number with one digit for each axis, of which the last is
+  // the least significant.
   for (std::size_t i = axes_.size(); i-- > 0;) {
     const auto values = static_cast<std::int64_t>(axes_[i].size());
     chosen[i] = &axes_[i][static_cast<std::size_t>(index % values)];

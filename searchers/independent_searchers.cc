@@ -2,6 +2,11 @@
 // All operations of a trial are issued when it is created, and a trial that
 // ends is followed by the next one. The methods differ in where the
 // hyperparameters come from and in whether an invalid trial is replaced.
+//
+// Handle defers trials: the roster counts them as created at once, and
+// CreateTrial is called for as many as slots may need soon. A trial that ends
+// adds one more while CreatesNext allows it, so that `max_concurrent_trials` is
+// kept without counting the trials that run.
 
 #include <algorithm>
 #include <memory>
@@ -111,6 +116,7 @@ class GridSearcher final : public IndependentSearcher {
 };
 
 void GridSearcher::CreateTrial(std::vector<Operation>& operations) {
+  // Determined hands out the points of a grid from the end of its list.
   const std::int64_t last = grid_.size() - 1;
   const TrialIndex trial =
       roster().Create(grid_.At(last - roster().next()), operations);
@@ -160,6 +166,8 @@ void RandomSearcher::CreateTrial(std::vector<Operation>& operations) {
 }
 
 bool RandomSearcher::CreatesNext(std::optional<ExitReason> exit) {
+  // An invalid trial does not count, so the condition below replaces it; where
+  // that could go on forever, the search gets shorter instead.
   if (exit == ExitReason::kInvalidHp && !roster().MayReplace()) --max_trials_;
   return roster().created() - roster().invalid() < max_trials_;
 }

@@ -1,3 +1,13 @@
+// The normal distribution by W. J. Cody's rational approximations ("Rational
+// Chebyshev Approximation for the Error Function", 1969; coefficients as in his
+// Algorithm 715), and powers in double-double arithmetic.
+//
+// Both would be one call of the C library, whose last bit depends on its
+// version. Here every operation is one that IEEE 754 rounds correctly, in the
+// order that is written (see portable_math.h), so a result is the same
+// everywhere. The square in the exponent of a tail is split into one that is
+// exact and a small rest, since its rounding error would be multiplied by y².
+
 #include "searchers/portable_math.h"
 
 namespace dtrain {
@@ -40,7 +50,8 @@ double NearTail(double y) {
   return (num + 9842.7148383839780218) / (den + 19685.429676859990727);
 }
 
-// Likewise beyond.
+// The same for larger y: 1/sqrt(2π) less a rational function of 1/y², divided
+// by y.
 double FarTail(double y) {
   constexpr double p[] = {0.21589853405795699, 0.1274011611602473639,
                           0.022235277870649807, 0.001421619193227893466};
@@ -83,6 +94,9 @@ DoubleDouble ExactProduct(double a, double b) {
 }  // namespace
 
 double PortablePower(double base, std::int64_t exponent) {
+  // Multiplies one factor at a time. Exponents are numbers of rungs, at most
+  // 64, and the rounding error of each product is kept in `low`. The second
+  // loop gives that up where ExactProduct could overflow.
   DoubleDouble power{.high = 1};
   for (; exponent > 0 && power.high < 1e250; --exponent) {
     const DoubleDouble product = ExactProduct(power.high, base);

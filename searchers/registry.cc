@@ -35,6 +35,9 @@ std::int64_t GridPoints(const SearcherConfig&,
   return HparamGrid(hyperparameters).size();
 }
 
+// Everything that distinguishes the methods for other modules: which keys of
+// `searcher` each has, how it is made, how many trials or brackets it plans. A
+// method is added by a row here and its source.
 constexpr std::array kTable = {
     SearcherEntry{.name = "single",
                   .keys = "stops",
@@ -80,6 +83,7 @@ const SearcherEntry* FindSearcher(std::string_view name) {
 std::unique_ptr<Searcher> MakeSearcher(const SearcherConfig& config,
                                        const nlohmann::json& hyperparameters,
                                        std::uint32_t seed) {
+  // Not in the table, since no configuration may name it: `create --test` does.
   if (config.name == kRehearsal) {
     return MakeRehearsalSearcher(config, hyperparameters, seed);
   }

@@ -52,6 +52,8 @@ std::vector<Operation> RehearsalSearcher::Handle(const Event& event) {
   } else if (const auto* closed = std::get_if<Closed>(&event)) {
     ++done_;
     roster_.End(std::nullopt);
+    // The first trial continues from its checkpoint now; had it ended early,
+    // both would be over.
     if (closed->trial == kSecond && roster_.ended() == 1) {
       operations.push_back(ValidateAfter{kFirst, max_length_});
       operations.push_back(Close{kFirst});

@@ -53,6 +53,8 @@ constexpr std::size_t kBoundObservations = 16;
 // metric, whose arithmetic rounds differently, change no decision.
 constexpr double kValueStep = 0x1p-30;
 
+// Adding and subtracting 1.5 · 2^52 rounds to an integer in the current mode of
+// rounding, to nearest, as PortableExp does.
 double RoundValue(double value) {
   constexpr double kRound = 0x1.8p52;
   return ((value / kValueStep + kRound) - kRound) * kValueStep;
@@ -108,6 +110,8 @@ std::vector<double> StandardizeValues(std::span<const double> values) {
   }
   std::vector<double> cut(values.begin(), values.end());
   if (finite.empty()) return std::vector<double>(values.size(), 0.0);
+  // A diverged loss may be many orders of magnitude above the others and would
+  // leave them indistinguishable after scaling. Hence the cut.
   const double least = *std::ranges::min_element(finite);
   const double median = Median(finite);
   const double most = median + 2 * (median - least);
@@ -300,7 +304,9 @@ SearchModel::Aim SearchModel::FindAim() const {
   for (const std::size_t i : best) {
     aim.near.push_back(points_[static_cast<std::size_t>(trials[i])]);
   }
-  // Trials with a result at the top rung, or else all.
+  // The value to improve on is the least prediction of the trials with a result
+  // at the top rung, or else of all. An observed value may owe its rank to
+  // noise.
   std::optional<double> least;
   for (std::size_t i = 0; i < used_.size(); ++i) {
     if (used_.rungs[i] != top()) continue;
@@ -317,6 +323,9 @@ std::size_t SearchModel::Candidates::best() const {
                                   scores.begin());
 }
 
+// Looks for the best new point in three rounds: points from the whole space and
+// around the best trials, then twice around the best candidates with smaller
+// steps. A gradient would not do, since coordinates may be categories.
 SearchModel::Candidates SearchModel::FindCandidates(const Aim& aim,
                                                     Rng& rng) const {
   Candidates candidates;
@@ -405,6 +414,9 @@ void CorrelationTable::AssignSlots(const std::vector<TrialIndex>& wanted) {
   }
 }
 
+// Fills the table for the observations that are new and the trials that were
+// added. An entry stays valid until the process has other hyperparameters,
+// which is when Clear is called.
 void CorrelationTable::Update(const GaussianProcess& process,
                               const Observations& observations,
                               std::span<const std::vector<double>> columns,
@@ -478,6 +490,9 @@ std::vector<double> SearchModel::BoundScores(
   std::vector<double> bounds(waiting.size());
   std::array<GaussianProcess::Prediction, kBlock> predictions;
   std::array<TrialIndex, kBlock> trials;
+  // The observations are ordered so that the first say most (see Condition):
+  // few of them give a variance close to the exact one, and never below it. The
+  // expected improvement grows with the variance, so this is a bound.
   const std::size_t conditioned = std::min(kBoundObservations, assumed_.size());
   for (std::size_t i = 0; i < waiting.size();) {
     const std::size_t block =
@@ -518,6 +533,7 @@ std::optional<TrialIndex> SearchModel::BestWaiting(
   std::optional<std::size_t> best;
   std::array<GaussianProcess::Prediction, kBlock> predictions;
   for (std::size_t first = 0; first < order.size(); first += kBlock) {
+    // The bounds descend, so no later trial can reach the best score so far.
     if (bounds[order[first]] < threshold) break;
     const auto chosen =
         std::span(order).subspan(first, std::min(kBlock, order.size() - first));

@@ -4,6 +4,12 @@
 // has one bracket for each number of rungs, as in Hyperband (Li et al. 2016),
 // and distributes trials so that each bracket trains about as much as the
 // others.
+//
+// Plan and search use the same brackets: HalvingSearcher runs what PlanBrackets
+// returns, and PlanSearch counts it. Fractions are cut off as in Determined,
+// because one trial more in a bracket changes the samples of all later ones.
+// Sums saturate instead of overflowing (MultiplyAdd), since a plan of 10^15
+// batches for a million trials is valid.
 
 #include "searchers/search_plan.h"
 
@@ -41,6 +47,8 @@ std::vector<std::int64_t> RungLengths(std::int64_t max_length, double divisor,
 }
 
 // Returns 1 + the number of times that `value` can be divided by the divisor.
+// The logarithm is that of the C library, as in Determined: for an exact power
+// of the divisor, such as 1000 and 10, its error may cost a rung.
 std::int64_t RungsFor(std::int64_t value, double divisor) {
   const double divisions =
       std::log(static_cast<double>(value)) / std::log(divisor);
@@ -90,6 +98,9 @@ void ShareTrials(std::int64_t max_trials, double divisor,
   brackets.front().max_trials += std::max<std::int64_t>(left, 0);
 }
 
+// Without a limit each bracket gets as many as the last one has trials.
+// Otherwise the limit is divided evenly and the rest goes to the brackets with
+// most rungs; each gets at least one.
 void ShareConcurrency(std::int64_t concurrency, double divisor,
                       std::vector<Bracket>& brackets) {
   const auto count = static_cast<std::int64_t>(brackets.size());
@@ -120,6 +131,8 @@ void AddBracket(const Bracket& bracket, double divisor,
                 std::map<std::int64_t, std::int64_t>& trials_at) {
   std::int64_t trials = bracket.max_trials;
   for (const std::int64_t length : bracket.rungs) {
+    // Of each rung the best 1/divisor train on, at least one; the others end
+    // there.
     std::int64_t continued = 0;
     if (length != bracket.rungs.back()) {
       continued = std::max<std::int64_t>(

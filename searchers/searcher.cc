@@ -1,5 +1,9 @@
 // Events and operations are stored as JSON objects with the name of their type.
 // The names are part of stored experiments and must not change.
+//
+// A field that was added later is written only if it differs from its default,
+// and read with that default, so that old records replay and new ones stay
+// equal where nothing is new.
 
 #include "searchers/searcher.h"
 

@@ -2,6 +2,15 @@
 // at once with the metric of the trial and the length. Only the order of the
 // operations remains to be chosen; it matters for asynchronous halving, which
 // decides with the results so far.
+//
+// Player is the counterpart of the Experiment: it sends an event to the
+// searcher and applies the operations that it returns, which may send further
+// events from within Apply. `busy_` has the trials that can do something, so
+// that a step costs O(log n) however many trials wait at rungs.
+//
+// ExpectSearch repeats this with random metrics. The number of a simulation
+// decides its order and kind of metric by its two lowest bits, so four in a row
+// have every combination.
 
 #include "searchers/simulation.h"
 
@@ -25,6 +34,8 @@ double ByIndex(TrialIndex trial, std::int64_t) {
 double ByNegatedIndex(TrialIndex trial, std::int64_t) {
   return -static_cast<double>(trial);
 }
+// Metrics without a visible order, but the same on every machine. The factors
+// are primes.
 double Hash(TrialIndex trial, std::int64_t) {
   return static_cast<double>((trial * 7919 + 104729) % 1009) / 1009;
 }
@@ -90,6 +101,7 @@ class Player {
   void Step(TrialIndex trial) {
     SimulatedTrial& record = Record(trial);
     Pending& pending = pending_[static_cast<std::size_t>(trial)];
+    // Close is the last operation, so only an empty list ends the trial.
     if (pending.lengths.empty()) {
       busy_.erase(trial);
       return Send(Closed{trial});

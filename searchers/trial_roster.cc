@@ -1,6 +1,11 @@
 // All random numbers of a search come from one stream in the order of creation,
 // which is what makes searches equal to Determined's. Points have a second
 // stream.
+//
+// A trial has two moments: Defer counts it, which is when the search has
+// decided on it, and Create draws it. The trials are drawn in the order in
+// which they were deferred, so the samples do not depend on when slots become
+// free, and deferred ones need no memory.
 
 #include "searchers/trial_roster.h"
 
@@ -41,6 +46,8 @@ std::int64_t TrialRoster::ahead() const {
 }
 
 TrialIndex TrialRoster::Create(std::vector<Operation>& operations) {
+  // The request id and the seed of a point come from the second stream, too:
+  // adding a point to a configuration must not change the samples that follow.
   const bool point = HasPoint();
   Rng& rng = point ? point_rng_ : rng_;
   return Append(
