@@ -1,6 +1,12 @@
 // Rules between keys, and defaults that depend on other keys. Rules about one
 // key alone are in the schema. Checks that compute something from the searcher
 // (CheckRungs and those after it) run only if there is no error so far.
+//
+// CheckConfig changes `effective` while it checks (the functions named
+// Settle…), and a later check reads what an earlier one has settled: slots
+// before the rules about slots, early stopping before the metrics that it
+// names. What cannot run is an error; what runs, but probably not as it was
+// meant, such as a direction that contradicts the metric's name, is a warning.
 
 #include "engine/config/config_check.h"
 
@@ -434,6 +440,8 @@ void CheckReach(const Node& root, const Json& searcher, Findings& findings) {
     enough = std::max(enough, needed);
   }
   if (brackets.empty()) return;
+  // Simulations answer whether a trial reaches the top, because with promotion
+  // that depends on the order of the results.
   const auto expected = ExpectSearch(config, Json::object());
   if (!expected) return;
   const ExpectedRange reached = expected->trials.at(config.max_length);

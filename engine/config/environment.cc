@@ -2,6 +2,11 @@
 // separately (EnvironmentValues) and kept only in memory; the effective
 // configuration, which is stored and printed, has the names with null, and
 // findings never quote a value.
+//
+// A value may also come back in what a trial reports. WithoutValues replaces it
+// there, line by line and the longest text first, including a beginning that
+// was left when the message was shortened. Lines of fewer than four bytes are
+// left alone: a value such as "1" would hide half of each message.
 
 #include "engine/config/environment.h"
 

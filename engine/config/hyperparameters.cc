@@ -2,6 +2,10 @@
 // requirements of the searcher (a grid needs counts, a single trial warns about
 // ranges), then the points of `searcher.points`, which must be inside the
 // ranges. A range that failed in the first step is not reported again.
+//
+// The checks work on the tree of the YAML, not on the JSON that they return,
+// since only the tree has the places of values. So a few rules exist twice,
+// here for messages and in searchers/hparam_space.cc for sampling.
 
 #include "engine/config/hyperparameters.h"
 
@@ -145,6 +149,7 @@ void RangeReader::ReadLog() {
   }
   if (!ordered) return;
   const auto power = [&](const Node* exponent, const char* name) {
+    // A subnormal result has lost digits and is refused like 0 and infinity.
     const double value = std::pow(out_["base"].get<double>(), exponent->number);
     if (std::isnormal(value)) return;
     findings_.Error(exponent->mark, At(name),

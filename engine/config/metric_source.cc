@@ -1,5 +1,12 @@
-// The key `metrics`: where the metrics of a program are found. Names of metrics
-// are free, except for those of the settings beside them.
+// The key `metrics`: where the metrics of a program are found. Its map holds
+// settings and names of metrics side by side. IsSetting tells them apart; every
+// other name is a metric of the user.
+//
+// The settings decide the kind of source (SourceKind), and the kind decides
+// what the texts are: regular expressions for printed lines, names of columns
+// for a file, tags for event files. Expressions are compiled here by RE2, the
+// library that later searches with them: an expression that cannot be compiled
+// must not fail the first trial, hours later in a queue.
 
 #include "engine/config/metric_source.h"
 

@@ -30,6 +30,8 @@ bool Node::IsNumber() const {
   return kind == Kind::kInt || (kind == Kind::kDouble && std::isfinite(number));
 }
 
+// A linear search: maps of a configuration are small, and the order of their
+// keys must be kept for messages.
 const Node* Node::Find(std::string_view key) const {
   const auto found =
       std::find_if(entries.begin(), entries.end(),

@@ -104,6 +104,8 @@ bool IsLength(const std::string& path) {
 
 // Removes keys of the file that cannot be combined with the override. Overrides
 // that exclude each other are left for CheckConfig to report.
+// Without this, `--set searcher.max_time=9` would be an error for every file
+// that has max_length.
 void RemoveExcluded(const std::vector<std::string>& path, Node& root) {
   const std::vector<std::string> parents(path.begin(), path.end() - 1);
   const std::string section = Join(parents, ".");
@@ -366,6 +368,8 @@ nlohmann::json EffectiveReader::ReadGivenSection(const KeySpec& key,
   if (!node.is_map()) {
     ReportType(node, std::string(key.path), "a map", findings_);
   } else if (const auto keys = RemoteKeys(key, node); !keys.empty()) {
+    // A file of Determined that stores in a bucket should run here unchanged:
+    // its keys are accepted, and a note names the directory instead.
     const Node local = WithoutRemote(node, keys);
     return ReadSection(&local, key.path);
   } else {

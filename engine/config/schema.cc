@@ -1,6 +1,10 @@
 // The schema joins the tables of keys, and adds to them from SearcherTable
 // which search methods exist and which keys each has. The rows of docs/yaml.md
 // are generated here; a test compares them with the page.
+//
+// Keys of Determined that have no meaning here are rows as well (kIgnoredKeys):
+// they are accepted with a note that names the reason, so that an existing file
+// runs unchanged while a misspelled key remains an error.
 
 #include "engine/config/schema.h"
 

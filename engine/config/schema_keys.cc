@@ -1,5 +1,9 @@
 // The table of the configuration's keys (see schema.h). A key is one row here;
 // no other code knows its type, bounds or default.
+//
+// The order of the rows is that of docs/yaml.md, and that in which BuildConfig
+// stores the values, on which StoreSinkMode depends. The first part of the file
+// has the functions that store a value that is not simply one member.
 
 #include <cstdint>
 #include <optional>

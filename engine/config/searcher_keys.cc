@@ -1,5 +1,11 @@
 // The keys of the section `searcher` in the table of the configuration's keys
-// (see schema.h).
+// (see schema.h). A row has the type, default, bounds and documentation of one
+// key, and the function that stores its value.
+//
+// Which search method has a key is not said here but in SearcherTable
+// (searchers/registry.cc), next to the method. Rules between keys are in
+// config_check.cc. Functions that store more than one member are above the
+// table: a metric and its direction belong to the search and to the training.
 
 #include <cstdint>
 #include <string>

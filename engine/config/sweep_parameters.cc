@@ -2,6 +2,11 @@
 // config/schema.json), and how its code draws from them (params.py). Quantized
 // ones are rounded to a multiple of q; those with `log` in their names take
 // exponents of e as bounds, unless the name ends in `_values`.
+//
+// dtrain has constants, choices, and uniform ranges of numbers or logarithms. A
+// distribution that is one of these is converted exactly; multiples of q become
+// the list of them, and probabilities a list with repeated values. Others
+// become the nearest range, with a warning that says what has changed.
 
 #include "engine/config/sweep_parameters.h"
 

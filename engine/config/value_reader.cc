@@ -3,6 +3,11 @@
 // plain integer length becomes {"batches": N}, a duration becomes seconds.
 // Messages about a wrong type suggest the likely cause, such as quotes around a
 // number.
+//
+// The canonical form is read back by the same functions: an experiment is
+// stored with its effective configuration, and a later version of dtrain reads
+// that as it would a file. A canonical form is therefore always a valid way to
+// write the value.
 
 #include "engine/config/value_reader.h"
 

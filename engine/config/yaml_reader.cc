@@ -4,6 +4,12 @@
 // with its whole value, and the limits stop the build. Scalars are typed here
 // by the rules of YAML 1.2; yaml-cpp follows those of 1.1. Merge keys (`<<`)
 // are of YAML 1.1, but common in experiment files.
+//
+// The builder keeps a stack of open lists and maps (Frame). A value is complete
+// when its frame is closed, and is then added to the frame below: Accept is the
+// one place where a value finds its parent, its key and its anchor. A map gets
+// the keys of its merge keys when it is closed, because its own keys prevail
+// wherever they stand.
 
 #include "engine/config/yaml_reader.h"
 
@@ -173,6 +179,7 @@ void YamlTreeBuilder::OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) {
     return;
   }
   if (!Spend(size, ToMark(mark))) return;
+  // A copy, so that the tree has no cycles and overrides change one place.
   Node copy = found->second;
   copy.mark = ToMark(mark);
   Accept(std::move(copy), 0, /*plain=*/false);
@@ -290,6 +297,7 @@ void YamlTreeBuilder::Accept(Node value, YAML::anchor_t anchor, bool plain) {
   if (stopped_) return;
   if (!Spend({1, value.text.size(), 0}, value.mark)) return;
   if (anchor != 0) {
+    // The stored value of an anchor occupies memory even without an alias.
     if (!Spend(Measure(value), value.mark)) return;
     anchors_[anchor] = value;
   }

@@ -1,6 +1,14 @@
 // yaml-cpp accepts texts that YAML forbids, such as control characters, invalid
 // UTF-8 and unclosed quotes. The checks here run before it, so that it only
-// gets valid text.
+// gets valid text. They are ordered by what they protect from: size first, then
+// encoding, then the number of brackets, and only the first fault is reported,
+// because others may follow from it.
+//
+// The second half types plain scalars by the core schema of YAML 1.2.2
+// (10.3.2), so `yes` and `012` are a word and twelve; in YAML 1.1, and with
+// yaml-cpp, they are a boolean and ten. Numbers may also have underscores
+// between digits, as in Python. std::from_chars reads them, which depends on no
+// locale.
 
 #include "engine/config/yaml_text.h"
 
@@ -131,6 +139,7 @@ bool CheckText(std::string_view text, Mark origin, Findings& findings) {
   return false;
 }
 
+// Skips what may precede a quote: blanks, a tag and an anchor.
 bool IsUnclosedQuote(std::string_view text, std::size_t offset) {
   std::size_t i = offset;
   while (i < text.size() && text[i] != '"' && text[i] != '\'') {
