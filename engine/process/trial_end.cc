@@ -1,3 +1,10 @@
+// The end of a trial from those of its ranks. One rank fails first, and the
+// others then fail because they lost it; the cause is what a user needs. So
+// ranks whose message is only that a connection was lost are passed over in
+// favour of any other failure. Of the messages that of rank 0 is preferred,
+// since it reports for the trial, unless it came late, after the crash of
+// another rank, or tells only of a lost connection.
+
 #include "engine/process/trial_end.h"
 
 #include <algorithm>

@@ -1,3 +1,10 @@
+// The operations that ranks use, in terms of two that an implementation
+// provides: Exchange, which gives every rank the bytes of all ranks, and
+// Reduce. A rank announces each operation as a CollectiveCall, and the
+// implementations refuse it if the ranks' calls differ, since a mismatch would
+// otherwise hang or mix up data. Texts need two exchanges, the sizes and then
+// the bytes.
+
 #include "engine/ranks/collectives.h"
 
 #include <cassert>

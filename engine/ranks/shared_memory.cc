@@ -1,3 +1,10 @@
+// The memory that the ranks of a trial on one machine share: the state, rounded
+// up to pages, then two staging buffers for each rank and channel. It is a
+// memfd that the launcher makes and passes to each rank, so it has no name that
+// could be guessed or left behind, and its seals keep a rank from shrinking it
+// under the others, which would end them by SIGBUS. A rank checks the header
+// and the size before it maps the memory.
+
 #include "engine/ranks/shared_memory.h"
 
 #include <cassert>

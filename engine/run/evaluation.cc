@@ -1,3 +1,9 @@
+// An evaluation is one process without an experiment around it: no searcher, no
+// restarts and nothing recorded. Run therefore waits for the launcher's events
+// by itself and acknowledges a report at once, since there is no record to wait
+// for. The last message of the process says how it ended; only a process
+// without one is judged by its exit.
+
 #include "engine/run/evaluation.h"
 
 #include <chrono>

@@ -108,6 +108,8 @@ void Experiment::On(const MessageReceived& event) {
   std::visit([&](const auto& message) { On(*trial, message); }, event.message);
 }
 
+// A message that a checkpoint has brought was measured by an earlier run, which
+// is taken to be the last one.
 std::int64_t Experiment::FindRun(const TrialState& trial, std::int64_t batches,
                                  Timestamp time) {
   const bool earlier = trial.process->IsFromCheckpoint(batches, time);
@@ -115,6 +117,8 @@ std::int64_t Experiment::FindRun(const TrialState& trial, std::int64_t batches,
                  : trial.row.runs;
 }
 
+// True if a report has not been shown to the user. One that is sent again after
+// a restart may have been: it is older than the last one shown, or recorded.
 bool Experiment::MarkShown(TrialState& trial, MetricKind kind,
                            std::int64_t batches, Timestamp time,
                            bool recorded) {

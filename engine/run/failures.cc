@@ -1,3 +1,14 @@
+// Which failures are one trial's fault, and which are the experiment's. A
+// search must survive bad hyperparameters, but should not fail a thousand
+// trials for one missing file. So failures before the first report are compared
+// with each other: three in a row of one cause end the experiment, if no trial
+// has ever reported. Two causes are one if their texts are equal without words
+// that have digits, such as addresses, ids and line numbers.
+//
+// MayPass recognises faults that waiting can cure by what programs and
+// libraries print about them; the texts are those of CUDA, NCCL, Python, curl,
+// SQLite and the C library.
+
 #include "engine/run/failures.h"
 
 #include <algorithm>
@@ -94,6 +105,7 @@ bool HaveOneCause(const std::string& first, const std::string& second) {
   return WithoutNumbers(first) == WithoutNumbers(second);
 }
 
+// Doubles from 0.1 s, or from 1 s if waiting may cure it, up to a minute.
 Duration RestartDelay(std::int64_t failures, bool may_pass) {
   constexpr Duration kMaxPause = std::chrono::minutes(1);
   const std::int64_t doublings = std::min<std::int64_t>(failures - 1, 9);
@@ -102,6 +114,7 @@ Duration RestartDelay(std::int64_t failures, bool may_pass) {
 }
 
 void Failures::Recover(const TrialRow& trial) {
+  // Counts a recorded trial as if this run had seen it end.
   const bool has_reported = trial.batches > 0 || trial.latest;
   if (has_reported) reported_ = true;
   SetEnded(trial);

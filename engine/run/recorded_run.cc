@@ -161,6 +161,7 @@ void RecordedRun::ApplyStart(const TrialRow& row, const RunLookups& lookups,
   const bool is_new = !trials_.contains(row.id.number);
   Trial& trial = trials_[row.id.number];
   const TrialRow before = std::exchange(trial.row, row);
+  // A restart implies an end that may have been overwritten in the row since.
   if (row.restarts > before.restarts) {
     TrialRow failed = row;
     failed.state = State::kRunning;
@@ -212,6 +213,8 @@ void RecordedRun::ApplyReport(const Report& report, Reporter* reporter) {
     if (validation && name == info_.metric) value = number;
   }
   if (value) trial.history[report.batches] = *value;
+  // Reports of an earlier run, or for batches that were reported before, only
+  // complete the history.
   Position& last = trial.reported[report.kind];
   if (report.run < last.run ||
       (report.run == last.run && report.batches <= last.batches)) {

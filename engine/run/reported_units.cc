@@ -1,3 +1,12 @@
+// What a program counts is found out from its reports, since it may count
+// batches or the unit of the search without saying which. Evidence is taken in
+// this order: a total that equals the length of the operation, the relation of
+// count and epoch in a report, and the rule of the protocol (docs/protocol.md)
+// where neither decides. Models count batches, which is never in doubt.
+//
+// A wrong answer would show wrong totals and let trials pass rungs too early,
+// so a later report may correct it.
+
 #include "engine/run/reported_units.h"
 
 #include <algorithm>

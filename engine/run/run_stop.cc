@@ -1,3 +1,9 @@
+// The end of a run as a value: RunStop collects why it stops and derives the
+// experiment's state and result from that and from the search. A failure of the
+// experiment wins over everything, the end of the search over a stop that came
+// too late to matter, and a cancel over a pause. Of several failures or
+// problems the first is kept, since later ones are often its consequences.
+
 #include "engine/run/run_stop.h"
 
 #include <algorithm>
