@@ -136,6 +136,7 @@ void BatchSampler::EnterPass(std::int64_t pass) {
       pass_ = -1;
     }
     for (; pass_ + 1 < pass; ++pass_) {
+      // The numbers of a shuffle without its swaps.
       for (std::uint64_t n = order_.size(); n > 1; --n) rng_.Below(n);
     }
     ShuffledRange(order_, rng_);
@@ -177,6 +178,8 @@ std::vector<std::int64_t> Sizes(std::int64_t samples,
         std::min(left, static_cast<std::int64_t>(std::floor(exact + 1e-6))));
     left -= sizes.back();
   }
+  // Samples that rounding has left go to the first subsets, one each, as in
+  // torch.utils.data.random_split.
   for (std::size_t i = 0; left > 0; i = (i + 1) % sizes.size(), --left) {
     ++sizes[i];
   }

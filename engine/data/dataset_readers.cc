@@ -2,6 +2,10 @@
 // gzipped. Sizes in a header are not trusted: memory grows with the bytes that
 // are really there, and a file that is shorter or longer than its header says
 // is refused, as the sign of a broken download.
+//
+// zlib reads plain files as well as gzipped ones, so there is one path for
+// both. It reports a stream that is cut short only as a code beside the bytes
+// (Z_BUF_ERROR), which is why every read asks for that code.
 
 #include "engine/data/dataset_readers.h"
 
@@ -187,6 +191,7 @@ Cifar10Batch ReadCifar10(const std::filesystem::path& path) {
   batch.labels.reserve(records);
   batch.images.resize(records * kValues);
   for (std::size_t i = 0; i < records; ++i) {
+    // One byte for the class, then the red, green and blue planes of 32 by 32.
     const auto record =
         bytes.begin() + static_cast<std::ptrdiff_t>(i * kRecord);
     if (*record >= kCifar10Classes) {

@@ -3,6 +3,11 @@
 // name and lose the data, without the fsync of the directory it may lose the
 // name. So DurableFile writes a temporary file, syncs it, renames it, which is
 // atomic, and syncs the directory.
+//
+// A failed write is not repaired: the temporary file is removed, and the old
+// one under the name, if any, is as it was. The temporary file is in the same
+// directory, because rename(2) works within one file system only, and is opened
+// with O_EXCL and O_NOFOLLOW, because others may be able to write there.
 
 #include "engine/os/files.h"
 

@@ -49,6 +49,7 @@ std::vector<Poller::Ready> Poller::Wait(Duration timeout) {
       static_cast<int>(std::clamp<long>(milliseconds, 0, 1'000'000)));
   std::vector<Ready> ready;
   for (int i = 0; i < count; ++i) {
+    // An end or error is found by reading.
     constexpr unsigned kReadable = EPOLLIN | EPOLLHUP | EPOLLERR;
     ready.push_back({.token = events[i].data.u64,
                      .readable = (events[i].events & kReadable) != 0,

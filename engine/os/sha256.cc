@@ -113,6 +113,8 @@ std::string Sha256OfFile(const std::filesystem::path& file) {
   return ComputeSha256(std::as_bytes(std::span(bytes)));
 }
 
+// RFC 2104: H((K ^ opad) || H((K ^ ipad) || text)), where K is the key, or its
+// hash if it is longer than a block, padded with zeros.
 std::string HmacSha256(std::string_view key,
                        std::initializer_list<std::string_view> parts) {
   const auto update = [](Sha256& sha, std::string_view bytes) {
@@ -129,6 +131,7 @@ std::string HmacSha256(std::string_view key,
   Sha256 inner;
   update(inner, block);
   for (const std::string_view part : parts) update(inner, part);
+  // From one pad to the other.
   for (char& byte : block) byte ^= kInnerPad ^ kOuterPad;
   Sha256 outer;
   update(outer, block);

@@ -2,6 +2,11 @@
 // message on a Unix socket carries at most 253 descriptors, so a packet with
 // more is sent as several messages: each begins with the packet's number of
 // descriptors, and the receiver reads until it has all of them.
+//
+// Sockets of TCP do not block, and the kernel watches the peer: keep-alive
+// probes find a machine that is gone after half a minute even if nothing is
+// sent, TCP_USER_TIMEOUT if something is. Small messages are sent at once
+// (TCP_NODELAY), because a peer often waits for one.
 
 #include "engine/os/socket.h"
 
@@ -117,6 +122,8 @@ struct Listening {
 };
 
 // Listens on the first address of the place that works.
+// Only an address of another machine lets the next one be tried: with a port
+// that is in use, another address would hide the problem.
 Listening ListenAtFirst(const HostPort& place, bool loopback_too) {
   Listening listening{.elsewhere = true};
   const Addresses addresses = ResolveAddresses(place, listening.problem);

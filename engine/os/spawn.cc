@@ -3,6 +3,11 @@
 // which a lock of another thread could hang. CallInChild, which executes no
 // program, has to fork, and therefore must run before there are other threads
 // whose locks its function needs.
+//
+// The end of a child is awaited by a pidfd where the kernel has one: unlike a
+// signal it belongs to one child, and unlike waitpid(2) it can wait with a
+// limit and beside other descriptors. RunCaptured ends a child that is too late
+// by SIGKILL to its process group, so that no grandchild is left.
 
 #include "engine/os/spawn.h"
 
@@ -134,6 +139,7 @@ std::string FormatExit(const ExitStatus& status) {
 
 // Polls if the kernel has no pidfd_open(2) (before 5.3, and in some
 // containers).
+// WNOWAIT leaves the process to AwaitExit, which needs its status.
 bool HasEnded(pid_t pid, Duration limit) {
   using std::chrono::milliseconds;
   constexpr milliseconds kLookInterval(10);

@@ -2,6 +2,15 @@
 // A broken driver must not look like a machine without GPUs: the experiment
 // would train on its CPUs for days. So every error of the driver becomes a
 // problem or a warning, except those of a machine that has no NVIDIA GPU.
+//
+// The driver runs in a child because it may crash or hang, and because CUDA,
+// once initialized, does not survive a later fork of this process. The child
+// opens both libraries by dlopen: NVML tells free memory, MIG instances and
+// compute modes without creating a context, and CUDA tells whether LibTorch
+// could use them. The answer is one line of JSON.
+//
+// CUDA_VISIBLE_DEVICES is removed in the child and applied here afterwards, so
+// that a wrong name in it is an error instead of a machine without GPUs.
 
 #include <algorithm>
 #include <array>
@@ -433,6 +442,7 @@ std::vector<const Gpu*> GpusNamed(const std::vector<Gpu>& all,
   const bool is_number = std::from_chars(word.data(), end, number).ptr == end;
   std::vector<const Gpu*> named;
   for (const Gpu& gpu : all) {
+    // A number names a whole GPU, for one in MIG mode its instances.
     const bool is_part = gpu.parent >= 0;
     const bool is_it = is_number
                            ? (is_part ? gpu.parent : gpu.index) == number

@@ -254,6 +254,8 @@ std::string SlotPlan::ToString() const {
 namespace {
 
 // Machines with more than 1,024 CPUs need a larger set than cpu_set_t.
+// The kernel refuses a set that is smaller than its own, so the size doubles
+// until it fits.
 std::int64_t CpusOfAffinityMask() {
   for (int cpus = 1024; cpus <= 1 << 20; cpus *= 2) {
     const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(

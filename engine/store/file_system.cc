@@ -1,3 +1,10 @@
+// Two questions about the file system below a store. Its kind, because SQLite's
+// write-ahead log needs shared memory and locks that network file systems lack
+// or get wrong. And its space: a reserve of 1 MiB is kept while a runner runs,
+// and freed when the disk is full, so that the runner can still record why it
+// stops. posix_fallocate, unlike ftruncate, makes the space really belong to
+// the file.
+
 #include "engine/store/file_system.h"
 
 #include <cerrno>

@@ -11,6 +11,7 @@
 namespace dtrain {
 namespace {
 
+// In the order of the enumeration, by which StateName indexes.
 constexpr std::array<std::pair<State, std::string_view>, 9> kStates = {{
     {State::kPending, "PENDING"},
     {State::kRunning, "RUNNING"},

@@ -1,3 +1,11 @@
+// The schema of the store's database and its migrations. The tables are STRICT,
+// so that SQLite checks types, and states are checked by constraints: a store
+// outlives the version that wrote it, and a wrong value must fail where it is
+// written. The comment above each version says what it added and why.
+//
+// Migrate runs all that are missing in one transaction and sets user_version
+// last. application_id distinguishes a store from databases of other programs.
+
 #include <array>
 #include <cstdint>
 #include <string>

@@ -1,3 +1,8 @@
+// Prepared statements and keys of rows, kept for the life of a connection, so
+// that a report of metrics needs no look-ups. Statements are found by the
+// address of their text, which is a literal. The keys of trials and names may
+// have been inserted by the transaction itself, so a rollback forgets them all.
+
 #include "engine/store/statements.h"
 
 #include "engine/base/error.h"

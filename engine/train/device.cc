@@ -229,6 +229,8 @@ Batch DeviceCopy::CopyBeside(const Batch& batch) {
       c10::impl::VirtualGuardImpl(device_.type()).getStream(device_);
   if (copies_ > 0) slots_[(copies_ - 1) % kSlots].is_free.record(working);
   Slot& slot = slots_[copies_ % kSlots];
+  // Waits on the host until the step that read this slot's last batch is done,
+  // which also keeps the host from running more than kSlots batches ahead.
   slot.is_free.synchronize();
   slot.from.clear();
   for (const torch::Tensor& tensor : batch.tensors()) {
@@ -242,6 +244,7 @@ Batch DeviceCopy::CopyBeside(const Batch& batch) {
   ++copies_;
   Copy(slot);
   slot.copied.record(*stream_);
+  // The working stream waits on the device; the host goes on.
   slot.copied.block(working);
   return Copied(batch, slot.to, device_);
 }

@@ -14,6 +14,12 @@
 // objects of a type that depends on the optimizer. The functions below visit
 // the fields of each such type ("slots": tensors or integers) and store them
 // under the parameter's name in the checkpoint.
+//
+// Addresses mean nothing in another process, hence the names. The learning rate
+// and the number of steps are facts of the checkpoint, not tensors. They are
+// loaded only if the trial resumes; one that begins with the weights of another
+// experiment keeps its own. A checkpoint of another optimizer, other groups or
+// other parameters is refused.
 
 namespace dtrain {
 
