@@ -1,3 +1,9 @@
+// LeNetTrial: LeNet-5 on handwritten digits. It is written as a user's model
+// would be: the constructor loads the data and adds the network, the optimizer
+// and the schedule to the context, in this order, and the other functions only
+// use them. The step has no branch and no value on the host, so that it can be
+// captured as a CUDA graph (Capturable).
+
 #include <memory>
 #include <optional>
 #include <string>

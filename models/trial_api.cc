@@ -1,3 +1,12 @@
+// What the trial host calls in the library that has LibTorch. A trial runs in
+// three steps: TrainOn reads the specification, trains or uses a checkpoint,
+// and turns every exception into a Finished message; Drain waits until
+// everything else is acknowledged; then that message is sent, and EndTrial
+// leaves the group of ranks.
+//
+// A library of a user's models is compiled against the headers of one build.
+// Its ABI string must be equal to ours, since classes of C++ cross the border.
+
 #include "models/trial_api.h"
 
 #include <csignal>

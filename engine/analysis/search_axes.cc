@@ -1,3 +1,9 @@
+// A search space as axes, for plots and importance. Unlike point_space.cc,
+// which prepares coordinates for a model, an axis keeps the values themselves
+// and has categories by their index. A category that is a map adds an axis for
+// each of its parts (optimizer.lr), on which trials of other categories have no
+// place.
+
 #include "engine/analysis/search_axes.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// Waits for disk space without knowing how much is needed: a checkpoint that
+// failed may have filled the disk by itself. So the least free space that was
+// seen is kept, and a retry is made when there is clearly more, or after a
+// minute, because a quota is not visible to statvfs(3).
+
 #include "engine/checkpoint/disk_wait.h"
 
 #include <algorithm>

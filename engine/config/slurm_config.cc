@@ -1,3 +1,8 @@
+// Times as Slurm writes them. The meaning of a text depends on the number of
+// its parts: "90" is minutes, "90:00" minutes and seconds, "1:30:00" hours
+// first, and after a dash, "1-12", hours come first with any number of parts.
+// Options of sbatch that a job's script depends on are reserved here.
+
 #include "engine/config/slurm_config.h"
 
 #include <array>

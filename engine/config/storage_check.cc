@@ -1,3 +1,8 @@
+// Determined has had five names for the directory of checkpoints, two of which
+// mean a directory below another. SettleStoragePath reduces them to one
+// absolute path and removes the others from the effective configuration, so
+// that a stored experiment means the same from every working directory.
+
 #include "engine/config/storage_check.h"
 
 #include <filesystem>

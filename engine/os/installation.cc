@@ -1,3 +1,9 @@
+// Where the parts of this installation are, relative to the program's own file:
+// dtrain may be unpacked anywhere, by a package or a wheel. The build id is the
+// note that the linker writes into the program (ELF, NT_GNU_BUILD_ID); it is
+// read from the mapped segments, so that it is that of the running code even if
+// the file has been replaced.
+
 #include "engine/os/installation.h"
 
 #include <cstddef>

@@ -1,3 +1,9 @@
+// The values come from the document of the HTML page
+// (engine/app/experiment_data.h), so that both reports agree. A cell is
+// shortened before it is escaped, since an escape must not be cut in two. A
+// report that would exceed the limit ends before an experiment, never within
+// one.
+
 #include "engine/page/markdown_report.h"
 
 #include <algorithm>

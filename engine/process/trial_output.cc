@@ -1,3 +1,10 @@
+// Output of a trial's ranks on its way to the log, or to another machine
+// (Sink). Records are flushed after a tenth of a second, or when a trial ends:
+// each would otherwise cost a system call, and `dtrain logs -f` need not be
+// faster. The last lines of each rank and the likely cause of a failure are
+// kept in memory, so that the end of a trial is reported without reading the
+// log.
+
 #include "engine/process/trial_output.h"
 
 #include <utility>

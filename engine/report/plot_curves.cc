@@ -1,4 +1,11 @@
 // Kinds of plots over training: curves of trials, and the history of a search.
+//
+// CurvesDrawing visits the trials in the order of their ranks and metrics, so
+// that colours go to the best ones and the others are gray. With groups, a
+// median of several trials is drawn in the colour of the group, and its trials
+// in gray. HistoryDrawing adds one search after the other. Failures come last,
+// because one without a value is drawn at the lower edge, which only the other
+// marks determine.
 
 #include <algorithm>
 #include <cmath>
@@ -249,6 +256,8 @@ std::vector<CurvePoint> ToSteps(const std::vector<CurvePoint>& curve) {
 }
 
 // Trials that failed: the effort at which each ended, and its value or NaN.
+// Counted in seconds, a failure has its own place; otherwise it lies at the
+// effort of the last validation before it.
 std::vector<CurvePoint> FailurePoints(const PlotSearch& search, Effort effort,
                                       const std::vector<double>& efforts) {
   std::vector<CurvePoint> places;

@@ -1,6 +1,10 @@
 // Kinds of plots over the search space: importance, parallel coordinates,
 // slices and contours. Experiments may have different spaces, so that each has
 // a panel of its own.
+//
+// A place on an axis is a share of it from 0 to 1, also on a logarithmic one;
+// categories are numbered in the order of the configuration. Without --hparams
+// the most important hyperparameters are shown.
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,11 @@
 // Kinds of plots over the trials of a search: distribution, Pareto front,
 // timeline and rungs.
+//
+// What a figure leaves out (values that are missing or not finite, rows and
+// panels beyond a limit, trials without a colour) is counted and said in its
+// title or notes, so that a figure never looks complete when it is not. The
+// timeline packs runs into as few rows as possible, so that their number is
+// that of the trials that ran at the same time.
 
 #include <algorithm>
 #include <cmath>

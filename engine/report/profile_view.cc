@@ -1,3 +1,7 @@
+// A profile as JSON and as a table. The rate of samples leaves out validation
+// and checkpoints, which train nothing, while the shares of the phases are of
+// the whole time and add up to 1.
+
 #include "engine/report/profile_view.h"
 
 #include "engine/base/json.h"

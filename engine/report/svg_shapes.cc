@@ -1,3 +1,8 @@
+// Elements of SVG as text. A dot is a stroke of length 0.1 with round or square
+// ends, so that all dots of a style are one path element: thousands of circle
+// elements would make a browser slow. Coordinates have one digit after the
+// point, a tenth of a pixel.
+
 #include "engine/report/svg_shapes.h"
 
 #include <array>

@@ -56,6 +56,8 @@ std::optional<std::int64_t> ReadNumber(const fs::path& file) {
 
 }  // namespace
 
+// Lines of /proc/self/cgroup are NUMBER:CONTROLLERS:PATH, with no controllers
+// for version 2. A limit may be set in any parent, so these are included.
 std::vector<fs::path> CgroupDirectories(const std::string& controller,
                                         const fs::path& proc) {
   std::vector<fs::path> directories;
@@ -75,6 +77,7 @@ std::vector<fs::path> CgroupDirectories(const std::string& controller,
 std::optional<std::int64_t> CpuLimit(const fs::path& cgroup) {
   std::int64_t quota = 0;
   std::int64_t period = 0;
+  // "max 100000" without a limit, which fails to parse as a number.
   std::ifstream version2(cgroup / "cpu.max");
   if (!(version2 >> quota >> period)) {
     quota = ReadNumber(cgroup / "cpu.cfs_quota_us").value_or(-1);

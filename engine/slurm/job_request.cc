@@ -1,3 +1,12 @@
+// The sbatch command and the script of a job that runs workers. Everything that
+// decides about resources is an option of sbatch; the script exports variables,
+// runs the user's prologue and starts one worker on each node with srun.
+//
+// A job must not be requeued (its workers would come back under the number of a
+// job that has ended), and Slurm signals it before its end, so that trials can
+// save checkpoints within `grace`. In the user's own allocation only the script
+// is used.
+
 #include "engine/slurm/job_request.h"
 
 #include <chrono>

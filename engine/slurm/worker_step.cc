@@ -1,3 +1,9 @@
+// Workers in the user's own allocation: the script of JobRequest as a child
+// process, without sbatch. It has a session of its own, so that Ctrl-C at the
+// terminal reaches the runner only, which ends the workers in order. The
+// destructor waits for them, asks srun to end the step, and kills it only after
+// Slurm itself would have.
+
 #include "engine/slurm/worker_step.h"
 
 #include <algorithm>

@@ -37,6 +37,7 @@ void AppendNames(const nlohmann::json& map, const std::string& prefix,
 
 }  // namespace
 
+// A trial that takes the whole map is assumed to read everything in it.
 const nlohmann::json& TrialContext::hparams() const {
   const nlohmann::json& all = AllHparams();
   for (const auto& [name, value] : all.items()) RecordRead(name);

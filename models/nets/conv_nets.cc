@@ -1,3 +1,9 @@
+// The small convolutional networks: LeNet (LeCun et al. 1998, with ReLU and max
+// pooling), MindSpore's LeNet5 and its custom network, and the CNN of PyTorch's
+// CIFAR-10 tutorial. They differ in biases, sizes and initial values, which
+// their guides prescribe. Each layer is made and registered in one expression;
+// its name is that of the checkpoint.
+
 #include "models/nets/conv_nets.h"
 
 #include <cmath>
