@@ -161,6 +161,8 @@ std::vector<CurvePoint> BestSoFar(std::span<const Observation> observations,
   return curve;
 }
 
+// An exponential moving average, divided by the sum of the weights so far:
+// without that, the first values would be pulled towards 0.
 void Smooth(double weight, std::vector<CurvePoint>& points) {
   double sum = 0, weights = 0;
   for (CurvePoint& point : points) {
@@ -268,6 +270,7 @@ std::vector<CurvePoint> MedianCurve(
   return median;
 }
 
+// Splits at the longest gaps.
 std::vector<Span> SplitAtGaps(std::vector<double> times, std::size_t parts) {
   std::ranges::sort(times);
   std::vector<std::pair<double, std::size_t>> gaps;  // before the time [i]
@@ -306,6 +309,8 @@ std::vector<Span> RunTimes::Spans(std::int64_t runs) const {
   return spans;
 }
 
+// Takes spans by their begin and gives each the lowest lane that is free, which
+// needs as few lanes as spans overlap at most.
 std::vector<std::size_t> PackLanes(std::span<const Span> spans) {
   std::vector<std::size_t> order(spans.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -358,6 +363,9 @@ double DistanceTo(double place, std::size_t cell, const FieldAxis& axis) {
 
 }  // namespace
 
+// Inverse distance weighting (Shepard, 1968), with weights 1 / d². A sample is
+// nowhere nearer than kNear, so that no single one makes a peak; cells beyond
+// kReach of all samples are left empty.
 std::vector<double> EstimateField(std::span<const FieldSample> samples,
                                   FieldAxis x, FieldAxis y) {
   constexpr double kReach = 0.15;
@@ -401,6 +409,8 @@ void AppendExtremes(std::span<const CurvePoint> curve,
 
 }  // namespace
 
+// Of each column of pixels four points at most, its first, lowest, highest and
+// last: a line through them covers the same pixels (M4: Jugel et al. 2014).
 std::vector<std::size_t> DecimatedPoints(std::span<const CurvePoint> curve,
                                          std::size_t columns) {
   assert(columns > 0);

@@ -1,3 +1,12 @@
+// Words with placeholders, {NAME} or {NAME:--on|--off}. There are two readings
+// of a brace. ParseTemplate is strict: each brace is a placeholder, doubled, or
+// an error. TemplateOfLiteral takes a text whose braces mean themselves, as in
+// code and JSON, doubles them, and leaves only the placeholders of known names;
+// `${NAME}` is a variable of the shell and none of ours.
+//
+// FillTemplate takes a text that was checked when the configuration was read,
+// so a problem at that point leaves the text as it is.
+
 #include "engine/base/placeholders.h"
 
 #include <algorithm>

@@ -3,6 +3,9 @@
 // some terminals, and bidirectional controls can reorder a line. So every text
 // that is not ours passes EscapeForTerminal, byte sequences that are not UTF-8
 // included.
+//
+// Widths on a terminal follow wcwidth(3) in its common ranges. The C library's
+// own function depends on the locale, which dtrain does not set.
 
 #include "engine/base/text.h"
 

@@ -7,6 +7,12 @@
 // never repeated, since the kernel has dropped the data and would report
 // success. A reader compares every file with the manifest: one that is missing
 // or differs by a bit makes the checkpoint damaged.
+//
+// Directories are opened once and files below them by openat(2), without
+// following links: another process cannot lead a reader elsewhere by replacing
+// a part of the path, and a name in a manifest is not trusted. The manifest
+// itself has no checksum. Instead it must be, bit by bit, what is written for
+// its values.
 
 #include "engine/checkpoint/checkpoint_files.h"
 
@@ -95,6 +101,8 @@ CheckpointWriter::CheckpointWriter(std::string path)
   }
   parent_.reset(::open(parent.c_str(), kFlags));
   if (!parent_) Fail("", errno);
+  // A UUID names the checkpoint, so a directory of this name would be another
+  // writer's.
   if (::mkdir(temporary_.c_str(), 0700) != 0) Fail("", errno);
   directory_.reset(::open(temporary_.c_str(), kFlags));
   if (!directory_) Fail("", errno);
@@ -487,6 +495,7 @@ CheckpointSummary SummarizeCheckpoint(const std::string& path) {
   } catch (const json::exception&) {
     Damaged(path, "'state.json' is not valid");
   }
+  // The manifest does not list itself.
   summary.bytes = static_cast<std::int64_t>(manifest.size());
   summary.files[kManifestName] = ComputeSha256(manifest);
   for (const auto& [name, entry] : entries) {

@@ -146,6 +146,8 @@ std::pair<json, std::size_t> ParseHeader(std::span<const std::byte> file,
   }
   const auto* text = reinterpret_cast<const char*>(file.data() + sizeof length);
   HeaderCheck check;
+  // Parsed twice: the parser of nlohmann keeps one of two equal keys without
+  // notice.
   const bool passed = json::sax_parse(text, text + length, &check);
   if (!check.fault().empty()) Fail(what, check.fault());
   json header =

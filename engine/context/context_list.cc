@@ -5,6 +5,12 @@
 // never end, so it is left out, as are links to the outside. The copy checks
 // that each file is still the one that was listed: a file that is written to
 // while it is copied would give a context that never existed.
+//
+// Directories are compared by device and inode, not by path, since one
+// directory may have several. `stack_` has those from the root to the present
+// one: a link to one of these would be the endless loop. Rules of a directory
+// are added on the way in and removed on the way out, so that they hold for
+// what is below it only.
 
 #include "engine/context/context_list.h"
 
@@ -167,6 +173,7 @@ void Walk::Visit(const fs::path& directory, const std::string& prefix,
   const bool dangles =
       S_ISLNK(link.st_mode) && ::stat(source.c_str(), &status) != 0;
   const bool is_directory = !dangles && S_ISDIR(status.st_mode);
+  // From here on, the order is that of the comment at the top.
   if (IsNeverStored(name)) return;
   if (std::string rule = rules_.FindRule(path, is_directory); !rule.empty()) {
     const bool is_told = is_directory && !IsToolDirectory(source, name) &&
@@ -210,6 +217,8 @@ void Walk::Add(const fs::path& source, const std::string& path,
                          .bytes = status.st_size,
                          .executable = (status.st_mode & S_IXUSR) != 0,
                          .status = status});
+  // The limits are checked while the walk goes on: a context of a home
+  // directory must end in a message, not after an hour.
   list_.bytes += status.st_size;
   if (list_.bytes > limits_.bytes) RefuseSize(FormatBytes(limits_.bytes));
   if (std::ssize(list_.files) > limits_.files) {
@@ -251,6 +260,8 @@ void Walk::AddRules(const fs::path& directory, const char* name,
   rules_.Add(*text, prefix, name);
 }
 
+// Goes down one path with Visit's checks of names, rules and links, and
+// describes the first that leaves it out.
 std::optional<std::string> Walk::Explain(const fs::path& path) {
   fs::path real = root_;
   std::string prefix;

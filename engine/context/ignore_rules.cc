@@ -32,6 +32,8 @@ void IgnoreRules::Add(std::string_view text, const std::string& directory,
 
 std::string IgnoreRules::FindRule(std::string_view path,
                                   bool is_directory) const {
+  // The last matching rule decides, as in git; rules of inner directories come
+  // later.
   for (const Rule& rule : std::views::reverse(rules_)) {
     if (!path.starts_with(rule.directory)) continue;
     const std::string_view inside = path.substr(rule.directory.size());
@@ -126,6 +128,8 @@ void IgnorePattern::Compile(std::string_view text) {
   }
 }
 
+// Two stars stand for directories only where they are alone between slashes;
+// elsewhere they are one star, which no slash passes.
 std::size_t IgnorePattern::CompileStars(std::string_view text, std::size_t at,
                                         std::size_t plain) {
   const std::size_t begin = at;

@@ -137,7 +137,11 @@ void StagedFiles::AddSource(const std::string& uuid,
   SyncDirectory(sources);
 }
 
+// The order: the id of the experiment, durably, so that the files can be found
+// from "new-UUID"; then the renames; then the directories that have the new
+// names. The commit follows in the caller.
 void StagedFiles::Place(std::int64_t experiment) {
+  // An id may be used again after a rollback, whose files may still lie there.
   const auto places = FinalPaths(layout_, experiment);
   for (const fs::path& path : places) RemoveTree(path);
   if (directory_.empty()) return;

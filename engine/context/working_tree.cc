@@ -4,6 +4,12 @@
 // times of their originals, by which Repair recognizes a truncated copy and
 // makes it again when the trial resumes. After the trial, TidyWorkingTree
 // removes the copies that are unchanged and leaves what the program wrote.
+//
+// A copy is made by the cheapest means that works: shared blocks (FICLONE, on
+// Btrfs and XFS), a copy within the kernel (copy_file_range), or reads and
+// writes. What a file system refuses once is not tried again. The tree is
+// filled under another name and renamed, so that a tree with the right name is
+// whole but for lost data.
 
 #include "engine/context/working_tree.h"
 
@@ -222,6 +228,9 @@ class TreeTidying {
   TreeTidying(const fs::path& master, const fs::path& tree)
       : master_(master), tree_(tree) {}
 
+  // Deletes a file only if it has the bytes of its original, and then the
+  // directories that have become empty, the innermost first; rmdir(2) refuses
+  // those that have not.
   void Run() {
     if (!IsPlainDirectory(tree_)) return;
     for (const StoredFile& file : ReadList(master_).files) RemoveCopy(file);

@@ -263,6 +263,8 @@ DeviceBatches* MemorySource::on_device() {
   return augments && kernel_ == nullptr ? nullptr : this;
 }
 
+// For CUDA graphs: the position and the seed of the pass are in device memory,
+// so that a captured batch reads another part of the order at each replay.
 std::int64_t MemorySource::Skip(std::int64_t batches) {
   const BatchSampler::Indices first = sampler_.Skip(batches);
   order_.Rows(first, [&] { return ToImages(sampler_.order()); });

@@ -227,6 +227,8 @@ void OneTransfer::SetUp() {
 }
 
 void OneTransfer::LimitProtocols() {
+  // A redirect must not lead from https to an unprotected address, nor from the
+  // network to a file.
   const bool safe = StartsWithWord(request_.address, "https:");
 #if LIBCURL_VERSION_NUM >= 0x075500
   Set(CURLOPT_PROTOCOLS_STR, "http,https,file");
@@ -255,6 +257,7 @@ void OneTransfer::ChooseCertificates() {
 // With redirects there are several responses; the last one counts.
 bool OneTransfer::OnHeaderLine(std::string_view line) {
   constexpr std::string_view kName = "content-range:";
+  // The status line of the next response.
   if (StartsWithWord(line, "http/")) content_range_.clear();
   if (StartsWithWord(line, kName)) content_range_ = line.substr(kName.size());
   return true;
@@ -426,6 +429,9 @@ bool Downloader::Pause(milliseconds pause) const {
   return true;
 }
 
+// The pause doubles after each failure. A transfer that has brought a mebibyte
+// starts the count again, so that a slow line that breaks often still gets
+// through.
 TransferResult Downloader::TransferWithRetries(const std::string& address) {
   milliseconds pause = request_.patience.pause;
   for (int failures = 1;; ++failures) {
@@ -460,6 +466,9 @@ Downloader::Outcome Downloader::CheckSum(std::string& problem) {
   return Outcome::kNextAddress;
 }
 
+// Transfers from one address until the file is whole, then compares its
+// SHA-256. If that differs and the file did not arrive in one piece, an earlier
+// piece is the suspect: the file is fetched once more from scratch.
 Downloader::Outcome Downloader::FetchFrom(const std::string& address) {
   resumed_ = part_.size() > 0;
   while (true) {

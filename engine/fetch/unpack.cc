@@ -79,6 +79,8 @@ void Unpacker::Open() {
                                      kBlock));
 }
 
+// Entries outside of `root` are skipped, unsafe ones end the unpacking: an
+// archive that has one is not the expected one.
 fs::path Unpacker::Place(const std::string& name) const {
   if (name.empty() || name.front() == '/' || EscapeForTerminal(name) != name) {
     Fail("holds the unsafe path '" + name + "'");

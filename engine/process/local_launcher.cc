@@ -5,6 +5,15 @@
 // children of this process has killed the orphans, because the slots are free
 // then. A sweep must not run while a fork is in flight, since the new child
 // would be taken for an orphan.
+//
+// One turn (Poll) waits for descriptors or the next deadline, handles what is
+// ready, and then does what is due by time, always in this order: trials,
+// forks, orphans, ends, GPUs, and last the next trial that has slots. Events
+// are collected and returned one by one by Wait. Only one fork is in flight,
+// and only one trial is being forked: ranks of a trial start together.
+//
+// A trial has a range of poller tokens, so that the token of a descriptor leads
+// to its trial by one look-up (upper_bound).
 
 #include "engine/process/local_launcher.h"
 
@@ -378,6 +387,8 @@ void ProcessLauncher::SweepOrphans() {
       forker_.in_flight()) {
     return;
   }
+  // Everything that this process has started and that lives; all others are
+  // orphans.
   std::set<std::int64_t> ours = {forker_.host_pid(), quarantine_.child()};
   for (const auto& [token, running] : trials_) {
     running.trial->AddPids(ours);
@@ -459,6 +470,7 @@ void ProcessLauncher::RestoreGpus() {
 
 void ProcessLauncher::StartWaiting() {
   if (waiting_.empty() || forker_.busy()) return;
+  // With GPUs set aside, more trials may run than the pool has room for.
   if (trials_.size() >= static_cast<std::size_t>(pool_.trials())) return;
   if (pool_.waiting() && options_.clock.monotonic() < pool_.retry_at()) return;
   std::optional<SlotLease> lease = pool_.TryTake(Waiter());

@@ -4,6 +4,16 @@
 // Logic has two values. A comparison with a missing value is false, except that
 // a missing value differs (!=) from every other; `not` turns each result round.
 // So `not label ~ "^old"` includes experiments without labels.
+//
+// The grammar, from the weakest operator on: OR of ANDs of NOTs, where NOT is
+// `not`, parentheses or a comparison. A literal is converted by the kind of its
+// field when it is parsed (ParseLiteral), so that a wrong value is an error
+// with its place and a row costs no parsing. Each node keeps its text for
+// messages.
+//
+// ParsePlain reads the expressions of the first version, in which a name ends
+// at a blank or operator only. It is tried where the full syntax fails, and its
+// own error is never shown.
 
 #include "engine/query/filter.h"
 
@@ -214,6 +224,7 @@ class FilterParser {
     const Token first = tokens_.Peek();
     const bool nests = first.is("(") || first.is_keyword("not");
     if (!nests) return ParseComparison();
+    // The parser and the evaluation recurse, and the text comes from a user.
     if (depth == Filter::kMaxDepth) {
       tokens_.Fail(ErrorKind::kUsage,
                    "more than " + std::to_string(Filter::kMaxDepth) +

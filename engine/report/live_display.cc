@@ -2,6 +2,12 @@
 // trials, FrameLines makes the lines of one moment from that (pure, and fitted
 // to the terminal's size), and LiveDisplay puts them in the place of the last
 // ones. Lines that last, such as the end of a trial, are printed above.
+//
+// A frame never has more lines or columns than the terminal: a line that wraps,
+// or a screen that scrolls, would leave the cursor where the next frame does
+// not expect it. Where room is short, names, bars, curves and trials give way
+// before numbers. Each frame is one write, which begins by moving up over the
+// last one.
 
 #include "engine/report/live_display.h"
 

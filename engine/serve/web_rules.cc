@@ -83,6 +83,8 @@ std::optional<WebReply> MethodRefusal(const WebRequest& request, PathClass path,
 
 }  // namespace
 
+// The rules against browsers come first: a foreign page must not learn from an
+// answer whether a path exists or a token is right.
 std::optional<WebReply> Refusal(const WebRequest& request, PathClass path,
                                 const WebRules& rules) {
   if (request.hosts.size() != 1 || !IsLoopbackHost(request.hosts[0])) {

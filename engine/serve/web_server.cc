@@ -5,6 +5,17 @@
 // reference: evhttp removes the callbacks of a buffer when it closes the
 // connection, which the sweep finds. The sweep ends a connection that is late
 // by shutting its socket down, after which evhttp closes it.
+//
+// A request becomes an exchange with a number, by which the handler may answer
+// later (Reply): the pointer of libevent may be gone by then, and OnClose
+// removes its number. A stream is an exchange that stays open and gets chunks;
+// a reader that does not keep up is ended, since its unread bytes are in our
+// memory.
+//
+// One thread runs everything. evhttp has no notion of our deadlines, so Sweep,
+// which the timer calls, compares them with the clock. Deadlines begin with a
+// connection, with the first byte of each further request, and with a reply; in
+// between, a connection is idle and evhttp's own timeout closes it.
 
 #include "engine/serve/web_server.h"
 
@@ -498,6 +509,8 @@ UniqueFd ListenOnSocket(const std::filesystem::path& path) {
     // Nothing listens there: a server that was killed has left it.
     if (errno == ECONNREFUSED) ::unlink(name.c_str());
   }
+  // Permissions of a socket are set by bind(2); a chmod(2) after it would leave
+  // a moment in which others may connect.
   const mode_t mask = ::umask(0177);  // no one else may connect, ever
   const int bound = ::bind(made.get(), place, sizeof(address));
   const int error = errno;

@@ -98,6 +98,8 @@ TrialRow ReadTrialRow(SQLite::Statement& statement) {
                  .started = columns.MaybeTime(),
                  .ended = columns.MaybeTime(),
                  .seconds = columns.Number()};
+  // The schema has no such state: adding one to its constraint would mean to
+  // rebuild the table.
   if (trial.state == State::kError && trial.reason.starts_with(kInvalidReason))
     trial.state = State::kInvalid;
   return trial;

@@ -171,6 +171,8 @@ void StoreWriter::SetTrialState(TrialId trial, State state, Timestamp time,
                                 const std::string& reason) {
   const std::int64_t key = statements_.TrialKey(trial);
   statements_.Run(
+      // The new state less the old one, so that an end that is recorded twice
+      // counts once. Must precede the update of the trial.
       "UPDATE experiments SET trials_ended = trials_ended + ?3 - (SELECT state "
       "IN ('COMPLETED', 'CANCELED', 'ERROR', 'STOPPED') FROM trials "
       "WHERE id = ?2) WHERE id = ?1",

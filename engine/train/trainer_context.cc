@@ -62,6 +62,7 @@ void Apply(NamedOptimizer& entry) {
   auto& groups = entry.optimizer->param_groups();
   for (std::size_t i = 0; i < groups.size(); ++i) {
     double rate = entry.initial_rates.at(i);
+    // Each schedule takes the rate of the one before it.
     for (const auto& paced : entry.schedules) rate = paced.schedule.Rate(rate);
     groups[i].options().set_lr(rate);
   }

@@ -141,6 +141,7 @@ bool EarlyStop::Observe(double value) {
   const auto key = [this](double metric) {
     return RankKey(metric, settings_.smaller_is_better);
   };
+  // RankKey makes smaller values better in both directions.
   const double gain = best_ ? key(*best_) - key(value) : INFINITY;
   // With min_delta 0, an equal value is not an improvement either.
   if (!std::isnan(value) && gain > 0 && gain >= settings_.min_delta) {

@@ -41,6 +41,7 @@ void Wake(int fd) {
   }
 }
 
+// Only write(2), which is async-signal-safe; the listener does the rest.
 void OnTerm(int) {
   const int saved = errno;
   Wake(term_wake_fd);
@@ -136,6 +137,7 @@ void TrialChannel::HandleMessage(RunnerMessage message) {
   {
     const std::lock_guard lock(mutex_);
     if (const auto* ack = std::get_if<Acknowledge>(&message)) {
+      // One acknowledgement covers all messages up to its number.
       while (!sent_.empty() && sent_.front().seq <= ack->seq) {
         values_ -= sent_.front().values;
         sent_.pop_front();
@@ -167,6 +169,7 @@ void TrialChannel::HangUp() {
   while (!quit_) {
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(end - steady_clock::now());
+    // The main thread has had its time to save a checkpoint, and may hang.
     if (left.count() <= 0) ::_exit(kOrphanExitCode);
     pollfd entry{.fd = wake_.get(), .events = POLLIN, .revents = 0};
     if (::poll(&entry, 1, static_cast<int>(left.count())) > 0 && !quit_) {
