@@ -166,6 +166,7 @@ std::vector<double> ChoiceDensity(const std::vector<std::int64_t>& counts) {
   return density;
 }
 
+// Σ q (p / q − 1)² over the cells, with p of the best trials and q of all.
 double PearsonDivergence(const std::vector<double>& best,
                          const std::vector<double>& all) {
   double sum = 0;

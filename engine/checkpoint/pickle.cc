@@ -161,6 +161,8 @@ void PickleMachine::FailAsDamaged() const {
   Fail("is damaged; download the file again");
 }
 
+// A few bytes of pickle can copy a long list again and again through the memo,
+// so copies count as well.
 void PickleMachine::Count(std::size_t items) {
   count_ += items;
   if (count_ > kMaxValues) {
@@ -247,6 +249,8 @@ void PickleMachine::SetItems(const std::vector<PickleIndex>& items) {
   }
 }
 
+// The one place where a file can ask for code; everything else only moves
+// values.
 void PickleMachine::PushGlobal(const PickleGlobal& global) {
   if (!IsKnownGlobal(global.module, global.name) &&
       !IsPlainClass(global.module, global.name)) {
@@ -282,6 +286,8 @@ PickleDict PickleMachine::DictOfPairs(const PickleList& pairs) {
   return dict;
 }
 
+// A call stays data, except for those whose result is known without a call: an
+// empty dict, a dict of pairs, and copies.
 void PickleMachine::Call() {
   const PickleIndex arguments = Pop();
   const PickleIndex function = Pop();
@@ -374,6 +380,7 @@ enum class Opcode : std::uint8_t {
 
 constexpr std::uint8_t kNewestProtocol = 5;
 
+// Two's complement, little-endian, of up to 8 bytes.
 std::int64_t Signed64(std::string_view bytes) {
   // Extends the sign.
   std::uint64_t number = 0;

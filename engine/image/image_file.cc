@@ -234,6 +234,8 @@ Image DecodeImage(std::span<const std::uint8_t> file, const std::string& what,
   if (IsPng(file)) return DecodePng(file, what);
   if (!IsJpeg(file)) FailImage(what, "it is not a JPEG or PNG file");
   Image image = DecodeJpeg(file, what);
+  // An option, since PIL ignores the orientation unless exif_transpose is
+  // called.
   const int orientation = options.exif_orientation ? ExifOrientation(file) : 1;
   return orientation == 1 ? image : ApplyOrientation(image, orientation);
 }
@@ -414,6 +416,8 @@ class Tiff {
 };
 
 // Returns the orientation in the first directory.
+// An entry has 12 bytes: tag (2), type (2), count (4), and a value that begins
+// in the last 4.
 std::optional<std::uint32_t> OrientationIn(const Tiff& tiff) {
   if (tiff.Number(2, 2) != 42u) return std::nullopt;
   const std::size_t directory = tiff.Number(4, 4).value_or(0);
@@ -450,6 +454,8 @@ int ExifOrientation(std::span<const std::uint8_t> jpeg) {
   return 1;
 }
 
+// The eight orientations of EXIF are the symmetries of a rectangle: 5 to 8 swap
+// rows and columns, and each may be turned upside down and mirrored.
 Image ApplyOrientation(const Image& image, int orientation) {
   const bool swaps = orientation >= 5;
   const bool upends = orientation == 3 || orientation == 4 ||

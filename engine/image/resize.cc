@@ -84,6 +84,8 @@ ResampleTaps::ResampleTaps(std::int64_t source, std::int64_t result,
   const double per_support = 1.0 / support;
   std::vector<double> raw;
   for (std::int64_t i = begin; i < begin + count; ++i) {
+    // The centre of the result's pixel in the source. Weights fall linearly to
+    // 0 at a distance of `support`, which is a pixel for an enlargement.
     const double center = (static_cast<double>(i) + 0.5) * scale;
     const auto first = std::max<std::int64_t>(
         0, static_cast<std::int64_t>(center - support + 0.5));
@@ -207,6 +209,8 @@ void AcrossRowFast(const std::uint8_t* from, const ResampleTaps& taps,
       ++weights;
     }
     const __m128i words = _mm_packs_epi32(sums.Rounded(), zero);
+    // Packs the lanes to bytes with saturation, which is the clamp of
+    // WeightedSum.
     const std::int32_t result =
         _mm_cvtsi128_si32(_mm_packus_epi16(words, zero));
     std::memcpy(to, &result, 3);
@@ -249,6 +253,7 @@ void ResampleAcross(const PixelRows& from, std::int64_t rows,
   const std::uint8_t* row = from.pixels;
   for (std::int64_t y = 0; y < rows; ++y) {
 #if defined(__SSE2__)
+    // Not for the last row, behind which there may be no byte to read.
     if (y + 1 < rows) {
       AcrossRowFast(row, taps, to);
     } else {

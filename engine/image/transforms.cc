@@ -75,6 +75,8 @@ Box FallbackCrop(std::int64_t height, std::int64_t width,
 
 }  // namespace
 
+// torchvision's RandomResizedCrop: an area and the logarithm of a ratio are
+// drawn uniformly, and the box is tried up to ten times until it fits.
 Box RandomResizedCropBox(std::int64_t height, std::int64_t width, Rng& rng,
                          const CropRange& range) {
   const double area = static_cast<double>(height) * static_cast<double>(width);
@@ -123,6 +125,8 @@ Image CenterCropped(const ImageView& image, std::int64_t resize_size,
   return padded;
 }
 
+// ITU-R 601: 0.299 R + 0.587 G + 0.114 B in units of 2^-16, rounded, as in
+// Pillow.
 Image Grayed(Image image) {
   for (std::size_t i = 0; i + 2 < image.pixels.size(); i += 3) {
     std::uint8_t* rgb = image.pixels.data() + i;

@@ -110,6 +110,8 @@ std::size_t Divide(float* memory, ConvBackwardCall& call) {
   return range.first >= 0 && range.first % kernels.images_per_block == 0;
 }
 
+// Kernels of this machine, the widest last. The choice is made at run time, so
+// that one build runs everywhere.
 std::vector<const ConvKernels*> FindUsable() {
   std::vector<const ConvKernels*> usable = {&kPortableConvKernels};
 #ifdef DTRAIN_X86_KERNELS

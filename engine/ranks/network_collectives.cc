@@ -156,6 +156,7 @@ void NetworkCollectives::ReduceAll(const CollectiveCall& call,
       streams_.Receive(static_cast<int>(i + 1), place);
       sources[i + 1] = place.data();
     }
+    // Into a buffer of its own: `mine` is one of the sources.
     ReduceBytes(call, sources, std::span(result).first(size));
     std::memcpy(mine.data(), result.data(), size);
     for (int peer = 1; peer < ranks(); ++peer) streams_.Send(peer, mine);
@@ -170,6 +171,9 @@ void NetworkCollectives::Exchange(const CollectiveCall& call,
   if (!mine.empty() && mine.data() != into[own].data()) {
     std::memmove(into[own].data(), mine.data(), mine.size());
   }
+  // The order of the parts is fixed on both sides, so none needs a label: a
+  // rank sends its own, then receives those of the others in the order of
+  // ranks.
   if (rank() == 0) return CollectAndSend(into);
   streams_.Send(0, mine);
   for (std::size_t peer = 0; peer < into.size(); ++peer) {
@@ -209,6 +213,8 @@ ChannelStreams::ChannelStreams(RankConnections& connections, int channel,
 void ChannelStreams::Swap(int peer, std::span<const std::byte> out,
                           std::span<std::byte> in) {
   while (!out.empty() || !in.empty()) {
+    // Both directions at once: if both sides only sent, both would wait for
+    // room in full buffers for ever.
     const std::size_t sent = SendSome(peer, out);
     const std::size_t received = ReceiveSome(peer, in);
     out = out.subspan(sent);

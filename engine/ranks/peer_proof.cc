@@ -107,6 +107,8 @@ std::string DeriveSecret(std::string_view secret, std::string_view purpose) {
   return Hex(HmacSha256(secret, {std::string_view("derived\0", 8), purpose}));
 }
 
+// The number of the message is authenticated but not sent: a message that is
+// repeated, left out or moved fails to open.
 std::string PeerSession::Seal(std::string_view line) {
   std::string sealed =
       Hex(HmacSha256(sending_key_, {BigEndian(sent_++, 8), line}));
@@ -134,6 +136,10 @@ PeerProof::PeerProof(Side side, Options options)
   assert(!options_.secret.empty() && options_.claim.size() <= kMaxClaim);
 }
 
+// Both nonces are in every proof, in the same order on both sides, so a
+// recorded one is worthless in another connection. The role keeps a peer from
+// sending a proof back to its author. The listener proves itself before it
+// knows the claim, hence without it.
 std::string PeerProof::Mac(std::string_view role) const {
   const bool connects = side_ == Side::kConnects;
   return HmacSha256(

@@ -200,6 +200,7 @@ template <typename T>
 void AllReduction<T>::Stage(std::size_t segment) const {
   T* const staged = Staged(segment, rank_);
   const std::size_t start = segment * segment_;
+  // All but the own share, which this rank reduces from its own values.
   const std::size_t before = rank_ * share_;
   const std::size_t after = before + share_;
   Copy<T>(Slice(start, before), staged);
@@ -214,6 +215,8 @@ void AllReduction<T>::ReduceShare(std::size_t segment, ReduceOp op) const {
     sources[rank] =
         rank == rank_ ? mine.data() : Staged(segment, rank) + rank_ * share_;
   }
+  // The own staging buffer has a gap where the own share would be; the result
+  // goes there, for the others to fetch.
   const std::span<T> result(Staged(segment, rank_) + rank_ * share_,
                             mine.size());
   Reduce<T>(std::span(sources).first(ranks_), op, result);
@@ -309,6 +312,8 @@ void SharedBarrier::Wait() {
     Await(completed);
     return;
   }
+  // Relaxed, because no rank arrives again before it has seen `completed`,
+  // whose store below publishes this one.
   channel_.arrived.store(0, std::memory_order_relaxed);
   // This rank stores `completed`, then reads `sleepers`; a sleeper increments
   // `sleepers`, then reads `completed`: at least one of them sees the other.

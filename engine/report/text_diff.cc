@@ -122,6 +122,8 @@ class Search {
   Index Last(Index cost) const { return std::min(cost, 2 * width_ - cost); }
 
   // Extends the diagonal by a path of `cost`. Returns its x.
+  // Diagonal k is reached from k + 1 by a step down or from k - 1 by a step to
+  // the right, whichever gets farther; then equal lines are followed for free.
   Index Extend(Index cost, Index k) {
     Index x = cost == 0 ? 0 : kNone;
     const Index above = At(k + 1), left = At(k - 1);
@@ -154,6 +156,9 @@ class Search {
 };
 
 SplitPoint Differ::FindSplit(const Box& box) const {
+  // Diagonal k of one search is diagonal delta - k of the other. The length of
+  // a cheapest path has the parity of delta, which decides in whose turn the
+  // searches can meet.
   const Index delta = box.width() - box.height();
   const Index most = std::min((box.width() + box.height() + 1) / 2, kMaxCost);
   Search forward(box, most, [&](Index x, Index y) {

@@ -180,6 +180,7 @@ void CheckpointKeeper::Offer(const CheckpointRow& row, Rows& dropped) {
   if (best_limit_ == 0 || !row.metric || !std::isfinite(*row.metric)) return;
   best_.emplace(MakeRank(row), BestRow{.row = row});
   if (best_.size() <= best_limit_) return;
+  // The map is ordered by rank, the best first.
   const auto worst = std::prev(best_.end());
   const BestRow out = std::move(worst->second);
   best_.erase(worst);

@@ -520,6 +520,8 @@ void Experiment::HandleError(TrialState& trial, const TrialProcess& process,
   // A trial that makes progress between failures is not stuck.
   if (reached.batches > process.from()) trial.row.failures = 0;
   const std::int64_t most = setup_.config.max_restarts;
+  // `failures` counts in a row and is compared; `restarts` counts all and is
+  // shown.
   if (trial.row.failures >= most) {
     const std::string restarts =
         trial.row.restarts == 0

@@ -151,6 +151,8 @@ void Experiment::RecoverFiles(const std::vector<CheckpointRow>& recorded) {
   files_.EmptyTrash();
   for (const auto& [number, trial] : trials_.trials()) {
     const TrialId id = trial->row.id;
+    // Batched records of metrics are not synced one by one: a power cut may
+    // lose the last of them, while checkpoints are always durable.
     const bool saw_no_reboot = trial->row.boot_id == setup_.boot_id;
     std::vector<std::string> found;
     for (const std::string& uuid : files_.CleanCheckpoints(id)) {

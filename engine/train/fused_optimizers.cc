@@ -72,6 +72,8 @@ const torch::Tensor& CapturableState::Count(const torch::Tensor& parameter,
 
 bool CapturableState::RecordHostStep() {
   ++host_steps_;
+  // The base class is going to count on the host, after which the counts on the
+  // device are old.
   for (auto& entry : counts_) entry.second.is_valid = false;
   return !found_inf_.defined() || found_inf_.item<float>() == 0;
 }
@@ -331,11 +333,14 @@ void StepAdam(const optim::OptimizerParamGroup& group, States& states,
   for (const Tensor& parameter : group.params()) {
     if (!parameter.grad().defined()) continue;
     State& state = StateFor<State>(states, parameter);
+    // On the device every parameter has a count of its own, so all fit one
+    // list.
     ParameterList& one = all.Add(parameter, device.is_on() ? 0 : state.step());
     CountStep(one, state, parameter, device);
     AddMoments(one, state, options, parameter);
   }
   for (const ParameterList& one : all) {
+    // The operation expects the number of this step, not of the last one.
     if (device.is_on()) at::_foreach_add_(one.counts, 1);
     StepTogether<Fused>(one, options, device, index);
     // A skipped step does not count.

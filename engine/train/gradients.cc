@@ -151,6 +151,8 @@ void GradientSync::MakeBuckets(const torch::optim::Optimizer& optimizer,
   }
   std::size_t max_bytes = std::min(kFirstBucketBytes, bucket_bytes);
   for (auto it = parameters.rbegin(); it != parameters.rend(); ++it) {
+    // A bucket is closed once it has reached its size, so it may exceed it by
+    // one parameter, which is never split.
     const bool fits = !buckets_.empty() && buckets_.back().bytes < max_bytes &&
                       CanShareBucket(*it, buckets_.back().parameters.front());
     if (!fits) {
@@ -213,6 +215,9 @@ void GradientSync::StartAllReduce(Bucket& bucket) {
   const torch::NoGradGuard no_grad;
   std::vector<torch::Tensor> views;
   std::vector<torch::Tensor> gradients;
+  // A parameter that this rank did not use contributes zeros and no flag, since
+  // other ranks may have used it. The bucket has the same size on all ranks in
+  // any case.
   bucket.flags.fill_(1);
   for (std::size_t i = 0; i < bucket.views.size(); ++i) {
     if (const auto& gradient = bucket.parameters[i].grad();
@@ -247,6 +252,8 @@ void GradientSync::FinishAllReduce(Bucket& bucket) {
     }
     if (!flags.defined()) flags = bucket.flags.to(torch::kCPU, torch::kFloat);
     if (flags.const_data_ptr<float>()[i] == 0) continue;
+    // Some other rank had a gradient, so this one needs the mean, too: all
+    // ranks must step alike.
     gradient = bucket.views[i].clone();
   }
   if (!gradients.empty()) at::_foreach_copy_(gradients, means);
@@ -256,6 +263,7 @@ void GradientSync::Finish() {
   for (; next_unsent_ < buckets_.size(); ++next_unsent_)
     StartAllReduce(buckets_[next_unsent_]);
   for (Bucket& bucket : buckets_) {
+    // The gradients have grown since they were sent.
     if (!bucket.is_stale) continue;
     bucket.work->wait();
     StartAllReduce(bucket);

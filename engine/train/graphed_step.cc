@@ -101,6 +101,8 @@ void GraphedStep::Train(const Batch& batch, BatchIndex index) {
   if (!is_captured_ && !Capture(index)) {
     return TrainEagerly(batch, index);
   }
+  // The order matters: the input and the rates must be on the device before the
+  // replay, and the host counts a step only after it was issued.
   CopyIn(batch);
   graph_->Replay();
   context_.CountReplay();
@@ -201,11 +203,13 @@ std::int64_t GraphedStep::TrainSeveral(DataSource& data, BatchIndex first,
     if (!trial_.Capturable(index)) return 0;
   }
   context_.UploadLearningRates();
+  // The source is past these batches from here on; a failed capture seeks back.
   const std::int64_t position = batches.Skip(steps_);
   if (several_ == nullptr && !CaptureSeveral(batches, first)) {
     data.Seek(first.batch);
     return 0;
   }
+  // The graph has advanced the position itself, so only a jump needs a write.
   if (position != position_on_device_) position_.fill_(position);
   several_->Replay();
   position_on_device_ = position + steps_ * input_.size();

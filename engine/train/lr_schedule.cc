@@ -104,6 +104,9 @@ double RateAt(const CosineLr& schedule, double initial, std::int64_t step) {
   return Anneal(initial, schedule.minimum, done / schedule.steps);
 }
 
+// SGDR (Loshchilov and Hutter, 2017): half a cosine in each period, and each
+// period `factor` times as long as the last. Equal periods are reduced by a
+// remainder, since their number may be large.
 double RateAt(const CosineRestartsLr& schedule, double initial,
               std::int64_t step) {
   double at = static_cast<double>(step);

@@ -372,6 +372,8 @@ void RankGroup::ShareModels(const TrainedObjects& objects) {
   if (is_alone()) return;
   const NamedTensors state = CollectState(objects.models);
   const std::string mine = Describe(state);
+  // All ranks must throw, not only those that differ, so the comparison is
+  // agreed on.
   if (Any(FromFirst(mine) != mine)) {
     throw Error(ErrorKind::kFailed,
                 "the ranks of this trial have made different models; a model "
@@ -454,6 +456,7 @@ c10::intrusive_ptr<c10d::TCPStore> ServeStoreAt(const std::string& host) {
   return c10::make_intrusive<c10d::TCPStore>(host, options);
 }
 
+// Batch i of all ranks before batch i + 1 of any: ranks take batches in turns.
 std::vector<torch::Tensor> BatchesInOrder(std::vector<torch::Tensor> mine,
                                           RankGroup& ranks) {
   if (ranks.is_alone()) return mine;

@@ -116,6 +116,8 @@ void Trainer::Restore() {
     LogLine(LogLevel::kInfo, "started from checkpoint " + spec.warm_start);
   }
   ranks_.ShareModels(context_.objects());
+  // After everything that may read from the data: a measured memory format has
+  // read a batch.
   training_->Seek(state_.batches);
 }
 
@@ -135,6 +137,7 @@ Finished Trainer::RunToTheEnd() {
       state_.batches == 0 && !state_.last_validation && !Validate()) {
     return Stop();
   }
+  // Before the runner is asked for more: it takes these lengths for done.
   if (!RepeatCompleted()) return Stop();
   const auto& until = context_.spec().until;
   RunnerMessage order = until ? RunOperation{*until} : NextInstruction();
@@ -164,6 +167,8 @@ bool Trainer::TrainUntil(Length until) {
   target_ = Batches(until);
   SendProgress();
   while (true) {
+    // Ranks must agree before AtBoundary, whose validation and checkpoint are
+    // collective.
     AgreeOnEnd();
     const bool done = state_.batches >= target_ || !state_.ended.empty();
     if (!AtBoundary(done)) return false;
@@ -518,6 +523,7 @@ void Trainer::Checkpoint(Need need) {
         written = WriteCheckpoint(std::move(state), shares, need);
       }
     }
+    // Rank 0 alone knows whether it has written; the others learn it here.
     if (!ranks_.Any(written != Written::kYes)) {
       last_checkpoint_ = state_.batches;
       failed_checkpoints_ = 0;
@@ -532,6 +538,7 @@ void Trainer::Checkpoint(Need need) {
 Trainer::Written Trainer::WriteCheckpoint(TrainingState state,
                                           const std::vector<RankShare>& shares,
                                           Need need) {
+  // Read last: what is sent from here on belongs to the next checkpoint.
   state.unacknowledged = link_.unacknowledged();
   const std::string uuid = RandomUuid();
   WrittenCheckpoint written;
