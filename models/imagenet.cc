@@ -288,6 +288,8 @@ class FakeData final : public ImageNetData {
  private:
   std::unique_ptr<DataSource> Source(const SamplerOptions& samples,
                                      std::uint32_t seed) const {
+    // Image and label follow from the number of the sample alone, so nothing is
+    // stored and any thread can make any sample.
     const auto load = [side = side_, classes = classes_, seed](
                           std::span<const std::int64_t> of, std::uint64_t) {
       std::vector<torch::Tensor> images;

@@ -144,6 +144,8 @@ std::vector<StateDict> FindStateDicts(const Pickle& pickle,
 StateDict GetStateDict(const Pickle& pickle, std::vector<Item> items,
                        const std::string& key, const std::string& what) {
   std::string_view rest = key;
+  // The longest key that fits is taken, so that "a.b" is found as one key
+  // before "b" in "a".
   while (!rest.empty()) {
     // A key may contain dots itself.
     const Item* longest = nullptr;

@@ -73,6 +73,7 @@ Batch ThreadLoader::Read() {
   } else {
     if (threads_.empty()) StartWorkers();
     std::unique_lock lock(mutex_);
+    // The reader has come to this pass, so workers may load to its end.
     last_read_ = next_read_;
     work_.notify_all();
     done_.wait(lock, [&] { return loaded_.contains(next_read_); });

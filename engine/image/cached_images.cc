@@ -173,6 +173,7 @@ bool CachedImages::Open(const ImageCacheId& id) {
     return false;
   }
   opened_ = std::move(opened.file);
+  // Release, so that a thread that sees the pointer sees the mapping behind it.
   file_.store(opened_.get(), std::memory_order_release);
   return opened_ != nullptr;
 }

@@ -220,6 +220,8 @@ void ImageCacheBuilder::Put(std::size_t i, const ImageView& image) {
   ImageCacheEntry& entry = entries_[i];
   {
     const std::lock_guard lock(mutex_);
+    // Only the place is assigned under the lock; the pixels of several threads
+    // are written at the same time.
     entry.offset = end_;
     end_ += pixels.size();
   }
@@ -241,6 +243,8 @@ void ImageCacheBuilder::CountImage(const std::string& fault) {
   const std::lock_guard lock(mutex_);
   ++images_;
   if (fault_.empty()) fault_ = fault;
+  // After 16, 32, 64, ... images: the estimate becomes better, and a check for
+  // each would be slow.
   if (fault_.empty() && std::has_single_bit(images_)) fault_ = LackOfSpace();
 }
 
@@ -270,6 +274,7 @@ void ImageCacheBuilder::Finish() {
   }
   const Bytes entries(reinterpret_cast<const std::uint8_t*>(entries_.data()),
                       entries_.size() * sizeof(ImageCacheEntry));
+  // The header last: without it the file is no cache.
   const ImageCacheHeader header = MakeHeader(id_, /*size=*/end_, entries);
   int error = WriteAt(fd_.get(), entries, EntryOffset(0));
   if (error == 0) {

@@ -263,6 +263,7 @@ class Compilation {
 
   void Run() {
     CompileSources();
+    // Before linking, and after the compiler has listed what it read (-MMD).
     CheckDependencies();
     Link();
     RemoveScratch();
@@ -416,6 +417,9 @@ ModelLibrary CompileModel(const fs::path& directory, const ModelTools& tools) {
   tools.say_progress(
       "compiling " + (sources.directory / "model_def.cpp").string() +
       (tools.build.precompiled.empty() ? " (about a minute)" : ""));
+  // The order: compile into a directory that no reader looks at, sync the files
+  // and the directory, rename it, sync the cache. Only the holder of the lock
+  // gets here.
   const fs::path scratch = tools.cache / (key + ".partial");
   fs::remove_all(scratch, error);  // left by a process that was killed
   if (::mkdir(scratch.c_str(), 0700) != 0) {

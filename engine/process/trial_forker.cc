@@ -193,6 +193,8 @@ void HostClient::Start() {
                         .Duplicate(output.get(), 1)
                         .Duplicate(output.get(), 2)
                         .Duplicate(theirs.get(), kHostSocket)
+                        // The host must hold no descriptor of the runner: a
+                        // lock or pipe that it kept would outlive the runner.
                         .CloseFrom(kHostSocket + 1)
                         .ResetSignals()
                         .NewSession()

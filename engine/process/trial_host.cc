@@ -233,6 +233,8 @@ class Family {
     bool added = false;
     for (const Process& process : processes) {
       if (process.pid == ::getpid() || IsMember(process)) continue;
+      // A process may leave its session and lose its parent, but not its first
+      // environment, which the mark is in.
       const bool related = sessions_.count(process.session) > 0 ||
                            pids_.count(process.parent) > 0 ||
                            WasStartedWith(process.pid, mark_);

@@ -164,6 +164,7 @@ class CellGrid {
     }
   }
 
+  // Each character takes the cell that its middle lies in.
   void DrawShades(const std::vector<CellMark>& marks, const Scales& scales) {
     for (std::size_t row = 0; row < height_; ++row) {
       for (std::size_t column = 0; column < width_; ++column) {
@@ -231,6 +232,7 @@ class CellGrid {
     if (!IsInside(x, y)) return;
     if (!utf8_)
       return SetGlyph(ColumnAt(x), RowAt(y), style, MarkLetter(style));
+    // A character of Braille has dots in 2 columns and 4 rows.
     const std::size_t column = Place(x, width_ * 2);
     const std::size_t row = Place(1 - y, height_ * 4);
     // Bits of the dots in Unicode's Braille patterns, row by row.

@@ -61,6 +61,8 @@ constexpr std::array kSequences = {
 // not complete.
 std::size_t SequenceLength(std::string_view text) {
   if (text.size() < 2) return 0;
+  // SS3 (ESC O) has one more byte; CSI (ESC [) ends at a byte from '@' to '~'
+  // (ECMA-48). A sequence that does not end is dropped.
   if (text[1] == 'O') return text.size() < 3 ? 0 : 3;
   if (text[1] != '[') return 1;
   for (std::size_t i = 2; i < text.size(); ++i) {

@@ -1,17 +1,11 @@
 // Values that an Experiment computes from its trials, without I/O: the display
-// of rungs, the progress, the best trial, the unread hyperparameters, and the
-// state in which a run ends.
+// of rungs, the progress, the best trial and the unread hyperparameters.
 //
 // Progress is the length trained by the length planned. It never falls below
 // the recorded one: when the plan grows, because more trials are promoted than
 // planned or one is replaced, the record is kept. A rehearsal, a budget of
 // seconds, and a search without max_length have no planned length; there the
 // searcher's own share is used.
-//
-// RunStop ranks the causes of an end: a failure of the experiment, then a
-// search that is over, then a cancellation, and otherwise the experiment is
-// paused and may be resumed. Signal, time limit and a problem of the machine
-// are reported for a paused experiment only.
 
 #include "engine/run/search_results.h"
 

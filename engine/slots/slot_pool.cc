@@ -260,6 +260,7 @@ void SlotPool::OnWake() {
 
 void SlotPool::RetryLater() {
   waiting_ = true;
+  // 1, 4, 16, 64, 256, 500 ms.
   pause_ = std::clamp(pause_ * 4, kShortestPause, kLongestPause);
   retry_at_ = clock_.monotonic() + pause_;
 }

@@ -4,6 +4,12 @@
 // change the database meanwhile, OpenReadOnly then reads it as immutable, which
 // ignores the log, or, if there is a log with commits, reads copies of both in
 // a temporary directory.
+//
+// Every connection is configured alike (Configure): a store may come from
+// elsewhere, hence no trusted schema and checked cells; a mapped file would
+// turn an error of the disk into SIGBUS; automatic checkpoints are off
+// (store.cc). Errors of SQLite become errors of dtrain here, with what a user
+// can do about each code.
 
 #include "engine/store/database.h"
 

@@ -211,6 +211,7 @@ void Store::Transact(const std::function<void(StoreWriter&)>& body,
                      bool durable) {
   SQLite::Database& database = *connection_->database;
   if (durable != connection_->full_sync) {
+    // Without it a commit is consistent after a power cut, but may be missing.
     database.exec(durable ? "PRAGMA synchronous = FULL"
                           : "PRAGMA synchronous = NORMAL");
     connection_->full_sync = durable;
@@ -218,6 +219,8 @@ void Store::Transact(const std::function<void(StoreWriter&)>& body,
   // With the write lock held the database is free, unless a reader is just
   // repairing the WAL after a crash, or another program writes to it.
   database.setBusyTimeout(0);
+  // IMMEDIATE, since a transaction that begins as a reader could fail later,
+  // when it first writes.
   const int begun = database.tryExec("BEGIN IMMEDIATE");
   database.setBusyTimeout(5000);
   if (begun == SQLITE_BUSY) {
@@ -314,6 +317,8 @@ std::int64_t Store::BackUp(const std::filesystem::path& file) const {
 
 const StoreLayout& Store::layout() const { return connection_->layout; }
 
+// The inode tells the database from another one at its path. The directory was
+// opened with O_PATH, so that its new path can be read from /proc.
 std::string Store::MovedReason() const {
   const Connection& connection = *connection_;
   if (!connection.root) return "";

@@ -5,6 +5,12 @@
 // best trial and the number of trials that ended. While validations are only
 // added, the best is updated; when one is replaced or superseded, FindBestAgain
 // computes it from the valid ones.
+//
+// A row of `metrics` has the key (trial, kind, batches, name), so a report that
+// is sent again replaces the rows that it wrote before. It keeps their run if
+// time and value are the same: then it is the same measurement. Queries name
+// the order of their tables (CROSS JOIN), because the planner knows no
+// statistics and would begin with the millions of metrics.
 
 #include <limits>
 #include <utility>
@@ -107,6 +113,8 @@ void StoreWriter::AddValidation(TrialId trial, double value,
   statements_.Run(
       "INSERT OR REPLACE INTO validations VALUES (?1, ?2, ?3, ?4, ?5, 0)", key,
       batches, stored.value, stored.special, run);
+  // The old value may have been the best, which cannot be told from the new
+  // one.
   if (replaced) {
     FindBestAgain(statements_, trial, key, smaller_is_better);
     return;

@@ -161,6 +161,8 @@ void TrialLogWriter::Append(const LogRecord& record) {
   const std::size_t before = buffer_.size();
   Buffer(record);
   const bool first = size_ == 0 && before == 0;
+  // The record that would exceed the cap is the first of the new file; a file
+  // always has one, even if that alone exceeds it.
   if (!first && size_ + static_cast<std::int64_t>(buffer_.size()) > cap_) {
     const std::string line = buffer_.substr(before);
     buffer_.resize(before);
@@ -179,6 +181,8 @@ void TrialLogWriter::Flush() {
     Remark(std::to_string(dropped_before) +
            " lines were lost here because the disk was full");
   }
+  // What precedes the records in this write; lines that do not reach the disk
+  // are counted behind it.
   const std::size_t remark = buffer_.size() + (torn_ ? 1 : 0);
   const std::string data =
       (torn_ ? "\n" : "") + std::exchange(buffer_, {}) + lines;
@@ -360,6 +364,9 @@ bool TrialLogReader::OpenNext() {
   if (!std::exchange(passed_on_, true)) return true;
   // An unfinished last line is left over from a crash.
   lines_.Clear();
+  // Between two looks the log may be rotated, even twice. The file that follows
+  // `old` is log.1 if that is another one by now, and otherwise the log; the
+  // loop repeats until no rotation came in between.
   const std::uint64_t old = inode_;
   while (true) {
     const std::uint64_t rotated = InodeAt(Rotated());

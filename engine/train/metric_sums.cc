@@ -172,6 +172,8 @@ MetricSums MetricSums::Drain() {
     values.push_back(one.value);
   }
   if (!values.empty()) {
+    // One copy on the device for all metrics, which does not wait; the sums
+    // themselves continue from their neutral elements at the same addresses.
     const std::vector<torch::Tensor> copies = torch::stack(values).unbind();
     for (std::size_t i = 0; i < to.size(); ++i) {
       *to[i] = {.value = copies[i], .is_pending = true, .is_taken = true};
@@ -206,6 +208,7 @@ void MetricSums::Fetch(std::span<MetricSums* const> all) {
     }
   }
   if (pending.empty()) return;
+  // The one wait for the device, for all reports together.
   const torch::Tensor host = torch::stack(values).to(torch::kCPU);
   const double* value = host.const_data_ptr<double>();
   for (const Pending& one : pending) {
