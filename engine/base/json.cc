@@ -48,6 +48,8 @@ std::map<std::string, nlohmann::json> FlattenNames(const nlohmann::json& json) {
 const nlohmann::json* FindMember(const nlohmann::json& json,
                                  std::string_view name) {
   if (!json.is_object()) return nullptr;
+  // The whole name first, then each place where a dot may separate two levels,
+  // since names may contain dots: "a.b.c" is also c in "a.b".
   if (const auto whole = json.find(name); whole != json.end()) return &*whole;
   for (std::size_t dot = name.find('.'); dot != name.npos;
        dot = name.find('.', dot + 1)) {

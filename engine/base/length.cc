@@ -46,6 +46,7 @@ std::string PositionText(const ReportedAt& at, const Units& units) {
   }
   const std::string one = SingularName(units.searched) + " ";
   if (at.batches == 0) return one + "0";
+  // Records are not recorded, so they follow from the epoch.
   const double count =
       units.searched == Unit::kEpochs
           ? at.epoch

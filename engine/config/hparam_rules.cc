@@ -1,13 +1,3 @@
-// Checks hyperparameters against those that a built-in model reads. The rules
-// come from the table of the models (models/table.cc) as data, so that this
-// file knows no model. Each hyperparameter is looked up by name; then its
-// value, each value that a range may yield, or the bounds of a range are
-// checked by the rule's type and its function.
-//
-// Combinations of values are left to the trial itself. A name that the model
-// does not read is an error, because it is most often a misspelled one, which
-// would otherwise train with the default.
-
 #include <algorithm>
 #include <span>
 #include <string>
@@ -17,6 +7,8 @@
 #include "engine/base/text.h"
 #include "engine/config/hyperparameters.h"
 #include "engine/config/value_reader.h"
+
+// Checks hyperparameters against those that a built-in model reads.
 
 namespace dtrain {
 namespace {

@@ -8,6 +8,7 @@
 namespace dtrain {
 namespace {
 
+// A number beyond the range of 64 bits keeps its text, which the error shows.
 Node NumberNode(const nlohmann::json& json) {
   Node node;
   node.text = json.dump();

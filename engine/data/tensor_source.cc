@@ -1,3 +1,8 @@
+// An epoch's order is copied to the device once. A batch is a slice of it, by
+// which the rows are gathered there, so no batch waits for the host. Gather
+// takes the position from the device instead of an argument: a captured step
+// (CUDA graph) reads it there in each replay, which would repeat an argument.
+
 #include "engine/data/tensor_source.h"
 
 #include <string>

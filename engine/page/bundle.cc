@@ -20,6 +20,8 @@ void AppendWord(std::string& bytes, std::uint32_t word) {
   }
 }
 
+// The high bytes of neighbouring numbers are mostly equal, so gzip finds long
+// repeats in a plane of bytes that it does not find in whole numbers.
 // Appends the bytes of all numbers, those of the lowest place first.
 template <typename Number>
 nlohmann::json AppendColumn(std::string& columns,
@@ -95,6 +97,7 @@ std::string Bundle::Finish(const nlohmann::json& document) const {
 }
 
 nlohmann::json ExactIntegers(const nlohmann::json& value) {
+  // JavaScript's numbers are doubles.
   constexpr std::int64_t kMaxExact = std::int64_t{1} << 53;
   if (value.is_array()) {
     nlohmann::json all = nlohmann::json::array();
@@ -135,6 +138,7 @@ std::string Base64(std::string_view bytes) {
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string text;
   text.reserve((bytes.size() + 2) / 3 * 4);
+  // Three bytes become four digits of 6 bits.
   for (std::size_t i = 0; i < bytes.size(); i += 3) {
     std::uint32_t group = 0;
     for (std::size_t j = i; j < i + 3; ++j) {

@@ -39,6 +39,7 @@ bool IsHeader(const fs::path& file) {
   throw Error(ErrorKind::kUsage, where.string() + ": " + why);
 }
 
+// With its size, so that no two lists of texts are one sequence of bytes.
 void Add(std::string_view text, Sha256& hash) {
   const std::uint64_t size = text.size();
   hash.Update(std::as_bytes(std::span(&size, 1)));

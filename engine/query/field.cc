@@ -44,6 +44,8 @@ std::partial_ordering CompareExactly(std::int64_t a, double b) {
   if (std::isnan(b)) return std::partial_ordering::unordered;
   if (b >= kBeyond) return std::partial_ordering::less;
   if (b < -kBeyond) return std::partial_ordering::greater;
+  // Now floor(b) fits into 64 bits. The integers decide unless they are equal;
+  // then a fraction of b makes it the greater one.
   const double whole = std::floor(b);
   const auto order = a <=> static_cast<std::int64_t>(whole);
   if (order != 0 || whole == b) return order;
@@ -98,6 +100,7 @@ bool ComesBefore(const FieldValue& a, const FieldValue& b, bool descending) {
     return CompareNumbers(first, second) < 0;
   }
   if (first.index() == second.index()) return first < second;
+  // Of two kinds, as in a hyperparameter that is a number in some trials.
   const auto rank = [](const FieldValue& value) {
     return IsNumber(value)                            ? 0
            : std::holds_alternative<Timestamp>(value) ? 1

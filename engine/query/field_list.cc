@@ -26,6 +26,7 @@ std::vector<SortKey> ParseSortKeys(std::string_view text,
   Tokens tokens(text, context);
   std::vector<SortKey> keys;
   ForEachElement(tokens, [&] {
+    // A metric may be called `-x`; the name as it stands has precedence.
     const bool descending = !tokens.NextIsKnown() && tokens.ConsumeMinus();
     const std::size_t begin = tokens.Peek().begin;
     const SortKey key{.field = tokens.ParseField(), .descending = descending};

@@ -140,6 +140,8 @@ std::string OutputLine(const RunInfo& info, TrialId trial,
 std::string OutputLine(const LogRecord& record) {
   std::string_view text = record.text;
   while (text.ends_with('\r')) text.remove_suffix(1);
+  // Progress bars overwrite their line by carriage returns; its last text is
+  // shown.
   text.remove_prefix(text.rfind('\r') + 1);  // npos + 1 is 0
   return (record.rank > 0 ? "/" + std::to_string(record.rank) + " | " : "") +
          EscapeForTerminal(text);
@@ -163,6 +165,7 @@ std::vector<std::string> EndedLines(const RunInfo& info, const TrialRow& trial,
     line += " is INVALID";
   } else {
     std::string state(StateName(trial.state));
+    // To lower case; names of states are letters.
     for (char& c : state) c = static_cast<char>(c | 0x20);
     ReportedAt at = trial.at();
     if (epoch > 0) at.epoch = epoch;

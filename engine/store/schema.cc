@@ -1,11 +1,3 @@
-// The schema of the store's database and its migrations. The tables are STRICT,
-// so that SQLite checks types, and states are checked by constraints: a store
-// outlives the version that wrote it, and a wrong value must fail where it is
-// written. The comment above each version says what it added and why.
-//
-// Migrate runs all that are missing in one transaction and sets user_version
-// last. application_id distinguishes a store from databases of other programs.
-
 #include <array>
 #include <cstdint>
 #include <string>
@@ -281,6 +273,9 @@ ALTER TABLE trials ADD COLUMN slots TEXT NOT NULL DEFAULT '';
 // A new version is a new migration at the end; released ones are never changed,
 // since users' databases were made by them. All run in one transaction, so a
 // crash leaves the old schema, and Store keeps a copy of the old database.
+//
+// Tables are STRICT and states have constraints: a store outlives the version
+// that wrote it, so a wrong value must fail where it is written.
 constexpr std::array kMigrations = {kVersion1, kVersion2, kVersion3,
                                     kVersion4, kVersion5, kVersion6,
                                     kVersion7, kVersion8, kVersion9};
