@@ -262,6 +262,8 @@ bool BeginsName(const DetGroup& group, const std::string& word) {
          (group.name == "trial" && word == "set");
 }
 
+// Options of the program may stand before each word: `dtrain -q e --store S
+// list`.
 DetWords FindDetWords(const std::vector<std::string>& words) {
   DetWords found{.begin = CommandAt(words, 0)};
   const bool is_help =
@@ -428,6 +430,8 @@ void ReplaceOption(const DetOption& row, std::vector<std::string>& words,
   }
 }
 
+// Values of options are not told from options here: a value that looks like one
+// of det's options is replaced, too.
 void ReplaceOptions(DtrainWords& line) {
   for (std::size_t i = line.rest; i < line.words.size();) {
     const std::string name = line.words[i].substr(0, line.words[i].find('='));

@@ -206,6 +206,7 @@ void WriteFile(const fs::path& file, const std::string& text) {
   }
 }
 
+// A date is given, so that two builds of one version have the same pages.
 void WritePages(const CommandInfo& command, const fs::path& directory,
                 const std::string& date) {
   const bool is_program = command.name.empty();

@@ -1,5 +1,12 @@
-// Each target is read into a TargetColumn: its values by section and name. The
-// rows of the comparison are the union of the columns' names.
+// Each target is read into a TargetColumn: its values by section and name, of
+// an experiment those of its best trial and the sums over all trials. The rows
+// of the comparison are the union of the columns' names.
+//
+// Lengths need a common unit. If the experiments count in different ones, they
+// are compared in epochs, provided that all report these; otherwise a warning
+// says why they are not. Best values so far are compared at parts of the
+// smallest budget, beyond which a search would be compared with one that has
+// ended.
 #include "engine/app/comparison.h"
 
 #include <algorithm>
@@ -187,6 +194,7 @@ void AddBestSoFar(Unit unit, Effort effort,
   }
   if (searches.size() < 2) return;
   for (const int percent : {10, 25, 50, 100}) {
+    // A count of batches is whole, so the part is rounded down to one.
     const bool whole = effort == Effort::kBatches;
     const double part = budget * percent / 100;
     const double length = whole ? std::floor(part) : part;

@@ -266,6 +266,8 @@ class SeriesCollector {
       all_.push_back(std::move(series));
     }
     open_.clear();
+    // The number of rows is known only at the end, so all series are thinned to
+    // half as many columns as often as they are too many.
     while (kept_ > max_rows_ && columns_ != 1) {
       columns_ = columns_ == 0 ? kColumns : columns_ / 2;
       kept_ = 0;
@@ -308,6 +310,8 @@ class SeriesCollector {
   }
 
  private:
+  // Keeps the points that show in a plot of `columns_` columns, and the
+  // validation that is the trial's best, which the page marks.
   void Thin(Series& series) const {
     std::vector<CurvePoint> curve;
     for (const SeriesRow& row : series.rows) {

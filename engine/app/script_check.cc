@@ -2,6 +2,13 @@
 // form that is not understood is accepted: options with unknown arguments,
 // launchers, placeholders in the name of the script, an interpreter that does
 // not answer.
+//
+// A Python script is compiled by the interpreter that will run it, because
+// syntax depends on the version; nothing of it is executed. Before that come
+// the cheap checks: the program and the script exist, lines end as Unix has it,
+// no file hides the module dtrain, no flag gets a value. PythonQuery starts an
+// interpreter, too, and reads its answer later, so that it works during the
+// other checks.
 
 #include "engine/app/script_check.h"
 

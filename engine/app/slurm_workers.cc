@@ -1,5 +1,10 @@
 // Workers from Slurm: what the runner knows of its workers becomes the demand
 // for jobs, and what becomes of the jobs is told to the runner.
+//
+// Workers come from one of two sources. JobSource submits jobs as there is work
+// for them; in an allocation that exists already, StepSource starts one worker
+// on each of its nodes. Slots of workers that someone else has started are
+// deducted from the demand.
 
 #include "engine/app/slurm_workers.h"
 

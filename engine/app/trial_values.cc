@@ -1,6 +1,14 @@
 // A length is comparable between trials only in the unit of the search: 1,000
 // records are 31 batches of 32 records and 15 of 64. So each validation gets a
-// position in that unit.
+// position in that unit. Epochs are rounded to a millionth, since they are
+// quotients; a length in records is found by the batches that it is for the
+// trial (rounded down, as in training), not by its number.
+//
+// Without a given length, the longest one counts at which enough trials were
+// validated: a quarter of them and at least 20, or in a small search as many as
+// at the shorter lengths. In a search with promotion, few trials reach the last
+// rung.
+
 #include "engine/app/trial_values.h"
 
 #include <algorithm>
