@@ -288,6 +288,8 @@ void Nodes::SetTask(WorkerTask task) {
 
 void Nodes::SendTask(int number) {
   if (!task_) return;
+  // The lines are new for each worker: a copy of the file that was made earlier
+  // does not have them.
   WorkerTask task = *task_;
   for (auto& [path, line] : task.probes) AddProbeLine(path, line);
   Send(number, task);
@@ -421,6 +423,7 @@ void Nodes::OnReady(int number, const Poller::Ready& ready) {
       Watch(number);
     }
     if (!ready.readable) return;
+    // What arrived before the end is handled before the end.
     const bool more = channel.Fill();
     while (const auto line = channel.Next()) {
       OnReport(number, channel, DecodeReport(*line));

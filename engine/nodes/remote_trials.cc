@@ -293,6 +293,8 @@ void RemoteTrials::Start(const StartShard& order) {
                                 "store (--store) on a file system that all "
                                 "machines mount at the same path");
   }
+  // The token came in the clear. Its place takes what only those who share the
+  // secret can derive from it.
   if (spec.address) spec.address->token = RankSecret(secret_, spec);
   if (gpu_threads_ > 0) spec.threads = static_cast<int>(gpu_threads_);
   UniqueFd listener;
@@ -327,6 +329,7 @@ void RemoteTrials::On(const LaunchEvent& event) {
     notice_(line);
   }
   if (const auto* started = std::get_if<TrialStarted>(&event)) {
+    // The runner tells the other ranks the port at which the first one listens.
     const auto port = ports_.extract(started->trial);
     Send(
         ShardStarted{started->trial, started->slots, port ? port.mapped() : 0});

@@ -115,6 +115,8 @@ SlotPlan PlanGpuShares(double share, std::vector<Gpu> gpus, std::int64_t usable,
                        std::int64_t cpus) {
   const std::int64_t each = kQuarters / ToQuarters(share);
   const std::int64_t all = each * static_cast<std::int64_t>(gpus.size());
+  // Threads are divided among all shares, used or not, since the number of
+  // those used may change.
   return {.count = usable * each,
           .slots_per_trial = 1,
           .threads = std::max<std::int64_t>(cpus / all, 1),
@@ -167,6 +169,7 @@ std::int64_t UsefulCpuSlots(const ResourcesConfig& resources,
     }
   }
   const auto whole = static_cast<std::int64_t>(per_trial);
+  // A rest that no trial fits into would only take threads from the others.
   return slots > whole ? slots - slots % whole : slots;
 }
 
@@ -286,6 +289,8 @@ using nlohmann::json;
 std::optional<SlotHolder> ReadHolder(const SlotDirectory& directory,
                                      const std::string& name) {
   FileLock file(directory.OpenToRead(name));
+  // A slot is in use if its file is locked. What is written in the file says by
+  // whom, and stays there when the holder has died.
   if (!file || file.TryLock(FileLock::Mode::kShared)) return std::nullopt;
   SlotHolder holder;
   const json said = json::parse(ReadContent(file.fd()), nullptr,
@@ -455,6 +460,8 @@ std::vector<SlotWait> SlotWaits() {
     for (std::size_t i = 0; i + 1 < ticket.size(); ++i) {
       AddHolders(*directory, ticket[i], *wait);
     }
+    // Tickets are in the order of their turns, so who stands before this one
+    // and waits for one of its slots is served first.
     for (std::size_t i = 0; i < waits.size(); ++i) {
       const bool same_slots = std::ranges::any_of(
           slots, [&](const auto& slot) { return required[i].contains(slot); });

@@ -43,6 +43,7 @@ std::optional<BestValidation> Latest(Columns& columns) {
   const std::optional<double> value = columns.MaybeNumber();
   const auto special = static_cast<int>(columns.Int());
   std::string checkpoint = columns.Text();
+  // NULL and not special: there is no validation.
   if (!value && special == 0) return std::nullopt;
   return BestValidation{SpecialValue(value, special).Number(), batches, epoch,
                         std::move(checkpoint)};
