@@ -2,8 +2,8 @@
 #include <cstdio>
 #include <string_view>
 
-#include "engine/command/command_trial.h"
 #include "engine/process/trial_host.h"
+#include "engine/program/command_trial.h"
 
 // `command-host SOCKET [--cuda]`: executed by the runner with a socket of that
 // number, which it serves. Opens nothing that a GPU would need: that is the

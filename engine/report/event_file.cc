@@ -5,7 +5,7 @@
 // and a masked CRC-32C of it. Functions append to a string and never write, so
 // that the caller decides how a file grows (engine/app/tensorboard_export.cc).
 // The numbers of fields are those of TensorFlow's event.proto and summary.proto
-// and of TensorBoard's plugin_data.proto. engine/command/event_reader.cc reads
+// and of TensorBoard's plugin_data.proto. engine/program/event_reader.cc reads
 // the same format.
 
 #include "engine/report/event_file.h"

@@ -12,7 +12,7 @@
 namespace dtrain {
 
 /// Beginning of the error of a program that exits as if it had succeeded, but
-/// without its result (engine/command).
+/// without its result (engine/program).
 inline constexpr std::string_view kNoResult = "the program ended at ";
 
 /// True if the text of a failure names a cause that may pass: a lack of memory,

@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "engine/base/error.h"
-#include "engine/command/event_reader.h"
-#include "engine/command/metric_file.h"
-#include "engine/command/printed_metrics.h"
+#include "engine/program/event_reader.h"
+#include "engine/program/metric_file.h"
+#include "engine/program/printed_metrics.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace dtrain {

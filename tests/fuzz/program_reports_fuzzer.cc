@@ -5,7 +5,7 @@
 #include <cmath>
 #include <string>
 
-#include "engine/command/program_report.h"
+#include "engine/program/program_report.h"
 #include "engine/wire/message.h"
 #include "tests/fuzz/fuzz_target.h"
 

@@ -1,7 +1,7 @@
 """What a report may hold.
 
 dtrain ignores a line of a program that breaks one of these rules, which are those of
-engine/command/program_report.cc. So a mistake raises here, where it is made, also outside
+engine/program/program_report.cc. So a mistake raises here, where it is made, also outside
 dtrain: otherwise the script and dtrain would wait for each other.
 """
 

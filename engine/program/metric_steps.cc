@@ -12,7 +12,7 @@
 // Steps must not go back. A step that does is ignored with a remark, and so are
 // values until steps have grown again.
 
-#include "engine/command/metric_steps.h"
+#include "engine/program/metric_steps.h"
 
 #include <algorithm>
 #include <cmath>

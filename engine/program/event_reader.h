@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "engine/base/clock.h"
-#include "engine/command/metric_steps.h"
 #include "engine/os/unique_fd.h"
+#include "engine/program/metric_steps.h"
 #include "engine/wire/trial_spec.h"
 
 namespace dtrain {

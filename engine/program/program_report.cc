@@ -10,7 +10,7 @@
 // is open until the first report, which decides by the first of `batches`,
 // `epochs` and `records` that it has.
 
-#include "engine/command/program_report.h"
+#include "engine/program/program_report.h"
 
 #include <algorithm>
 #include <array>

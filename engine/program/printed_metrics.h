@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/command/metric_steps.h"
 #include "engine/os/unique_fd.h"
+#include "engine/program/metric_steps.h"
 #include "engine/wire/trial_spec.h"
 
 namespace re2 {

@@ -13,7 +13,7 @@
 // The column of the step is chosen among usual names for the unit of the
 // search, most specific first.
 
-#include "engine/command/metric_file.h"
+#include "engine/program/metric_file.h"
 
 #include <algorithm>
 #include <array>
@@ -28,7 +28,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/command/program_report.h"
+#include "engine/program/program_report.h"
 #include "engine/train/log_line.h"
 
 namespace dtrain {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/command/metric_steps.h"
+#include "engine/program/metric_steps.h"
 
 namespace dtrain {
 

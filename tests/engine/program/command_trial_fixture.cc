@@ -1,4 +1,4 @@
-#include "tests/engine/command/command_trial_fixture.h"
+#include "tests/engine/program/command_trial_fixture.h"
 
 #include <csignal>
 #include <fstream>

@@ -1,4 +1,4 @@
-#include "engine/command/event_reader.h"
+#include "engine/program/event_reader.h"
 
 #include <fstream>
 #include <string>
@@ -10,7 +10,7 @@
 
 #include "engine/base/error.h"
 #include "engine/report/event_file.h"
-#include "tests/engine/command/found_reports.h"
+#include "tests/engine/program/found_reports.h"
 #include "tests/support/temporary_directory.h"
 
 namespace dtrain {

@@ -1,4 +1,4 @@
-#include "engine/command/metric_file.h"
+#include "engine/program/metric_file.h"
 
 #include <fstream>
 #include <string>
@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/engine/command/found_reports.h"
+#include "tests/engine/program/found_reports.h"
 #include "tests/support/temporary_directory.h"
 
 namespace dtrain {

@@ -33,7 +33,7 @@
 #include "engine/base/text.h"
 #include "engine/base/uuid.h"
 #include "engine/checkpoint/checkpoint_files.h"
-#include "engine/command/command_trial.h"
+#include "engine/program/command_trial.h"
 #include "engine/train/log_line.h"
 
 namespace dtrain {

@@ -1,4 +1,4 @@
-#include "engine/command/printed_metrics.h"
+#include "engine/program/printed_metrics.h"
 
 #include <cmath>
 #include <string>
@@ -11,7 +11,7 @@
 
 #include "engine/os/line_reader.h"
 #include "engine/os/spawn.h"
-#include "tests/engine/command/found_reports.h"
+#include "tests/engine/program/found_reports.h"
 #include "tests/support/temporary_directory.h"
 
 namespace dtrain {

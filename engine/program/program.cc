@@ -23,7 +23,7 @@
 // kernel file systems such as /proc: a checkpoint holds only what the program
 // wrote.
 
-#include "engine/command/program.h"
+#include "engine/program/program.h"
 
 #include <algorithm>
 #include <array>

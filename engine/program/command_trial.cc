@@ -15,7 +15,7 @@
 // The end is always orderly: once the work is complete, or cannot continue, the
 // program has `limits_.ending` to exit by itself; then it gets SIGTERM, then
 // SIGKILL. Output up to then still counts. DecideEnd derives the trial's end.
-#include "engine/command/command_trial.h"
+#include "engine/program/command_trial.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -39,12 +39,12 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/checkpoint/checkpoint_files.h"
-#include "engine/command/program.h"
 #include "engine/context/working_tree.h"
 #include "engine/os/files.h"
 #include "engine/os/process.h"
 #include "engine/os/spawn.h"
 #include "engine/os/system_error.h"
+#include "engine/program/program.h"
 #include "engine/train/log_line.h"
 #include "engine/train/trial_channel.h"
 #include "engine/wire/refusal.h"

@@ -13,7 +13,7 @@
 
 #include "engine/base/error.h"
 #include "engine/checkpoint/checkpoint_files.h"
-#include "tests/engine/command/command_trial_fixture.h"
+#include "tests/engine/program/command_trial_fixture.h"
 #include "tests/support/patience.h"
 
 namespace {

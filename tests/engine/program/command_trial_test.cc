@@ -5,7 +5,7 @@
 
 #include <gmock/gmock.h>
 
-#include "tests/engine/command/command_trial_fixture.h"
+#include "tests/engine/program/command_trial_fixture.h"
 
 namespace dtrain {
 namespace {

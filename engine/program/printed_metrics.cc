@@ -13,7 +13,7 @@
 // every line with the searcher's metric is one, and lines that were overwritten
 // are left out: a progress bar would be hundreds of steps.
 
-#include "engine/command/printed_metrics.h"
+#include "engine/program/printed_metrics.h"
 
 #include <algorithm>
 #include <array>

@@ -14,7 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
-#include "engine/command/program.h"
+#include "engine/program/program.h"
 #include "tests/support/field_names.h"
 #include "tests/support/patience.h"
 #include "tests/support/temporary_directory.h"

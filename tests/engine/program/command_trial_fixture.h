@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/command/command_trial.h"
+#include "engine/program/command_trial.h"
 #include "engine/wire/message.h"
 #include "tests/support/temporary_directory.h"
 

@@ -16,7 +16,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/command/command_trial.h"
+#include "engine/program/command_trial.h"
 #include "engine/train/log_line.h"
 
 namespace dtrain {

@@ -23,7 +23,7 @@
 // Checksums and the writer of the same format are in engine/base/crc32c.h and
 // engine/report/event_file.cc.
 
-#include "engine/command/event_reader.h"
+#include "engine/program/event_reader.h"
 
 #include <algorithm>
 #include <array>
@@ -39,7 +39,7 @@
 #include "engine/base/crc32c.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/command/metric_file.h"
+#include "engine/program/metric_file.h"
 
 namespace dtrain {
 namespace {

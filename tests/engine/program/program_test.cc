@@ -1,4 +1,4 @@
-#include "engine/command/program.h"
+#include "engine/program/program.h"
 
 #include <cstdlib>
 #include <map>

@@ -1,4 +1,4 @@
-#include "engine/command/program_report.h"
+#include "engine/program/program_report.h"
 
 #include <array>
 #include <cmath>

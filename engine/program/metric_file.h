@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "engine/base/length.h"
-#include "engine/command/metric_steps.h"
 #include "engine/os/line_reader.h"
 #include "engine/os/unique_fd.h"
+#include "engine/program/metric_steps.h"
 #include "engine/wire/trial_spec.h"
 
 namespace dtrain {
