@@ -13,7 +13,7 @@
 #include "engine/app/script_text.h"
 #include "engine/base/error.h"
 #include "engine/config/read_config.h"
-#include "engine/config/sweep_import.h"
+#include "engine/convert/sweep_import.h"
 
 namespace dtrain {
 namespace {

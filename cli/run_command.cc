@@ -16,8 +16,8 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/config/experiment_config.h"
-#include "engine/config/inline_experiment.h"
 #include "engine/config/schema.h"
+#include "engine/convert/inline_experiment.h"
 
 namespace dtrain {
 namespace {

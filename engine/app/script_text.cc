@@ -15,7 +15,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/config/inline_command.h"
+#include "engine/convert/inline_command.h"
 #include "engine/os/files.h"
 #include "engine/os/process.h"
 

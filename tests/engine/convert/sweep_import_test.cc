@@ -1,4 +1,4 @@
-#include "engine/config/sweep_import.h"
+#include "engine/convert/sweep_import.h"
 
 #include <cmath>
 #include <ostream>

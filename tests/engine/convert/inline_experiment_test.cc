@@ -1,4 +1,4 @@
-#include "engine/config/inline_experiment.h"
+#include "engine/convert/inline_experiment.h"
 
 #include <ostream>
 #include <string>

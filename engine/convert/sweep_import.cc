@@ -7,7 +7,7 @@
 // before the program: a flag that is there only if its parameter is true, and
 // the file of ${args_json_file}.
 
-#include "engine/config/sweep_import.h"
+#include "engine/convert/sweep_import.h"
 
 #include <algorithm>
 #include <array>
@@ -24,13 +24,13 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/config/inline_experiment.h"
 #include "engine/config/node.h"
 #include "engine/config/read_config.h"
 #include "engine/config/schema.h"
-#include "engine/config/sweep_parameters.h"
 #include "engine/config/yaml_reader.h"
 #include "engine/config/yaml_text.h"
+#include "engine/convert/inline_experiment.h"
+#include "engine/convert/sweep_parameters.h"
 
 namespace dtrain {
 namespace {

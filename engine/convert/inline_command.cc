@@ -1,4 +1,4 @@
-#include "engine/config/inline_command.h"
+#include "engine/convert/inline_command.h"
 
 #include <algorithm>
 #include <array>

@@ -8,7 +8,7 @@
 // the list of them, and probabilities a list with repeated values. Others
 // become the nearest range, with a warning that says what has changed.
 
-#include "engine/config/sweep_parameters.h"
+#include "engine/convert/sweep_parameters.h"
 
 #include <algorithm>
 #include <array>

@@ -12,7 +12,7 @@
 // resuming, the latter is started again for each promotion
 // (restarts_on_promotion).
 
-#include "engine/config/inline_experiment.h"
+#include "engine/convert/inline_experiment.h"
 
 #include <algorithm>
 #include <array>
@@ -26,9 +26,9 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/config/hparam_spec.h"
-#include "engine/config/inline_command.h"
 #include "engine/config/read_config.h"
 #include "engine/config/schema.h"
+#include "engine/convert/inline_command.h"
 #include "searchers/hparam_space.h"
 
 namespace dtrain {
