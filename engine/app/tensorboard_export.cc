@@ -17,8 +17,8 @@
 #include "engine/base/error.h"
 #include "engine/base/json.h"
 #include "engine/base/text.h"
+#include "engine/base/tfevents.h"
 #include "engine/os/files.h"
-#include "engine/report/event_file.h"
 #include "engine/store/store.h"
 #include "searchers/hparam_space.h"
 

@@ -12,7 +12,7 @@
 #include "engine/base/error.h"
 #include "engine/checkpoint/disk_wait.h"
 #include "engine/process/trial_host.h"
-#include "engine/program/event_reader.h"
+#include "engine/program/event_metrics.h"
 #include "engine/program/metric_file.h"
 #include "engine/program/metric_steps.h"
 #include "engine/program/printed_metrics.h"

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "engine/base/error.h"
-#include "engine/program/event_reader.h"
+#include "engine/base/tfevents.h"
 #include "engine/program/metric_file.h"
 #include "engine/program/printed_metrics.h"
 #include "tests/fuzz/fuzz_target.h"

@@ -6,7 +6,7 @@
 
 #include <gmock/gmock.h>
 
-#include "engine/report/event_file.h"
+#include "engine/base/tfevents.h"
 #include "tests/engine/program/command_trial_fixture.h"
 
 namespace dtrain {

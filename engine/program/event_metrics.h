@@ -1,50 +1,20 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "engine/base/clock.h"
+#include "engine/base/tfevents.h"
 #include "engine/os/unique_fd.h"
 #include "engine/program/metric_steps.h"
 #include "engine/wire/trial_spec.h"
 
 namespace dtrain {
-
-/// Scalars in a record of TensorBoard's event files.
-struct EventScalars {
-  std::int64_t step = 0;
-  std::vector<std::pair<std::string, double>> values;  // by their tags
-};
-
-/// Splits the bytes of an event file into records (TensorFlow's TFRecord
-/// format, see engine/report/event_file.h). One thread.
-class EventRecords {
- public:
-  static constexpr std::size_t kMaxRecord = std::size_t{64} << 20;
-
-  void Append(std::string_view bytes);
-  /// Returns the next complete record, valid until the next Append; nothing if
-  /// it is not complete. Throws Error(kFailed) if a checksum is wrong or the
-  /// record is too long; the rest of the file cannot be read then.
-  std::optional<std::string_view> Next();
-
- private:
-  std::string buffer_;
-  std::size_t start_ = 0;
-};
-
-/// Returns the scalars of an Event, a protocol buffer: simple values, and
-/// tensors of one number. Other summaries are left out. Throws Error(kFailed)
-/// if it is invalid.
-EventScalars ParseEvent(std::string_view record);
 
 /// Follows the event files that a program writes in a directory, and below it.
 /// Ignores the contents of files that exist at the start: they belong to an

@@ -1,4 +1,4 @@
-#include "engine/program/event_reader.h"
+#include "engine/program/event_metrics.h"
 
 #include <fstream>
 #include <string>
@@ -8,8 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/base/error.h"
-#include "engine/report/event_file.h"
+#include "engine/base/tfevents.h"
 #include "tests/engine/program/found_reports.h"
 #include "tests/support/temporary_directory.h"
 
@@ -20,91 +19,11 @@ namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using testing::Pair;
 
 std::string Scalar(const std::string& tag, std::int64_t step, double value) {
   std::string bytes;
   AppendScalar(bytes, tag, step, 1, value);
   return bytes;
-}
-
-std::string Bytes(std::initializer_list<int> bytes) {
-  std::string text;
-  for (const int byte : bytes) text += static_cast<char>(byte);
-  return text;
-}
-
-// A field with bytes in a protocol buffer.
-std::string Field(int field, const std::string& bytes) {
-  return Bytes({field << 3 | 2, static_cast<int>(bytes.size())}) + bytes;
-}
-
-// An Event of step 3 whose summary has the tag "t" and this tensor.
-std::string TensorEvent(const std::string& tensor) {
-  return Bytes({0x10, 3}) +
-         Field(5, Field(1, Field(1, "t") + Field(8, tensor)));
-}
-
-TEST(EventRecordsTest, SplitsAFileThatGrows) {
-  const std::string file = Scalar("a", 1, 0.5) + Scalar("b", 2, 1.5);
-  EventRecords records;
-  std::vector<std::string> tags;
-  for (const char byte : file) {
-    records.Append({&byte, 1});
-    while (const auto record = records.Next()) {
-      const EventScalars event = ParseEvent(*record);
-      tags.push_back(event.values.at(0).first + std::to_string(event.step));
-    }
-  }
-  EXPECT_THAT(tags, ElementsAre("a1", "b2"));
-}
-
-TEST(EventRecordsTest, RefusesWrongChecksums) {
-  for (const std::size_t at : {std::size_t{0}, std::size_t{15}}) {
-    std::string file = Scalar("a", 1, 0.5);
-    file[at] ^= 1;
-    EventRecords records;
-    records.Append(file);
-    EXPECT_THROW((void)records.Next(), Error);
-  }
-}
-
-TEST(ParseEventTest, ReadsSimpleValues) {
-  std::string file = Scalar("val/acc", 7, 0.25);
-  EventRecords records;
-  records.Append(file);
-  const EventScalars event = ParseEvent(*records.Next());
-  EXPECT_EQ(event.step, 7);
-  EXPECT_THAT(event.values, ElementsAre(Pair("val/acc", 0.25)));
-}
-
-// As torch.utils.tensorboard writes them with new_style=True, and TensorFlow.
-TEST(ParseEventTest, ReadsTensorsOfOneNumber) {
-  const auto value = [](const std::string& tensor) {
-    const EventScalars event = ParseEvent(TensorEvent(tensor));
-    return event.values.empty() ? -1 : event.values[0].second;
-  };
-  EXPECT_EQ(value(Bytes({8, 1, 0x2D, 0, 0, 0x40, 0x3F})), 0.75)
-      << "float_val, not packed";
-  EXPECT_EQ(value(Bytes({8, 1, 0x2A, 4, 0, 0, 0x40, 0x3F})), 0.75)
-      << "float_val, packed";
-  EXPECT_EQ(value(Bytes({8, 1, 0x22, 4, 0, 0, 0x40, 0x3F})), 0.75)
-      << "tensor_content";
-  EXPECT_EQ(value(Bytes({8, 2, 0x22, 8, 0, 0, 0, 0, 0, 0, 0xF8, 0x3F})), 1.5);
-  EXPECT_EQ(value(Bytes({8, 9, 0x52, 2, 0xAC, 0x02})), 300) << "int64_val";
-  EXPECT_EQ(value(Bytes({8, 3, 0x38, 5})), 5) << "int_val, not packed";
-  EXPECT_EQ(value(Bytes({8, 19, 0x6A, 2, 0x80, 0x78})), 1) << "half_val";
-  EXPECT_EQ(value(Bytes({8, 1, 0x22, 8, 0, 0, 0, 0, 0, 0, 0, 0})), -1)
-      << "two numbers";
-}
-
-TEST(ParseEventTest, RefusesWhatIsNoEvent) {
-  for (const std::string& bytes :
-       {Bytes({0x10}), Bytes({0x2A, 5, 1}), Bytes({0x13}),
-        Bytes({0x10, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF,
-               0xFF})}) {
-    EXPECT_THROW(ParseEvent(bytes), Error);
-  }
 }
 
 class EventMetricsTest : public testing::Test {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -13,10 +14,44 @@
 namespace dtrain {
 
 // Records of TensorBoard's event files: protocol buffers, each with its length
-// and checksums (TensorFlow's TFRecord format). Functions append one record to
-// `to`. Times are seconds since 1970. Fields are those of event.proto,
-// summary.proto and, for the table HPARAMS, api.proto and plugin_data.proto of
-// tensorboard 2.21 (https://github.com/tensorflow/tensorboard).
+// and checksums (TensorFlow's TFRecord format). Fields are those of
+// event.proto, summary.proto and, for the table HPARAMS, api.proto and
+// plugin_data.proto of tensorboard 2.21
+// (https://github.com/tensorflow/tensorboard).
+
+/// CRC-32C (Castagnoli, RFC 3720 appendix B.4) of `bytes`, masked as the format
+/// has it, since a plain checksum is weak for data that contain checksums
+/// themselves.
+std::uint32_t MaskedCrc32c(std::string_view bytes);
+
+/// Scalars in a record.
+struct EventScalars {
+  std::int64_t step = 0;
+  std::vector<std::pair<std::string, double>> values;  // by their tags
+};
+
+/// Splits the bytes of an event file into records. One thread.
+class EventRecords {
+ public:
+  static constexpr std::size_t kMaxRecord = std::size_t{64} << 20;
+
+  void Append(std::string_view bytes);
+  /// Returns the next complete record, valid until the next Append; nothing if
+  /// it is not complete. Throws Error(kFailed) if a checksum is wrong or the
+  /// record is too long; the rest of the file cannot be read then.
+  std::optional<std::string_view> Next();
+
+ private:
+  std::string buffer_;
+  std::size_t start_ = 0;
+};
+
+/// Returns the scalars of an Event, a protocol buffer: simple values, and
+/// tensors of one number. Other summaries are left out. Throws Error(kFailed)
+/// if it is invalid.
+EventScalars ParseEvent(std::string_view record);
+
+// Functions that append one record to `to`. Times are seconds since 1970.
 
 /// The first record of a file.
 void AppendFileVersion(std::string& to, double time);
