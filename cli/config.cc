@@ -18,6 +18,7 @@
 #include "engine/config/read_config.h"
 #include "engine/context/context_list.h"
 #include "engine/os/files.h"
+#include "engine/os/system_error.h"
 #include "engine/report/format.h"
 
 namespace dtrain {
@@ -34,10 +35,9 @@ std::string ConfigYaml(const ExperimentDetail& detail, bool original) {
 }
 
 [[noreturn]] void FailToExport(const std::filesystem::path& to, int error) {
-  throw Error(ErrorKind::kUsage,
-              "--export: cannot create '" + to.string() +
-                  "': " + std::generic_category().message(error) +
-                  "; choose a new directory");
+  throw Error(ErrorKind::kUsage, "--export: cannot create '" + to.string() +
+                                     "': " + ErrnoText(error) +
+                                     "; choose a new directory");
 }
 
 // Writes everything that the experiment runs from to a new directory,

@@ -10,7 +10,6 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <iostream>
@@ -44,6 +43,7 @@
 #include "engine/context/stored_context.h"
 #include "engine/os/line_reader.h"
 #include "engine/os/spawn.h"
+#include "engine/os/system_error.h"
 #include "engine/os/unique_fd.h"
 #include "engine/plugin/model_library.h"
 #include "engine/process/trial_host.h"
@@ -499,7 +499,7 @@ void TurnOutputTo(const std::filesystem::path& log) {
       open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   if (!null || !file) {
     throw Error(ErrorKind::kStore,
-                log.string() + ": cannot write: " + std::strerror(errno));
+                log.string() + ": cannot write: " + ErrnoText());
   }
   dup2(null.get(), STDIN_FILENO);
   dup2(file.get(), STDOUT_FILENO);
@@ -552,7 +552,7 @@ std::int64_t RunInBackground(const std::function<int(Departure)>& body) {
       [&](UniqueFd pipe) { return BackgroundMain(body, std::move(pipe)); });
   if (!in) {
     throw Error(ErrorKind::kFailed, std::string("-d: cannot fork: ") +
-                                        strerror(errno) +
+                                        ErrnoText() +
                                         "; free some processes or run without "
                                         "-d");
   }

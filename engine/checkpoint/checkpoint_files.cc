@@ -239,8 +239,8 @@ void CheckpointWriter::Fail(const std::string& name, int error) const {
   throw Error(is_full                 ? ErrorKind::kDiskFull
               : IsStorageFault(error) ? ErrorKind::kStore
                                       : ErrorKind::kFailed,
-              "checkpoint " + path_ + file + ": cannot be written: " +
-                  std::generic_category().message(error) + Remedy(error));
+              "checkpoint " + path_ + file +
+                  ": cannot be written: " + ErrnoText(error) + Remedy(error));
 }
 
 namespace {
@@ -260,7 +260,7 @@ constexpr std::int64_t kMaxManifest = 1 << 20;
 // errors mean damage.
 [[noreturn]] void Unreadable(const std::string& path, const std::string& what,
                              int error) {
-  const std::string text = what + std::generic_category().message(error);
+  const std::string text = what + ErrnoText(error);
   switch (error) {
     case EACCES:
     case EIO:

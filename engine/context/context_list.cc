@@ -34,6 +34,7 @@
 #include "engine/context/ignore_rules.h"
 #include "engine/os/files.h"
 #include "engine/os/sha256.h"
+#include "engine/os/system_error.h"
 #include "engine/os/unique_fd.h"
 #include "engine/store/file_tree.h"
 #include "engine/store/layout.h"
@@ -295,7 +296,7 @@ void Walk::Fail(const std::string& path, int error) const {
   throw Error(ErrorKind::kUsage,
               "context " + given_.string() + ": " +
                   (path.empty() ? "" : "'" + path + "' ") +
-                  "cannot be read: " + std::generic_category().message(error) +
+                  "cannot be read: " + ErrnoText(error) +
                   "; fix its permissions, or list it in .detignore");
 }
 
@@ -463,11 +464,10 @@ class Copy {
 
   [[noreturn]] void Refuse(const ContextFile& file, int error) const {
     if (error == ENOENT || error == ELOOP) RefuseChanged(file);
-    throw Error(
-        ErrorKind::kUsage,
-        "context " + list_.directory.string() + ": '" + file.path +
-            "' cannot be read: " + std::generic_category().message(error) +
-            "; fix its permissions, or list it in .detignore");
+    throw Error(ErrorKind::kUsage,
+                "context " + list_.directory.string() + ": '" + file.path +
+                    "' cannot be read: " + ErrnoText(error) +
+                    "; fix its permissions, or list it in .detignore");
   }
 
   [[noreturn]] void RefuseChanged(const ContextFile& file) const {

@@ -14,7 +14,6 @@
 #include <filesystem>
 #include <set>
 #include <span>
-#include <system_error>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -24,6 +23,7 @@
 #include "engine/base/text.h"
 #include "engine/context/staged_files.h"
 #include "engine/os/sha256.h"
+#include "engine/os/system_error.h"
 #include "engine/os/unique_fd.h"
 #include "engine/store/file_tree.h"
 
@@ -97,8 +97,7 @@ std::string Problem(const ContextFile& file, const Trust& trust) {
   if (!fd || ::fstat(fd.get(), &status) != 0) {
     return restore(name + (errno == ELOOP
                                ? "is a link, but was stored as a file"
-                               : "cannot be read: " +
-                                     std::generic_category().message(errno)));
+                               : "cannot be read: " + ErrnoText()));
   }
   if (!S_ISREG(status.st_mode)) {
     return restore(name + "is no longer a regular file");

@@ -34,6 +34,7 @@
 #include "engine/base/error.h"
 #include "engine/os/files.h"
 #include "engine/os/sha256.h"
+#include "engine/os/system_error.h"
 #include "engine/os/unique_fd.h"
 
 namespace dtrain {
@@ -59,8 +60,8 @@ ContextManifest ReadList(const fs::path& master) {
 }
 
 [[noreturn]] void CannotRead(const fs::path& file, int error) {
-  throw Error(ErrorKind::kFailed, file.string() + ": cannot be read: " +
-                                      std::generic_category().message(error) +
+  throw Error(ErrorKind::kFailed, file.string() +
+                                      ": cannot be read: " + ErrnoText(error) +
                                       "; restore it from a backup");
 }
 

@@ -20,6 +20,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/os/sha256.h"
+#include "engine/os/system_error.h"
 #include "engine/os/unique_fd.h"
 
 namespace dtrain {
@@ -29,8 +30,7 @@ constexpr std::size_t kPiece = std::size_t{1} << 20;
 
 [[noreturn]] void FailReading(const std::filesystem::path& path, int error) {
   throw Error(ErrorKind::kFailed, EscapeForTerminal(path.string()) +
-                                      ": cannot be read: " +
-                                      std::generic_category().message(error) +
+                                      ": cannot be read: " + ErrnoText(error) +
                                       "; check the path and its permissions");
 }
 
@@ -39,8 +39,8 @@ constexpr std::size_t kPiece = std::size_t{1} << 20;
 void FailWriting(const std::filesystem::path& path, int error) {
   const bool full = error == ENOSPC || error == EDQUOT;
   throw Error(full ? ErrorKind::kDiskFull : ErrorKind::kFailed,
-              EscapeForTerminal(path.string()) + ": cannot be written: " +
-                  std::generic_category().message(error) +
+              EscapeForTerminal(path.string()) +
+                  ": cannot be written: " + ErrnoText(error) +
                   (full ? "; free some space and run the command again, which "
                           "resumes it, or choose another directory with --to"
                         : "; check its permissions, or choose another "

@@ -18,6 +18,7 @@
 #include "engine/fetch/fetch_files.h"
 #include "engine/fetch/unpack.h"
 #include "engine/os/file_lock.h"
+#include "engine/os/system_error.h"
 
 namespace dtrain {
 namespace {
@@ -62,8 +63,8 @@ bool FetchLock::Try() {
   if (file_.TryLock()) return true;
   if (errno == EWOULDBLOCK) return false;
   throw Error(ErrorKind::kFailed,
-              EscapeForTerminal(path_.string()) + ": cannot be locked: " +
-                  std::generic_category().message(errno) +
+              EscapeForTerminal(path_.string()) +
+                  ": cannot be locked: " + ErrnoText() +
                   "; fetch into a directory of another file system with --to");
 }
 

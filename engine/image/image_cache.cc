@@ -20,6 +20,7 @@
 #include "engine/image/image.h"
 #include "engine/image/image_file.h"
 #include "engine/os/file_lock.h"
+#include "engine/os/system_error.h"
 
 namespace dtrain {
 namespace {
@@ -150,7 +151,7 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kMinImagesForMean = 16;
 
 std::string SystemText(int error) {
-  return "cannot be written: " + std::generic_category().message(error);
+  return "cannot be written: " + ErrnoText(error);
 }
 
 // Returns 0 or an errno value.

@@ -19,6 +19,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/os/system_error.h"
 
 namespace dtrain {
 namespace {
@@ -85,7 +86,7 @@ class ClassWalk {
   void Visit(const fs::path& path, bool is_hidden) {
     struct stat status {};
     if (stat(path.c_str(), &status) != 0) {
-      FailDirectory(path, std::generic_category().message(errno));
+      FailDirectory(path, ErrnoText());
     }
     const FileId id(status.st_dev, status.st_ino);
     if (std::find(above_.begin(), above_.end(), id) != above_.end()) return;

@@ -30,6 +30,7 @@
 #include "engine/base/error.h"
 #include "engine/base/rng.h"
 #include "engine/base/uuid.h"
+#include "engine/os/system_error.h"
 #include "engine/os/unique_fd.h"
 
 namespace dtrain {
@@ -79,8 +80,7 @@ void CannotWrite(const fs::path& path, int error) {
   const bool full = error == ENOSPC || error == EDQUOT;
   throw Error(
       full ? ErrorKind::kDiskFull : ErrorKind::kStore,
-      path.string() +
-          ": cannot be written: " + std::generic_category().message(error) +
+      path.string() + ": cannot be written: " + ErrnoText(error) +
           (full ? "; free some space there" : "; check who may write there"));
 }
 

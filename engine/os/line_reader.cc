@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <system_error>
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -18,6 +17,7 @@
 
 #include "engine/base/error.h"
 #include "engine/os/socket.h"
+#include "engine/os/system_error.h"
 
 namespace dtrain {
 namespace {
@@ -30,8 +30,8 @@ constexpr std::size_t kShown = 100;
 constexpr std::size_t kMaxBuffered = std::size_t{8} << 20;
 
 [[noreturn]] void Fail(const std::string& what, int error) {
-  throw Error(ErrorKind::kFailed, "control channel: cannot " + what + ": " +
-                                      std::generic_category().message(error));
+  throw Error(ErrorKind::kFailed,
+              "control channel: cannot " + what + ": " + ErrnoText(error));
 }
 
 // A socket must not raise SIGPIPE, whatever the process does with that signal;

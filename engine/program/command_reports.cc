@@ -33,6 +33,7 @@
 #include "engine/base/text.h"
 #include "engine/base/uuid.h"
 #include "engine/checkpoint/checkpoint_files.h"
+#include "engine/os/system_error.h"
 #include "engine/program/command_trial.h"
 #include "engine/train/log_line.h"
 
@@ -401,8 +402,7 @@ void CommandTrial::KeepLateReports() {
   if (reports.empty()) return;
   saved_state_.unacknowledged = std::move(reports);
   if (WriteLateReports(spec_.directory, saved_, saved_state_.ToJson())) return;
-  Warn("the reports after the last checkpoint cannot be kept: " +
-       std::generic_category().message(errno));
+  Warn("the reports after the last checkpoint cannot be kept: " + ErrnoText());
 }
 
 // Files in the scratch directory were written for dtrain.

@@ -149,8 +149,7 @@ void Program::Execute(const ProgramStart& start, int reports, int operations) {
     const int error = errno;
     throw Error(ErrorKind::kFailed, "cannot execute " + start.file.string() +
                                         " in " + start.directory.string() +
-                                        ": " +
-                                        std::generic_category().message(error) +
+                                        ": " + ErrnoText(error) +
                                         HintFor(error, start));
   }
   pid_ = pid;
@@ -523,7 +522,7 @@ struct SourceFile {
 struct stat ReadStatus(const fs::path& path) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) == 0) return status;
-  Refuse(path, std::generic_category().message(errno));
+  Refuse(path, ErrnoText());
 }
 
 SourceFile FileAt(const fs::path& path, const fs::path& name) {

@@ -22,6 +22,7 @@
 #include "engine/base/uuid.h"
 #include "engine/checkpoint/checkpoint_files.h"
 #include "engine/context/working_tree.h"
+#include "engine/os/system_error.h"
 #include "engine/store/checkpoint_storage.h"
 #include "engine/store/file_tree.h"
 
@@ -104,8 +105,7 @@ std::string ExperimentFiles::FindUnwritable(TrialId trial, bool has_run) const {
     if (error == 0) continue;
     return path.string() + ": " +
            (error == ENOENT ? "no longer exists; put it back"
-                            : "cannot be written to: " +
-                                  std::generic_category().message(error) +
+                            : "cannot be written to: " + ErrnoText(error) +
                                   "; check who may write there");
   }
   return "";

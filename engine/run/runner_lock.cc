@@ -20,7 +20,6 @@
 #include <csignal>
 #include <sstream>
 #include <string_view>
-#include <system_error>
 #include <thread>
 
 #include <fcntl.h>
@@ -115,8 +114,7 @@ void WriteIdentity(int file, const std::string& path) {
   const bool written = ::ftruncate(file, 0) == 0 && WriteFromStart(file, text);
   // The text is for messages only, so a full disk must not prevent a resume.
   if (!written && errno != ENOSPC && errno != EDQUOT) {
-    throw Error(ErrorKind::kStore, path + ": cannot write: " +
-                                       std::generic_category().message(errno) +
+    throw Error(ErrorKind::kStore, path + ": cannot write: " + ErrnoText() +
                                        "; check the disk and its permissions");
   }
 }
@@ -139,8 +137,8 @@ namespace {
 FileLock OpenLockFile(const std::filesystem::path& path) {
   FileLock file = FileLock::Open(path);
   if (file) return file;
-  throw Error(ErrorKind::kStore, path.string() + ": cannot open: " +
-                                     std::generic_category().message(errno) +
+  throw Error(ErrorKind::kStore, path.string() +
+                                     ": cannot open: " + ErrnoText() +
                                      "; check the store's permissions");
 }
 
@@ -150,8 +148,8 @@ RunnerLock RunnerLock::Acquire(const std::filesystem::path& path) {
   FileLock file = OpenLockFile(path);
   if (!LockOnceFree(file)) {
     if (errno == EAGAIN) ThrowHeld(path.string(), ReadIdentity(file.fd()));
-    throw Error(ErrorKind::kStore, path.string() + ": cannot lock: " +
-                                       std::generic_category().message(errno));
+    throw Error(ErrorKind::kStore,
+                path.string() + ": cannot lock: " + ErrnoText());
   }
   WriteIdentity(file.fd(), path.string());
   return RunnerLock(std::move(file));
@@ -176,8 +174,8 @@ constexpr Duration kDying = std::chrono::seconds(5);
 bool TryLock(FileLock& file, const std::filesystem::path& path) {
   if (file.TryLock()) return true;
   if (errno == EWOULDBLOCK) return false;
-  throw Error(ErrorKind::kStore, path.string() + ": cannot lock: " +
-                                     std::generic_category().message(errno));
+  throw Error(ErrorKind::kStore,
+              path.string() + ": cannot lock: " + ErrnoText());
 }
 
 bool AwaitLock(FileLock& file, const std::filesystem::path& path,

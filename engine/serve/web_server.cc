@@ -516,11 +516,10 @@ UniqueFd ListenOnSocket(const std::filesystem::path& path) {
   const int error = errno;
   ::umask(mask);
   if (bound != 0 || ::listen(made.get(), kBacklog) != 0) {
-    throw Error(
-        ErrorKind::kResources,
-        "--socket: cannot listen on " + name + ": " +
-            std::generic_category().message(bound != 0 ? error : errno) +
-            "; choose another path");
+    throw Error(ErrorKind::kResources,
+                "--socket: cannot listen on " + name + ": " +
+                    ErrnoText(bound != 0 ? error : errno) +
+                    "; choose another path");
   }
   return made;
 }

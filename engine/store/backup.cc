@@ -22,6 +22,7 @@
 
 #include "engine/base/error.h"
 #include "engine/os/file_lock.h"
+#include "engine/os/system_error.h"
 #include "engine/os/unique_fd.h"
 #include "engine/store/database.h"
 
@@ -37,7 +38,7 @@ namespace fs = std::filesystem;
 }
 
 [[noreturn]] void FailBySystem(const fs::path& file, int error) {
-  Fail(file, std::generic_category().message(error));
+  Fail(file, ErrnoText(error));
 }
 
 [[noreturn]] void RefuseExisting(const fs::path& file) {

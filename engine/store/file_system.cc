@@ -9,7 +9,6 @@
 
 #include <cerrno>
 #include <cstdint>
-#include <system_error>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -18,6 +17,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/os/system_error.h"
 #include "engine/os/unique_fd.h"
 
 namespace dtrain {
@@ -93,8 +93,7 @@ void KeepReserve(const StoreLayout& layout) {
   if (error != ENOSPC && error != EDQUOT) return;
   ::unlink(path.c_str());
   throw Error(ErrorKind::kDiskFull,
-              "store " + layout.root().string() + ": " +
-                  std::generic_category().message(error) +
+              "store " + layout.root().string() + ": " + ErrnoText(error) +
                   ", not even for a reserve of " + FormatBytes(kReserveBytes) +
                   "; free some space, then run `dtrain resume`");
 }

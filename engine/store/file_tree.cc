@@ -18,15 +18,16 @@
 #include <sys/stat.h>
 
 #include "engine/base/error.h"
+#include "engine/os/system_error.h"
 #include "engine/os/unique_fd.h"
 
 namespace dtrain {
 namespace {
 
 [[noreturn]] void Fail(const std::filesystem::path& path, int error) {
-  throw Error(ErrorKind::kStore, path.string() + ": cannot be created: " +
-                                     std::generic_category().message(error) +
-                                     "; choose another place with --store");
+  throw Error(ErrorKind::kStore,
+              path.string() + ": cannot be created: " + ErrnoText(error) +
+                  "; choose another place with --store");
 }
 
 // Makes the names in the directory durable.

@@ -26,6 +26,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/os/system_error.h"
 #include "engine/store/file_tree.h"
 
 namespace dtrain {
@@ -236,8 +237,7 @@ constexpr std::size_t kMaxLine = std::size_t{128} << 10;
 
 [[noreturn]] void Fail(const std::filesystem::path& path) {
   throw Error(ErrorKind::kStore, path.string() + ": cannot be read: " +
-                                     std::generic_category().message(errno) +
-                                     "; check its permissions");
+                                     ErrnoText() + "; check its permissions");
 }
 
 std::uint64_t InodeAt(const std::filesystem::path& path) {

@@ -15,7 +15,6 @@
 #include <fstream>
 #include <optional>
 #include <sstream>
-#include <system_error>
 #include <thread>
 
 #include <fcntl.h>
@@ -26,6 +25,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/os/process.h"
+#include "engine/os/system_error.h"
 
 namespace dtrain {
 namespace {
@@ -38,10 +38,10 @@ constexpr std::size_t kNoteSize = 128;
 constexpr seconds kPatience{30};
 
 [[noreturn]] void Fail(const std::filesystem::path& path, int error) {
-  throw Error(ErrorKind::kStore, "store " + path.parent_path().string() +
-                                     ": cannot lock it for writing: " +
-                                     std::generic_category().message(error) +
-                                     "; choose another with --store");
+  throw Error(ErrorKind::kStore,
+              "store " + path.parent_path().string() +
+                  ": cannot lock it for writing: " + ErrnoText(error) +
+                  "; choose another with --store");
 }
 
 std::string Named(pid_t pid) {
