@@ -1,6 +1,5 @@
 #include "cli/command_help.h"
 
-#include <cstddef>
 #include <optional>
 
 #include "engine/base/text.h"
@@ -13,28 +12,6 @@ constexpr std::size_t kTextColumn = 26;     // of the explanation of an option
 constexpr std::size_t kCommandColumn = 18;  // of the summary of a command
 constexpr std::size_t kExitColumn = 7;
 
-// Appends `text` to a line that already has `used` columns, and breaks it at
-// blanks so that every line fits into the help's width. Further lines are
-// indented to `indent`.
-void AppendWrapped(std::string_view text, std::size_t used, std::size_t indent,
-                   std::string& out) {
-  bool first = true;
-  for (const std::string& word : Split(text, ' ')) {
-    const std::size_t width = DisplayWidth(word);
-    if (!first && used + 1 + width > kHelpWidth) {
-      out += "\n" + std::string(indent, ' ');
-      used = indent;
-    } else if (!first) {
-      out += ' ';
-      ++used;
-    }
-    out += word;
-    used += width;
-    first = false;
-  }
-  out += '\n';
-}
-
 // Appends "  NAME   TEXT" with the text at `column`, on a line of its own if
 // the name reaches into it.
 void AppendRow(const std::string& name, std::string_view text,
@@ -44,7 +21,7 @@ void AppendRow(const std::string& name, std::string_view text,
   if (!fits) label += '\n';
   label.resize(label.size() + (fits ? column - label.size() : column), ' ');
   out += label;
-  AppendWrapped(text, column, column, out);
+  AppendWrapped(text, column, kHelpWidth, out);
 }
 
 std::string ArgumentText(const OptionInfo& argument) {
@@ -99,7 +76,7 @@ std::string Epilog(const CommandHelp& help) {
   std::string text;
   if (!help.notes.empty()) {
     text += '\n';
-    AppendWrapped(help.notes, 0, 0, text);
+    AppendWrapped(help.notes, 0, kHelpWidth, text);
   }
   text += "\nExit codes:\n";
   for (const ExitMeaning& exit : help.exits) {
@@ -125,7 +102,7 @@ std::string ProgramHelp(const CommandInfo& program) {
     AppendRow(command.name, command.summary, kCommandColumn, text);
   }
   text += "\nGlobal options:\n" + OptionRows(program.options) + "\n";
-  AppendWrapped(program.help.notes, 0, 0, text);
+  AppendWrapped(program.help.notes, 0, kHelpWidth, text);
   return text;
 }
 
@@ -171,6 +148,26 @@ std::string UsageText(const CommandInfo& command) {
     usage += " " + ArgumentText(argument);
   }
   return usage + (command.subcommands.empty() ? "" : " SUBCOMMAND");
+}
+
+void AppendWrapped(std::string_view text, std::size_t indent, std::size_t width,
+                   std::string& out) {
+  std::size_t used = indent;
+  bool first = true;
+  for (const std::string& word : Split(text, ' ')) {
+    const std::size_t columns = DisplayWidth(word);
+    if (!first && used + 1 + columns > width) {
+      out += "\n" + std::string(indent, ' ');
+      used = indent;
+    } else if (!first) {
+      out += ' ';
+      ++used;
+    }
+    out += word;
+    used += columns;
+    first = false;
+  }
+  out += '\n';
 }
 
 void AppendHelpRow(const std::string& name, std::string_view text,

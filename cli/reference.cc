@@ -89,18 +89,6 @@ std::string MarkdownTable(const MarkdownRow& head,
   return table;
 }
 
-std::string WrapParagraph(std::string_view text) {
-  std::string out;
-  std::size_t used = 0;
-  for (const std::string& word : Split(text, ' ')) {
-    const bool breaks = used + 1 + word.size() > kProseWidth;
-    if (used > 0) out += breaks ? '\n' : ' ';
-    used = breaks || used == 0 ? word.size() : used + 1 + word.size();
-    out += word;
-  }
-  return out + '\n';
-}
-
 std::string GroupPage(CommandGroup group) {
   std::string name(GroupName(group));
   name[0] = static_cast<char>(name[0] - 'A' + 'a');
@@ -246,7 +234,9 @@ std::string ReferenceWriter::CommandPart(const CommandInfo& command) const {
   for (const auto& [name, meaning] : rows) {
     text += " " + name + ": " + meaning + ".";
   }
-  return WrapParagraph(text);
+  std::string paragraph;
+  AppendWrapped(text, 0, kProseWidth, paragraph);
+  return paragraph;
 }
 
 std::string ReferenceWriter::ReplaceParts(const fs::path& file,

@@ -187,8 +187,8 @@ std::vector<Gpu> GpusFor(const SlotChoice& choice, const WorkerTask& task) {
   return {};
 }
 
-// Plans the slots of this machine. A CPU slot has as many threads as one of the
-// runner's machine, since results depend on it.
+// Plans the slots of this machine. Without a number, there are as many CPU
+// slots as have the threads of one on the runner's machine.
 SlotPlan PlanFor(const SlotChoice& choice, const WorkerTask& task) {
   ResourcesConfig resources{.slots_per_trial = task.slots_per_trial,
                             .slots = choice};
@@ -209,7 +209,6 @@ SlotPlan PlanFor(const SlotChoice& choice, const WorkerTask& task) {
                     " ranks can have " + std::to_string(kMaxRanks) +
                     " of them on a machine; offer fewer slots (--slots)");
   }
-  if (plan.gpus.empty()) plan.threads = task.threads;
   return plan;
 }
 
@@ -334,12 +333,7 @@ int RunRank(const DistributedEnv& place, const ExperimentConfig& config,
        .name = HostName(),
        .claim = MakeClaim(place, config, slots),
        .roots = TrialRoots(store),
-       .plan =
-           [&](const WorkerTask& task) {
-             SlotPlan plan = slots;
-             if (plan.gpus.empty()) plan.threads = task.threads;
-             return plan;
-           },
+       .plan = [&](const WorkerTask&) { return slots; },
        .find_host = [](bool) { return FindTrialHost(); },
        .notice = [&](const std::string& line) { PrintNotice(globals, line); }});
 }

@@ -163,8 +163,10 @@ std::optional<WorkerTask> AwaitTask(RunnerLink& link) {
 }
 
 LocalLauncherOptions MakeLauncherOptions(const WorkerOptions& options,
-                                         const WorkerTask& task,
-                                         SlotPlan plan) {
+                                         const WorkerTask& task) {
+  SlotPlan plan = options.plan(task);
+  // As on the runner's machine, since results depend on the number of threads.
+  if (plan.gpus.empty()) plan.threads = task.threads;
   const auto& variables =
       plan.gpus.empty() ? task.cpu_environment : task.gpu_environment;
   return {.experiment = task.experiment,
@@ -197,8 +199,7 @@ LocalLauncherOptions Prepare(RunnerLink& link, const WorkerOptions& options,
                              const WorkerTask& task) try {
   const std::string why = UnfitReason(options, task);
   if (!why.empty()) throw Error(ErrorKind::kUsage, why);
-  LocalLauncherOptions launcher =
-      MakeLauncherOptions(options, task, options.plan(task));
+  LocalLauncherOptions launcher = MakeLauncherOptions(options, task);
   RequireProgram(task, launcher);
   return launcher;
 } catch (const Error& error) {

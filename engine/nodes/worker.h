@@ -26,8 +26,8 @@ struct WorkerOptions {
   // the first, and the cache of compiled models.
   std::vector<std::filesystem::path> roots;
   DrainLimits limits;
-  // Plans the slots of this machine for the trials of a task. Throws
-  // Error(kResources) if it has too few.
+  // Plans the slots of this machine for the trials of a task, which sets the
+  // threads of CPU slots. Throws Error(kResources) if it has too few.
   std::function<SlotPlan(const WorkerTask& task)> plan;
   // Finds the program that starts models, or commands.
   std::function<std::filesystem::path(bool command)> find_host;
