@@ -31,6 +31,7 @@
 #include "engine/base/error.h"
 #include "engine/base/json.h"
 #include "engine/base/metric_order.h"
+#include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/report/format.h"
 #include "engine/report/json_view.h"
@@ -340,8 +341,7 @@ int PrintPareto(const BestOptions& options, const Store& store,
                {{"experiment", detail.row.id}, {"metrics", std::move(axes)}});
   if (left_out > 0) {
     PrintNotice(globals,
-                "note: " + std::to_string(left_out) +
-                    (left_out == 1 ? " trial lacks" : " trials lack") +
+                "note: " + CountText(left_out, "trial lacks", "trials lack") +
                     " one of these metrics at the best validation by " +
                     detail.row.metric);
   }

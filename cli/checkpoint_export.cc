@@ -21,6 +21,7 @@
 #include "engine/app/checkpoints.h"
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
+#include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/checkpoint/checkpoint_files.h"
 #include "engine/checkpoint/safetensors.h"
@@ -203,8 +204,7 @@ int ExportFiles(const ExportOptions& options, const Store& store,
   } else {
     std::cout << EscapeForTerminal(path.string()) << '\n';
     PrintNotice(globals, "copied checkpoint " + checkpoint.uuid + ": " +
-                             std::to_string(copied.files) +
-                             (copied.files == 1 ? " file, " : " files, ") +
+                             CountText(copied.files, "file") + ", " +
                              FormatBytes(copied.bytes));
   }
   return kExitDone;

@@ -380,10 +380,8 @@ int PrintComparison(TargetComparison comparison, const CompareOptions& options,
   }
   const std::size_t hidden = compared - comparison.rows.size();
   if (hidden > 0 && !options.json && !options.csv) {
-    PrintNotice(globals,
-                std::to_string(hidden) +
-                    (hidden == 1 ? " equal row is" : " equal rows are") +
-                    " hidden; --all shows them");
+    PrintNotice(globals, CountText(hidden, "equal row is", "equal rows are") +
+                             " hidden; --all shows them");
   }
   return kExitDone;
 }

@@ -44,6 +44,7 @@
 #include "engine/app/worker.h"
 #include "engine/base/error.h"
 #include "engine/base/length.h"
+#include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/config/read_config.h"
 #include "engine/context/context_list.h"
@@ -111,8 +112,7 @@ void PrintJob(const JobRequest& job, std::int64_t max_jobs) {
   std::cout << (InAllocation()
                     ? "\nthe workers of this allocation would be started by "
                       "the script\n\n"
-                    : "\nup to " + std::to_string(max_jobs) +
-                          (max_jobs == 1 ? " job" : " jobs") +
+                    : "\nup to " + CountText(max_jobs, "job") +
                           " would be submitted to Slurm by\n\n  " +
                           EscapeForTerminal(command) +
                           "\n\nwith the script\n\n");
@@ -150,9 +150,9 @@ void PrintPlan(const ExperimentConfig& config, const SlotPlan& slots,
       "would run '" + config.name + "': " + searcher.name + " search " +
       (searcher.smaller_is_better ? "minimizing " : "maximizing ") +
       searcher.metric + " with " + EntrypointText(config) + ", up to " +
-      std::to_string(trials) + (trials == 1 ? " trial of " : " trials of ") +
-      LengthText(config) + ReachText(plan, config, expected) + " on " +
-      slots.ToString() + ContextText(context);
+      CountText(trials, "trial") + " of " + LengthText(config) +
+      ReachText(plan, config, expected) + " on " + slots.ToString() +
+      ContextText(context);
   std::cout << EscapeForTerminal(text) << "\n\n";
   PrintYaml(ToYaml(config.effective));
   if (job) PrintJob(*job, MaxJobs(config));
@@ -427,8 +427,7 @@ void SettleConcurrency(ExperimentConfig& config, const GlobalOptions& globals) {
     PrintNotice(globals,
                 "warning: searcher.max_concurrent_trials: is not set, and the "
                 "slots of workers are not known yet; at most " +
-                    std::to_string(trials) +
-                    (trials == 1 ? " trial runs" : " trials run") +
+                    CountText(trials, "trial runs", "trials run") +
                     " at once; set it to the number that all machines hold");
   }
   if (const auto note = SlotsWithoutTrials(config)) {

@@ -19,6 +19,7 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "engine/base/error.h"
+#include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/data/data_directory.h"
 #include "engine/fetch/address.h"
@@ -173,8 +174,7 @@ void PrintResult(const DataSet& set, const FetchResult& result) {
                    std::string(set.name) + ": " +
                    (fetched ? "downloaded to " : "already present in ") +
                    result.found.directory.string() + " (" +
-                   std::to_string(result.found.files) +
-                   (result.found.files == 1 ? " file, " : " files, ") +
+                   CountText(result.found.files, "file") + ", " +
                    FormatBytes(result.found.bytes) + ")")
             << '\n'
             << std::flush;

@@ -18,6 +18,7 @@
 #include "engine/app/disk_use.h"
 #include "engine/app/garbage.h"
 #include "engine/app/stores.h"
+#include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/report/format.h"
 
@@ -117,8 +118,7 @@ void Print(const std::vector<Garbage>& removed,
   }
   PrintNotice(globals, std::string(options.dry_run ? "would free " : "freed ") +
                            FormatBytes(bytes) + " (" +
-                           std::to_string(removed.size()) +
-                           (removed.size() == 1 ? " item)" : " items)"));
+                           CountText(removed.size(), "item") + ")");
   if (kept) PrintKeptUse(*kept, globals);
 }
 

@@ -21,6 +21,7 @@
 #include "engine/app/trial_values.h"
 #include "engine/base/error.h"
 #include "engine/base/json.h"
+#include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/report/format.h"
 
@@ -120,15 +121,13 @@ void PrintReliability(const std::vector<TrialOutcome>& outcomes,
     PrintNotice(globals, "note: every importance is 0: " + why_zero);
   } else if (best > requested) {
     PrintNotice(globals, "note: --quantile " + FormatNumber(quantile) + " is " +
-                             std::to_string(requested) +
-                             (requested == 1 ? " trial" : " trials") + "; " +
+                             CountText(requested, "trial") + "; " +
                              std::to_string(best - requested) +
                              " more have the same value as the last of them");
   }
   if (best < kFewBest) {
     PrintNotice(globals,
-                "note: " + std::to_string(best) +
-                    (best == 1 ? " trial is" : " trials are") +
+                "note: " + CountText(best, "trial is", "trials are") +
                     " few to compare with; use a larger --quantile or more "
                     "trials");
   }
@@ -141,8 +140,7 @@ std::string NoImportanceReason(const std::vector<SearchAxis>& axes,
   if (axes.empty()) return "its search space has no hyperparameter";
   const std::size_t finite = CountFinite(outcomes);
   if (finite >= kMinImportanceTrials) return "";
-  return std::to_string(finite) +
-         (finite == 1 ? " trial has" : " trials have") + " a finite value of " +
+  return CountText(finite, "trial has", "trials have") + " a finite value of " +
          values.metric + " " + values.PlaceText() + ", and importance needs " +
          std::to_string(kMinImportanceTrials);
 }

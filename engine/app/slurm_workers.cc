@@ -19,6 +19,7 @@
 
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
+#include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/config/experiment_config.h"
 #include "engine/nodes/distributed_env.h"
@@ -455,15 +456,13 @@ std::optional<std::string> SlotsWithoutTrials(const ExperimentConfig& config) {
   if (at_once == 0 || std::min(trials, all) <= at_once) return std::nullopt;
   const bool here = InAllocation();
   if (!here && MaxJobs(config) == config.slurm.max_jobs) return std::nullopt;
-  return "searcher.max_concurrent_trials: at most " + std::to_string(at_once) +
-         (at_once == 1 ? " trial runs" : " trials run") + " at once, and " +
+  return "searcher.max_concurrent_trials: at most " +
+         CountText(at_once, "trial runs", "trials run") + " at once, and " +
          (here ? "the nodes of this allocation have"
                : std::to_string(config.slurm.max_jobs) +
                      " jobs (slurm.max_jobs) would have") +
          " slots for " + std::to_string(trials) + "; raise it to use " +
-         (here ? "them"
-               : "more than " + std::to_string(MaxJobs(config)) +
-                     (MaxJobs(config) == 1 ? " job" : " jobs"));
+         (here ? "them" : "more than " + CountText(MaxJobs(config), "job"));
 }
 
 bool HadJobs(const Store& store, std::int64_t experiment) {

@@ -170,7 +170,7 @@ std::string WarmStart::LeftOutText() const {
     reasons.push_back(why + " in " + std::to_string(count));
   }
   if (trials == 0) return "";
-  return CountText(trials, "trial") + (trials == 1 ? " does" : " do") +
+  return CountText(trials, "trial does", "trials do") +
          " not fit the hyperparameters: " + Join(reasons, ", ");
 }
 

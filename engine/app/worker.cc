@@ -22,6 +22,7 @@
 #include "engine/app/script_check.h"
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
+#include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/config/experiment_config.h"
 #include "engine/nodes/worker.h"
@@ -145,8 +146,7 @@ std::string RequestedGpus(const SlotChoice& choice) {
     case kCpu:
       return "";
     case kGpu:
-      return std::to_string(choice.gpu_slots) +
-             (choice.gpu_slots == 1 ? " GPU" : " GPUs");
+      return CountText(choice.gpu_slots, "GPU");
     case kMaxFree:
     case kIds:
       return "GPUs";

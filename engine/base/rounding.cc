@@ -35,8 +35,12 @@ std::string FormatRounded(double value, int digits) {
 }
 
 std::string CountText(std::int64_t count, std::string_view noun) {
-  return std::to_string(count) + " " + std::string(noun) +
-         (count == 1 ? "" : "s");
+  return CountText(count, noun, std::string(noun) + "s");
+}
+
+std::string CountText(std::int64_t count, std::string_view one,
+                      std::string_view several) {
+  return std::to_string(count) + " " + std::string(count == 1 ? one : several);
 }
 
 double DropNoise(double value) {

@@ -14,6 +14,10 @@ std::string FormatRounded(double value, int digits);
 /// "1 trial", "3 trials".
 std::string CountText(std::int64_t count, std::string_view noun);
 
+/// "1 trial runs", "3 trials run".
+std::string CountText(std::int64_t count, std::string_view one,
+                      std::string_view several);
+
 /// Returns `value` rounded to 12 significant digits: a computed value, such as
 /// the difference of two decimals, without the noise of its last digits.
 double DropNoise(double value);

@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/config/entrypoint.h"
 #include "engine/config/hyperparameters.h"
@@ -451,9 +452,9 @@ void CheckReach(const Node& root, const Json& searcher, Findings& findings) {
       FindMark(root, key), key,
       std::string(reached.max == 0 ? "no trial is expected to train"
                                    : "possibly no trial trains") +
-          " to max_length: " + std::to_string(config.max_trials) +
-          (config.max_trials == 1 ? " trial is too few for "
-                                  : " trials are few for ") +
+          " to max_length: " +
+          CountText(config.max_trials, "trial is too few for ",
+                    "trials are few for ") +
           std::to_string(brackets.front().rungs.size()) + " rungs; " +
           (brackets.size() == 1
                ? "use at least " + std::to_string(enough) + ", "

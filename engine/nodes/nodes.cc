@@ -7,6 +7,7 @@
 #include <fcntl.h>
 
 #include "engine/base/error.h"
+#include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/base/uuid.h"
 #include "engine/os/files.h"
@@ -246,8 +247,7 @@ void Nodes::ReportRejected() {
   }
   rejection_reported_at_ = now;
   const std::int64_t count = std::exchange(unreported_, 0);
-  Notice("warning: rejected " + std::to_string(count) +
-         (count == 1 ? " connection" : " connections") +
+  Notice("warning: rejected " + CountText(count, "connection") +
          " without the secret of " + options_.secret.Name() +
          ", the last from " + rejected.address);
 }
@@ -324,11 +324,9 @@ void Nodes::OnWorkerReady(int number, NodeChannel& channel,
   const std::int64_t trials = ready.slots / each;
   Notice(Described(number) + " has joined" +
          (node.job.empty() ? "" : " with job " + EscapeForTerminal(node.job)) +
-         (trials == 0
-              ? ", with " + std::to_string(ready.slots) + " of the " +
-                    std::to_string(each) + " slots of a trial"
-              : ", for " + std::to_string(trials) +
-                    (trials == 1 ? " trial" : " trials") + " at a time"));
+         (trials == 0 ? ", with " + std::to_string(ready.slots) + " of the " +
+                            std::to_string(each) + " slots of a trial"
+                      : ", for " + CountText(trials, "trial") + " at a time"));
   for (const std::string& text : ready.differences) {
     if (!differences_.insert(text).second) continue;  // once for all workers
     Notice("warning: " + Described(number) + ": " + EscapeForTerminal(text) +

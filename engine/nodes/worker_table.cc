@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "engine/base/error.h"
+#include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/wire/json_codec.h"
 
@@ -64,8 +65,7 @@ std::string WorkerTable::Summary() const {
   std::map<std::string, std::int64_t> counts;
   for (const JobRow& job : JobsWithoutWorkers()) ++counts[job.StateText()];
   for (const auto& [state, count] : counts) {
-    parts.push_back(std::to_string(count) + (count == 1 ? " job " : " jobs ") +
-                    state);
+    parts.push_back(CountText(count, "job") + " " + state);
   }
   return parts.empty() ? "none yet" : Join(parts, ", ");
 }

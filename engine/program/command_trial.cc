@@ -37,6 +37,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
+#include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/checkpoint/checkpoint_files.h"
 #include "engine/context/working_tree.h"
@@ -563,8 +564,7 @@ std::string CommandTrial::MissingText() const {
 
 std::string CommandTrial::IgnoredText() const {
   if (ignored_ == 0) return "";
-  return "; " + std::to_string(ignored_) +
-         (ignored_ == 1 ? " line was" : " lines were") +
+  return "; " + CountText(ignored_, "line was", "lines were") +
          " ignored, the first: " + first_ignored_;
 }
 

@@ -27,6 +27,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
+#include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/program/program_report.h"
 #include "engine/train/log_line.h"
@@ -413,8 +414,7 @@ std::string MetricFile::Hint() const {
       column == source_.names.end() ? searcher_metric_ : column->second;
   const bool is_there =
       std::ranges::find(columns_, source_column) != columns_.end();
-  return "; " + path_.filename().string() + " has " + std::to_string(rows_) +
-         (rows_ == 1 ? " row" : " rows") +
+  return "; " + path_.filename().string() + " has " + CountText(rows_, "row") +
          (is_there || rows_ == 0
               ? ""
               : ", and no column '" + source_column + "'" +

@@ -26,6 +26,7 @@
 #include <re2/re2.h>
 
 #include "engine/base/error.h"
+#include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/os/line_reader.h"
 
@@ -286,8 +287,8 @@ std::string PrintedMetrics::Hint() const {
     hint = "; the program printed nothing";
   } else if (searchers().matches == 0) {
     hint = "; " + ShownText(searchers().text) + " matches none of its " +
-           std::to_string(lines_) + (lines_ == 1 ? " line" : " lines") +
-           " of output, which begins with " + FirstLines();
+           CountText(lines_, "line") + " of output, which begins with " +
+           FirstLines();
   }
   if (!steps_.began_with_zero()) return hint;
   return hint +

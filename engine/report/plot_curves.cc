@@ -13,6 +13,7 @@
 #include <set>
 #include <tuple>
 
+#include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/report/format.h"
 #include "engine/report/plot.h"
@@ -236,8 +237,7 @@ Figure CurvesFigure(const PlotData& data, std::vector<TrialCurve> curves,
   chart.y.range = look.y_range;
   const std::size_t not_finite = CountNotFinite(curves);
   if (not_finite > 0) {
-    figure.notes.push_back(CountText(not_finite, "value") +
-                           (not_finite == 1 ? " is" : " are") +
+    figure.notes.push_back(CountText(not_finite, "value is", "values are") +
                            " not finite: the curves have gaps there");
   }
   return figure;
@@ -378,8 +378,7 @@ class HistoryDrawing {
           (missing_ == 1 ? " was" : " were") + " never validated");
     }
     if (not_finite_ > 0) {
-      figure.notes.push_back(CountText(not_finite_, "value") +
-                             (not_finite_ == 1 ? " is" : " are") +
+      figure.notes.push_back(CountText(not_finite_, "value is", "values are") +
                              " not finite and not shown");
     }
   }

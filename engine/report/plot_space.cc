@@ -12,6 +12,7 @@
 #include <map>
 
 #include "engine/analysis/importance.h"
+#include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/report/format.h"
 #include "engine/report/plot.h"
@@ -118,8 +119,7 @@ Chart ImportanceChart(const PlotSearch& search, const PlotData& data,
     return chart;
   }
   if (outcomes.size() < kMinImportanceTrials) {
-    chart.empty = CountText(outcomes.size(), "trial") +
-                  (outcomes.size() == 1 ? " has" : " have") +
+    chart.empty = CountText(outcomes.size(), "trial has", "trials have") +
                   " a finite value of " + ShortName(metric.name) + " " +
                   data.place + ", and importance needs " +
                   std::to_string(kMinImportanceTrials);

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <map>
 
+#include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/report/format.h"
 #include "engine/report/plot.h"
@@ -251,20 +252,19 @@ void AddStates(const TimelineCounts& counts, Figure& figure) {
   for (const State state : kStates) {
     const auto found = counts.states.find(state);
     if (found == counts.states.end()) continue;
-    figure.legend.push_back({{.color = ColorOfState(state)},
-                             LegendEntry::Sample::kBar,
-                             "of " + CountText(found->second, "trial") +
-                                 " that " +
-                                 (found->second == 1 ? "is " : "are ") +
-                                 std::string(StateName(state))});
+    figure.legend.push_back(
+        {{.color = ColorOfState(state)},
+         LegendEntry::Sample::kBar,
+         "of " +
+             CountText(found->second, "trial that is ", "trials that are ") +
+             std::string(StateName(state))});
   }
 }
 
 void AddTimelineNotes(const TimelineCounts& counts, Figure& figure) {
   if (counts.without_run > 0) {
-    figure.notes.push_back(CountText(counts.without_run, "trial") +
-                           (counts.without_run == 1 ? " has" : " have") +
-                           " not run");
+    figure.notes.push_back(
+        CountText(counts.without_run, "trial has", "trials have") + " not run");
   }
   if (counts.hidden_lanes > 0) {
     figure.notes.push_back("the first " + std::to_string(kMaxRows) + " of " +

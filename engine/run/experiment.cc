@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/os/signals.h"
 #include "engine/store/file_system.h"
@@ -495,11 +496,11 @@ std::optional<std::int64_t> Experiment::RecordedMaxSlots() const {
 void Experiment::PollMaxSlots() {
   const auto most = RecordedMaxSlots();
   if (!requests_.SetMaxSlots(most, /*limit=*/true)) return;
-  deps_.reporter.OnNotice(
-      LogLevel::kInfo,
-      "resources.max_slots is now " + (most ? std::to_string(*most) : "null") +
-          ", by another process; this run uses at most " +
-          std::to_string(Slots()) + (Slots() == 1 ? " slot" : " slots"));
+  deps_.reporter.OnNotice(LogLevel::kInfo,
+                          "resources.max_slots is now " +
+                              (most ? std::to_string(*most) : "null") +
+                              ", by another process; this run uses at most " +
+                              CountText(Slots(), "slot"));
 }
 
 // Returns the number of slots that the trials may use.

@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/os/signals.h"
 #include "engine/os/spawn.h"
@@ -526,8 +527,7 @@ void Experiment::HandleError(TrialState& trial, const TrialProcess& process,
     const std::string restarts =
         trial.row.restarts == 0
             ? ""
-            : " (after " + std::to_string(trial.row.restarts) +
-                  (trial.row.restarts == 1 ? " restart)" : " restarts)");
+            : " (after " + CountText(trial.row.restarts, "restart") + ")";
     return Abandon(trial, ExitReason::kErrored, reason + restarts);
   }
   ++trial.row.restarts;

@@ -9,6 +9,7 @@
 #include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
 #include <ATen/ops/_amp_update_scale.h>
 
+#include "engine/base/rounding.h"
 #include "engine/train/log_line.h"
 #include "engine/train/trained_objects.h"
 
@@ -125,10 +126,10 @@ void LossScaler::LogOverflows() {
   const auto overflows = static_cast<std::int64_t>(overflows_.item<float>());
   if (overflows == 0) return;
   overflows_.zero_();
-  LogLine(LogLevel::kInfo,
-          "gradients overflowed float16: " + std::to_string(overflows) +
-              (overflows == 1 ? " step was" : " steps were") +
-              " skipped, and the loss scale is " + std::to_string(scale()));
+  LogLine(LogLevel::kInfo, "gradients overflowed float16: " +
+                               CountText(overflows, "step was", "steps were") +
+                               " skipped, and the loss scale is " +
+                               std::to_string(scale()));
 }
 
 nlohmann::json LossScaler::Save() const {

@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/checkpoint/weights_file.h"
 #include "engine/train/log_line.h"
@@ -74,8 +75,7 @@ std::string FirstAndCount(const std::vector<std::string>& names) {
   const std::string first = "'" + EscapeForTerminal(names.front()) + "'";
   if (names.size() == 1) return first;
   const std::size_t more = names.size() - 1;
-  return first + " and " + std::to_string(more) + " more tensor" +
-         (more == 1 ? "" : "s");
+  return first + " and " + CountText(more, "more tensor");
 }
 
 std::string ShapeText(const torch::Tensor& tensor) {
