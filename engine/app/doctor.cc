@@ -1,4 +1,9 @@
 // `dtrain doctor`: the database, and the files and searches that it records.
+//
+// Each check collects its findings in a list of its own; Conclude cuts it, or
+// says that all is well. A search is checked by a replay: a new searcher
+// handles the recorded events, and must return the recorded operations and, at
+// the snapshot's event, have the recorded state.
 
 #include "engine/app/doctor.h"
 

@@ -1,4 +1,10 @@
-// Experiments and trials as arguments name them.
+// Experiments and trials as arguments name them: "3", "3.7", "last", a name,
+// "3-7" or, for a source of weights, the start of a checkpoint's UUID.
+//
+// Numbers are taken as they are, without a look into the store. A name that
+// several experiments have, or that is also `last` or a range, is an error: the
+// user must give the number.
+
 #include <algorithm>
 #include <charconv>
 #include <string_view>

@@ -1,3 +1,13 @@
+// A safetensors file is the length of its header in 8 bytes, the header as a
+// JSON object, and the bytes of all tensors. The header gives each tensor its
+// type, shape and the offsets of its bytes. The reader trusts none of them:
+// offsets must lie in the file, the size must follow from shape and type, and
+// sorted by offset the tensors must cover the data without a hole or an
+// overlap, so no byte can hide or be used twice. JSON parsers accept a key that
+// occurs twice and keep one of the values; since two programs could then read
+// two different models from one file, HeaderCheck refuses such a header, and a
+// deeply nested one, before it is parsed.
+
 #include "engine/checkpoint/safetensors.h"
 
 #include <algorithm>
@@ -15,16 +25,6 @@
 namespace dtrain {
 
 namespace {
-
-// A safetensors file is the length of its header in 8 bytes, the header as a
-// JSON object, and the bytes of all tensors. The header gives each tensor its
-// type, shape and the offsets of its bytes. The reader trusts none of them:
-// offsets must lie in the file, the size must follow from shape and type, and
-// sorted by offset the tensors must cover the data without a hole or an
-// overlap, so no byte can hide or be used twice. JSON parsers accept a key that
-// occurs twice and keep one of the values; since two programs could then read
-// two different models from one file, HeaderCheck refuses such a header, and a
-// deeply nested one, before it is parsed.
 
 static_assert(std::endian::native == std::endian::little,
               "tensors are written in the byte order of memory");

@@ -1,3 +1,15 @@
+// The format of ZIP archives (PKWARE's APPNOTE.TXT, 4.3 to 4.5), with
+// little-endian numbers: entries, each a header and its bytes; the directory,
+// which repeats the headers and gives the offset of each entry; and an end
+// record with the size and offset of the directory. Numbers that do not fit
+// into their field are in ZIP64 fields.
+//
+// The reader starts at the end record, as PyTorch does. Every entry must be
+// where the directory says, under the same name, and inside the file; the
+// directory must have the size and number of entries that the end record gives,
+// and no name twice. So a file has one meaning, whatever program reads it. See
+// docs/decisions/0020-zip-reader.md for why this is not libarchive.
+
 #include "engine/checkpoint/zip_file.h"
 
 #include <algorithm>
@@ -15,18 +27,6 @@
 
 namespace dtrain {
 namespace {
-
-// The format of ZIP archives (PKWARE's APPNOTE.TXT, 4.3 to 4.5), with
-// little-endian numbers: entries, each a header and its bytes; the directory,
-// which repeats the headers and gives the offset of each entry; and an end
-// record with the size and offset of the directory. Numbers that do not fit
-// into their field are in ZIP64 fields.
-//
-// The reader starts at the end record, as PyTorch does. Every entry must be
-// where the directory says, under the same name, and inside the file; the
-// directory must have the size and number of entries that the end record gives,
-// and no name twice. So a file has one meaning, whatever program reads it. See
-// docs/decisions/0020-zip-reader.md for why this is not libarchive.
 
 constexpr std::uint32_t kZipEntrySignature = 0x04034b50;
 constexpr std::uint32_t kZipDirectorySignature = 0x02014b50;

@@ -1,3 +1,9 @@
+// Checks hyperparameters against the rules of a built-in model: names, types,
+// bounds, and which ones are required. Of a range, the bounds are checked as
+// values that it may yield. A name that the model does not have is an error,
+// with the one that was probably meant; one that it accepts without using it is
+// a note, or a warning if it is searched.
+
 #include <algorithm>
 #include <span>
 #include <string>
@@ -7,8 +13,6 @@
 #include "engine/base/text.h"
 #include "engine/config/hyperparameters.h"
 #include "engine/config/value_reader.h"
-
-// Checks hyperparameters against those that a built-in model reads.
 
 namespace dtrain {
 namespace {

@@ -1,3 +1,10 @@
+// A download is a series of transfers. Each transfer asks one address for the
+// bytes after those that are present (an HTTP range) and appends what arrives
+// to the part file. Its end is one of six (TransferEnd): temporary failures are
+// retried after a pause, any other failure moves on to the next address. The
+// sizes are checked while the bytes arrive, so that a wrong or endless file
+// ends early; the SHA-256 is checked once, at the end.
+
 #include "engine/fetch/download.h"
 
 #include <algorithm>
@@ -22,13 +29,6 @@
 
 namespace dtrain {
 namespace {
-
-// A download is a series of transfers. Each transfer asks one address for the
-// bytes after those that are present (an HTTP range) and appends what arrives
-// to the part file. Its end is one of six (TransferEnd): temporary failures are
-// retried after a pause, any other failure moves on to the next address. The
-// sizes are checked while the bytes arrive, so that a wrong or endless file
-// ends early; the SHA-256 is checked once, at the end.
 
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;

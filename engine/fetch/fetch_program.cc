@@ -1,3 +1,16 @@
+// The two processes share two pipes and no other state:
+//
+//   data-fetch SET FROM FORCE PLACE...    the request; FORCE is "force" or ""
+//   its standard output                   one JSON object a line: "progress"
+//                                         and "say" while it works, and at its
+//                                         end one "result" or "error"
+//   its standard input                    carries no bytes; dtrain closes it to
+//                                         stop the fetch, and the kernel closes
+//                                         it if dtrain dies
+//
+// Ctrl-C reaches both processes, since they are in one process group. The
+// program ignores it and waits for dtrain, so that there is one message.
+
 #include "engine/fetch/fetch_program.h"
 
 #include <array>
@@ -27,19 +40,6 @@
 
 namespace dtrain {
 namespace {
-
-// The two processes share two pipes and no other state:
-//
-//   data-fetch SET FROM FORCE PLACE...    the request; FORCE is "force" or ""
-//   its standard output                   one JSON object a line: "progress"
-//                                         and "say" while it works, and at its
-//                                         end one "result" or "error"
-//   its standard input                    carries no bytes; dtrain closes it to
-//                                         stop the fetch, and the kernel closes
-//                                         it if dtrain dies
-//
-// Ctrl-C reaches both processes, since they are in one process group. The
-// program ignores it and waits for dtrain, so that there is one message.
 
 namespace fs = std::filesystem;
 using nlohmann::json;

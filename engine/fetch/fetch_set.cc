@@ -1,3 +1,15 @@
+// A fetch never leaves half a set under the set's name. In the data directory
+// PLACE, for the set NAME:
+//
+//   PLACE/.NAME.lock            locked during a fetch
+//   PLACE/.NAME.partial/F.part  each file while it is downloaded
+//   PLACE/.NAME.partial/whole   the complete, verified directory
+//   PLACE/.NAME.fetched         the record of its files and their SHA-256
+//   PLACE/DIRECTORY             the set
+//
+// The record is written before `whole` is renamed to DIRECTORY. A crash at any
+// point leaves .NAME.partial, from which the next fetch resumes.
+
 #include "engine/fetch/fetch_set.h"
 
 #include <algorithm>
@@ -22,18 +34,6 @@
 
 namespace dtrain {
 namespace {
-
-// A fetch never leaves half a set under the set's name. In the data directory
-// PLACE, for the set NAME:
-//
-//   PLACE/.NAME.lock            locked during a fetch
-//   PLACE/.NAME.partial/F.part  each file while it is downloaded
-//   PLACE/.NAME.partial/whole   the complete, verified directory
-//   PLACE/.NAME.fetched         the record of its files and their SHA-256
-//   PLACE/DIRECTORY             the set
-//
-// The record is written before `whole` is renamed to DIRECTORY. A crash at any
-// point leaves .NAME.partial, from which the next fetch resumes.
 
 // A lock for one set and directory: an exclusive flock, which the kernel
 // releases when its holder dies.

@@ -1,3 +1,16 @@
+// The file is a header, one entry for each image in the folder's order, and the
+// pixels in any order. Numbers are in the machine's byte order; on a machine of
+// the other order the version does not match.
+//
+// One checksum in the header covers the header and all entries (the index). It
+// is compared when the file is opened, which for a million images reads 24 MB.
+// The pixels of a million images are hundreds of gigabytes, so they cannot be
+// read first; each entry holds the checksum of its own pixels instead, which is
+// compared when an image is used for the first time.
+//
+// The file is written under another name and renamed, so under its own name it
+// is always complete. It is never changed afterwards.
+
 #include "engine/image/image_cache.h"
 
 #include <bit>
@@ -24,19 +37,6 @@
 
 namespace dtrain {
 namespace {
-
-// The file is a header, one entry for each image in the folder's order, and the
-// pixels in any order. Numbers are in the machine's byte order; on a machine of
-// the other order the version does not match.
-//
-// One checksum in the header covers the header and all entries (the index). It
-// is compared when the file is opened, which for a million images reads 24 MB.
-// The pixels of a million images are hundreds of gigabytes, so they cannot be
-// read first; each entry holds the checksum of its own pixels instead, which is
-// compared when an image is used for the first time.
-//
-// The file is written under another name and renamed, so under its own name it
-// is always complete. It is never changed afterwards.
 
 constexpr std::array<char, 8> kMagic = {'d', 't', 'i', 'm', 'a', 'g', 'e', 's'};
 // To be raised wherever the same images would give other bytes.

@@ -1,3 +1,17 @@
+// A resize is two passes: across (each row gets its new width), then down (each
+// column its new height). In a pass every result is a weighted sum of its
+// neighbours in the source; the weights form a triangle whose width grows with
+// the scale, so that reducing an image averages all its pixels.
+//
+// The result has the same bits as Pillow's (src/libImaging/Resample.c): the
+// weights are computed in double precision in Pillow's order of operations and
+// rounded to multiples of 2^-22, and the sums are integers, rounded once at the
+// end of each pass. Integer sums do not depend on their order, so the SSE2
+// loops give the same bits as the plain ones. SSE2 multiplies 16-bit numbers
+// and adds them in pairs (pmaddwd), so each weight is split into two halves of
+// 11 bits, high · 2^11 + low, and the weights of neighbouring pixels are stored
+// in pairs.
+
 #include "engine/image/resize.h"
 
 #include <algorithm>
@@ -12,20 +26,6 @@
 
 namespace dtrain {
 namespace {
-
-// A resize is two passes: across (each row gets its new width), then down (each
-// column its new height). In a pass every result is a weighted sum of its
-// neighbours in the source; the weights form a triangle whose width grows with
-// the scale, so that reducing an image averages all its pixels.
-//
-// The result has the same bits as Pillow's (src/libImaging/Resample.c): the
-// weights are computed in double precision in Pillow's order of operations and
-// rounded to multiples of 2^-22, and the sums are integers, rounded once at the
-// end of each pass. Integer sums do not depend on their order, so the SSE2
-// loops give the same bits as the plain ones. SSE2 multiplies 16-bit numbers
-// and adds them in pairs (pmaddwd), so each weight is split into two halves of
-// 11 bits, high · 2^11 + low, and the weights of neighbouring pixels are stored
-// in pairs.
 
 // The weights of two neighbouring pixels in units of 2^-22.
 struct WeightPair {

@@ -1,3 +1,15 @@
+// The variables of a process that was started with others, and their secret.
+//
+// Variables that are set count. Those that srun leaves out are derived from
+// Slurm's own, in a way that gives all tasks of a step the same values: the
+// first node of its list and a port from the numbers of job and step. A
+// WORLD_SIZE other than that of the step was set for something else, and then
+// nothing is derived.
+//
+// The secret is a file that only its user can read. It is written under another
+// name and renamed only if there is none yet, so processes that create it at
+// the same time all read the same bytes.
+
 #include "engine/nodes/distributed_env.h"
 
 #include <array>

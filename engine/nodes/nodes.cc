@@ -1,3 +1,12 @@
+// The runner's connections to its workers, driven by one poller and by timers.
+//
+// A connection is pending until its peer has proved that it knows the secret.
+// Its claim is a WorkerHello: Admit rejects it, or gives it a number and sends
+// it the task, as soon as there is one. A worker offers slots once it has
+// answered with WorkerReady; those of this process, number 0, are offered by
+// OfferSlots. All work on a channel is done in With: an Error there, also of a
+// message, loses the worker and not the runner. Serve returns what happened.
+
 #include "engine/nodes/nodes.h"
 
 #include <algorithm>

@@ -1,3 +1,14 @@
+// The loop of a worker: orders of the runner go to a LocalLauncher, and what
+// the launcher reports goes back.
+//
+// The runner is authenticated, but its orders are checked all the same: a trial
+// may use files only below the directories of this process (ObjectionTo). The
+// result of a trial is held back until its process has ended, and sent with its
+// exit. Draining asks all trials to save a checkpoint and end. A rank that is
+// led by the runner can be stopped only by it, so draining then waits for its
+// answer. If the runner is lost, trials save a checkpoint for the resumed
+// experiment before the error is thrown.
+
 #include "engine/nodes/remote_trials.h"
 
 #include <algorithm>

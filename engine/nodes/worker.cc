@@ -1,3 +1,13 @@
+// A worker from its connection to its first trial.
+//
+// It joins the runner, waits for the task and checks that trials of it can run
+// here: the same store, the runner's files as the runner sees them, the same
+// compiled model, the program. A file is the same, and not a copy on another
+// disk, if it has the line that the runner has just added (a probe); a network
+// file system may show it late, so the check is repeated for a while. A worker
+// that cannot run trials tells the runner why and ends. RemoteTrials does the
+// rest.
+
 #include "engine/nodes/worker.h"
 
 #include <algorithm>

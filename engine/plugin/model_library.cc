@@ -1,3 +1,19 @@
+// A compiled model is a shared library in the user's cache, in a directory that
+// is named after a hash of its sources, headers, flags and compiler and of this
+// build of dtrain. Two models never share a directory, and a change of any of
+// these compiles again.
+//
+//   CACHE/KEY.lock      held by the process that compiles
+//   CACHE/KEY.partial   its directory until everything is written and synced
+//   CACHE/KEY           the library, and trials.json with its SHA-256
+//
+// The library is executed as this user without a question, so a cache hit is
+// believed only if nobody else can have written it: the files and the cache
+// belong to this user and are writable by no one else, no directory above can
+// be renamed by others, and the library has the recorded SHA-256, which also
+// finds a file that a crash left incomplete. A cache that fails these checks is
+// refused; a library that fails them is compiled again.
+
 #include "engine/plugin/model_library.h"
 
 #include <algorithm>
@@ -30,22 +46,6 @@
 
 namespace dtrain {
 namespace {
-
-// A compiled model is a shared library in the user's cache, in a directory that
-// is named after a hash of its sources, headers, flags and compiler and of this
-// build of dtrain. Two models never share a directory, and a change of any of
-// these compiles again.
-//
-//   CACHE/KEY.lock      held by the process that compiles
-//   CACHE/KEY.partial   its directory until everything is written and synced
-//   CACHE/KEY           the library, and trials.json with its SHA-256
-//
-// The library is executed as this user without a question, so a cache hit is
-// believed only if nobody else can have written it: the files and the cache
-// belong to this user and are writable by no one else, no directory above can
-// be renamed by others, and the library has the recorded SHA-256, which also
-// finds a file that a crash left incomplete. A cache that fails these checks is
-// refused; a library that fails them is compiled again.
 
 namespace fs = std::filesystem;
 using nlohmann::json;

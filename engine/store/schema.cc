@@ -1,3 +1,19 @@
+// Times are microseconds since 1970 in UTC. A measured value is a REAL and a
+// `special`: 0 finite, 1 NaN, 2 +infinity, 3 -infinity, because SQLite stores
+// NaN as NULL, which sorts as the smallest of all.
+//
+// A validation has its value in several places, each written with it in one
+// transaction and read for another purpose: `metrics` (all names, for plots and
+// exports), `validations` (the searcher's metric, from which best and latest
+// are computed), `trials` and `experiments` (these two, so that tables are
+// listed without a search) and `searcher_events` (the event of a finished
+// operation, which a replay must repeat exactly).
+//
+// `list` reads `experiments` alone: counts and the best trial are kept there,
+// and long values are in `experiment_details`. `metrics` names no parent:
+// its trial is looked up before each report, and a check a row would cost a
+// third of the speed.
+
 #include <array>
 #include <cstdint>
 #include <string>
@@ -14,21 +30,6 @@ namespace {
 
 constexpr std::int64_t kApplicationId = 0x4454524E;  // "DTRN"
 
-// Times are microseconds since 1970 in UTC. A measured value is a REAL and a
-// `special`: 0 finite, 1 NaN, 2 +infinity, 3 -infinity, because SQLite stores
-// NaN as NULL, which sorts as the smallest of all.
-//
-// A validation has its value in several places, each written with it in one
-// transaction and read for another purpose: `metrics` (all names, for plots and
-// exports), `validations` (the searcher's metric, from which best and latest
-// are computed), `trials` and `experiments` (these two, so that tables are
-// listed without a search) and `searcher_events` (the event of a finished
-// operation, which a replay must repeat exactly).
-//
-// `list` reads `experiments` alone: counts and the best trial are kept there,
-// and long values are in `experiment_details`. `metrics` names no parent:
-// its trial is looked up before each report, and a check a row would cost a
-// third of the speed.
 constexpr const char* kVersion1 = R"sql(
 CREATE TABLE experiments (
   id INTEGER PRIMARY KEY AUTOINCREMENT,

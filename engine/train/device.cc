@@ -1,3 +1,7 @@
+// The device of a trial: its setup, copies of batches to it, texts of its
+// errors, and the states of its random generators. See DeviceCopy below for how
+// copies overlap with work.
+
 #include "engine/train/device.h"
 
 #include <algorithm>
