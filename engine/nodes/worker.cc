@@ -11,9 +11,7 @@
 #include "engine/nodes/worker.h"
 
 #include <algorithm>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -26,6 +24,7 @@
 #include "engine/base/text.h"
 #include "engine/nodes/runner_link.h"
 #include "engine/os/file_lock.h"
+#include "engine/os/files.h"
 #include "engine/os/process.h"
 #include "engine/os/sha256.h"
 
@@ -35,6 +34,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr Duration kProbePause = std::chrono::milliseconds(300);
+// Of a file to which the runner adds a line for each worker.
 constexpr std::streamoff kMaxProbe = 100'000;
 
 // `name` begins messages.
@@ -86,14 +86,6 @@ std::unique_ptr<RunnerLink> Join(const WorkerOptions& options,
   return link;
 }
 
-// Returns the end of a file to which the runner adds a line for each worker.
-std::string ReadTail(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) return "";
-  file.seekg(std::max<std::streamoff>(file.tellg() - kMaxProbe, 0));
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 bool IsSameDirectory(const fs::path& one, const fs::path& other) {
   std::error_code error;
   const fs::path first = fs::weakly_canonical(one, error);
@@ -123,7 +115,8 @@ std::string PathMismatch(const WorkerOptions& options, const WorkerTask& task) {
 // Returns which of the runner's files are not seen on this machine, or empty.
 std::string UnseenFiles(const WorkerTask& task) {
   for (const auto& [path, content] : task.probes) {
-    if (content.empty() || ReadTail(path).find(content) == std::string::npos) {
+    if (content.empty() ||
+        ReadTail(path, kMaxProbe).find(content) == std::string::npos) {
       return EscapeForTerminal(path) +
              ": is not on the worker's machine as on the runner's, or is a "
              "copy; keep the store and checkpoint_storage on a file system "

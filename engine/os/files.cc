@@ -15,6 +15,8 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -74,6 +76,13 @@ std::optional<std::string> ReadFile(const fs::path& file,
     chunk = std::max(kMinChunk, text.size());
   }
   return std::make_optional(std::move(text));
+}
+
+std::string ReadTail(const fs::path& file, std::streamoff max_bytes) {
+  std::ifstream in(file, std::ios::binary | std::ios::ate);
+  if (!in) return "";
+  in.seekg(std::max<std::streamoff>(in.tellg() - max_bytes, 0));
+  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 void CannotWrite(const fs::path& path, int error) {

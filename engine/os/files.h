@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <ios>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -36,6 +37,10 @@ std::optional<SharedBytes> MapFile(const std::filesystem::path& file);
 std::optional<std::string> ReadFile(
     const std::filesystem::path& file,
     std::size_t max_bytes = std::numeric_limits<std::size_t>::max());
+
+/// Returns the last `max_bytes` of a file; empty if it cannot be opened.
+std::string ReadTail(const std::filesystem::path& file,
+                     std::streamoff max_bytes);
 
 /// Throws Error(kDiskFull) or Error(kStore) with the file, the reason (`error`
 /// is an errno value) and the remedy.

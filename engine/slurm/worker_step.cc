@@ -10,8 +10,6 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <fstream>
-#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -20,6 +18,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/os/files.h"
 #include "engine/os/system_error.h"
 #include "engine/slurm/job_request.h"
 
@@ -32,17 +31,13 @@ constexpr Duration kOwnEndPatience = std::chrono::seconds(10);
 // by default.
 constexpr Duration kKillPatience = std::chrono::seconds(40);
 constexpr std::size_t kShownLines = 5;
+constexpr std::streamoff kShownBytes = 4096;
 
 }  // namespace
 
 std::string LastLines(const std::filesystem::path& file) {
-  constexpr std::streamoff kTail = 4096;
-  std::ifstream in(file, std::ios::binary | std::ios::ate);
-  if (!in) return "";
-  in.seekg(std::max<std::streamoff>(in.tellg() - kTail, 0));
-  const std::string text(std::istreambuf_iterator<char>(in), {});
   std::vector<std::string> lines;
-  for (const std::string& line : Split(text, '\n')) {
+  for (const std::string& line : Split(ReadTail(file, kShownBytes), '\n')) {
     const std::string_view trimmed = Trim(line);
     if (!trimmed.empty()) lines.push_back(EscapeForTerminal(trimmed));
   }
