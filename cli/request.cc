@@ -3,21 +3,125 @@
 // waits until the store shows the effect. All requests are recorded before the
 // first is waited for, so that several experiments stop at the same time. An
 // experiment without a runner can only be canceled, which is done here
-// (ActHere).
+// (ActHere) under the runner's lock.
 
 #include <algorithm>
+#include <cstdint>
+#include <ctime>
 #include <iostream>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/output.h"
-#include "engine/app/requests.h"
+#include "engine/app/slurm_workers.h"
+#include "engine/app/stores.h"
+#include "engine/base/clock.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/context/stored_context.h"
+#include "engine/context/working_tree.h"
+#include "engine/run/runner_lock.h"
+#include "engine/store/rows.h"
 
 namespace dtrain {
 namespace {
+
+// A request for an experiment or trial, and what has become of it.
+struct PendingRequest {
+  Target target;
+  State state = State::kPending;  // of the trial if one is named
+  bool running = false;           // the experiment has a runner
+  std::int64_t request = 0;       // 0: none was made
+  bool failed = false;
+
+  std::string Name() const {
+    const std::string id = std::to_string(target.experiment);
+    return target.trial ? "trial " + id + "." + std::to_string(*target.trial)
+                        : "experiment " + id;
+  }
+};
+
+// Reads the state of the target and whether its experiment has a runner.
+void UpdateRequest(const Store& store, PendingRequest& pending) {
+  const std::int64_t id = pending.target.experiment;
+  // A runner records its final state before it releases its lock, so the lock
+  // is read first.
+  pending.running =
+      RunnerLock::Holder(store.layout().RunnerLock(id)).has_value();
+  const ExperimentRow row = FindTarget(store, pending.target);
+  pending.state = row.state;
+  if (!pending.target.trial) return;
+  const auto trial = store.Trial({id, *pending.target.trial});
+  if (trial) pending.state = trial->state;
+  if (!pending.running && !IsFinal(pending.state)) pending.state = row.state;
+}
+
+// Cancels an experiment that has no runner: records the states of every
+// unfinished trial and of the experiment under the runner's lock.
+void CancelWithoutRunner(Store& store, std::int64_t id) {
+  const auto lock = LockExperiment(store, id);
+  if (IsFinal(FindExperiment(store, id).state)) return;  // it ended just now
+  const Timestamp now = Clock::System().now();
+  store.Write([&](StoreWriter& writer) {
+    for (const TrialRow& trial : store.Trials(id)) {
+      if (IsFinal(trial.state)) continue;
+      writer.SetTrialState(trial.id, State::kCanceled, now, "canceled");
+    }
+    writer.SetExperimentState(id, State::kCanceled, now);
+    for (const RequestRow& request : store.OpenRequests(id)) {
+      writer.FinishRequest(request.id);
+    }
+  });
+  // Workers of a runner that was killed end by themselves, pending jobs do not.
+  if (HadJobs(store, id)) CancelLeftJobs(store, id);
+  if (!store.Experiment(id)->provenance.contains(kContextHash)) return;
+  for (const TrialRow& trial : store.Trials(id)) {
+    TidyWorkingTree(store.layout().Context(id),
+                    store.layout().WorkingTree(trial.id));
+  }
+}
+
+// Records the requests for all targets that have a runner in one transaction,
+// so that a target that does not exist leaves the others alone.
+void RecordRequests(RequestKind kind, std::vector<PendingRequest>& all,
+                    const GlobalOptions& globals) {
+  if (std::ranges::none_of(all, &PendingRequest::running)) return;
+  Store store = OpenStoreToChange(globals, {});
+  const Timestamp now = Clock::System().now();
+  store.Write([&](StoreWriter& writer) {
+    for (PendingRequest& pending : all) {
+      if (!pending.running) continue;
+      pending.request = writer.AddRequest(pending.target.experiment,
+                                          pending.target.trial, kind, now);
+    }
+  });
+}
+
+bool IsSettled(const PendingRequest& pending) {
+  return !pending.running || (pending.target.trial && IsFinal(pending.state));
+}
+
+// Waits until all recorded requests are done. Returns false on timeout.
+bool WaitForRequests(const Store& store, std::vector<PendingRequest>& all,
+                     Duration timeout) {
+  const Clock clock = Clock::System();
+  const Duration start = clock.monotonic();
+  const auto unsettled = [](const PendingRequest& pending) {
+    return pending.request != 0 && !IsSettled(pending);
+  };
+  while (true) {
+    for (PendingRequest& pending : all) {
+      if (unsettled(pending)) UpdateRequest(store, pending);
+    }
+    if (std::ranges::none_of(all, unsettled)) return true;
+    if (clock.monotonic() - start >= timeout) return false;
+    const timespec nap{.tv_sec = 0, .tv_nsec = 100'000'000};
+    nanosleep(&nap, nullptr);
+  }
+}
 
 struct RequestOptions : JsonOption {
   std::vector<std::string> targets;

@@ -8,7 +8,7 @@
 // summary.proto and of TensorBoard's plugin_data.proto.
 //
 // Writing appends to a string, so that the caller decides how a file grows
-// (engine/app/tensorboard_export.cc). Of an event that a program wrote only the
+// (cli/tensorboard.cc). Of an event that a program wrote only the
 // step and the scalars are read (engine/program/event_metrics.cc). A scalar is
 // a float (`simple_value`) or a tensor of one element, which TensorFlow writes
 // in one of several fields by type.
