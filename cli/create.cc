@@ -12,20 +12,32 @@
 // and messages about those keys are changed back to the option that the user
 // wrote (NameOptions). --label needs two passes, since it adds to the labels of
 // the file.
+//
+// --test shortens the experiment to a few batches, in a temporary store. The
+// searcher is replaced by one that trains two trials alternately on one slot.
+// The first trial trains, is validated and checkpointed, and makes room for the
+// second; then it is restored from its checkpoint and trains further. So the
+// code paths that a long run would reach only after hours run once in seconds.
 
 #include "cli/create.h"
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <nlohmann/json.hpp>
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
@@ -34,7 +46,6 @@
 #include "engine/app/entrypoint_check.h"
 #include "engine/app/provenance.h"
 #include "engine/app/record_experiment.h"
-#include "engine/app/rehearsal.h"
 #include "engine/app/run_experiment.h"
 #include "engine/app/script_check.h"
 #include "engine/app/secrets.h"
@@ -46,17 +57,22 @@
 #include "engine/base/length.h"
 #include "engine/base/rounding.h"
 #include "engine/base/text.h"
+#include "engine/config/experiment_config.h"
 #include "engine/config/read_config.h"
 #include "engine/context/context_list.h"
 #include "engine/nodes/distributed_env.h"
 #include "engine/nodes/nodes.h"
+#include "engine/os/files.h"
 #include "engine/os/signals.h"
 #include "engine/plugin/model_library.h"
 #include "engine/report/search_preview.h"
+#include "engine/run/reported_units.h"
+#include "engine/run/reporter.h"
 #include "engine/run/runner.h"
 #include "engine/slots/slots.h"
 #include "engine/slurm/job_request.h"
 #include "engine/store/store.h"
+#include "searchers/registry.h"
 #include "searchers/search_plan.h"
 #include "searchers/simulation.h"
 
@@ -156,6 +172,140 @@ void PrintPlan(const ExperimentConfig& config, const SlotPlan& slots,
   std::cout << EscapeForTerminal(text) << "\n\n";
   PrintYaml(ToYaml(config.effective));
   if (job) PrintJob(*job, MaxJobs(config));
+}
+
+// Findings of a rehearsal, collected while it runs.
+class RehearsalFindings : public Reporter {
+ public:
+  void OnValidation(TrialId, const ValidationReport&, bool) override {
+    ++validations_;
+  }
+  void OnCheckpoint(TrialId, const CheckpointSaved& saved) override {
+    checkpoint_bytes_ = saved.bytes;
+  }
+  void OnTrialStarted(const TrialRow&, const ReportedAt& from) override {
+    if (from.batches > 0) restored_ = true;
+  }
+  void OnTrialEnded(const TrialRow& trial,
+                    const std::vector<std::string>& last_lines) override {
+    const bool failed =
+        trial.state == State::kError || trial.state == State::kInvalid;
+    if (!failed || !failure_.empty()) return;
+    failure_ = trial.reason;
+    last_lines_ = last_lines;
+  }
+  void OnUnread(TrialId, const std::vector<std::string>& names) override {
+    unread_.insert(names.begin(), names.end());
+  }
+
+  nlohmann::json Json(const RunResult& result) const {
+    return {{"passed", Passed(result)},
+            {"error", failure_.empty() ? nlohmann::json(nullptr)
+                                       : nlohmann::json(failure_)},
+            {"restored", restored_},
+            {"validations", validations_},
+            {"checkpoint_bytes", checkpoint_bytes_},
+            {"unread_hyperparameters", unread_},
+            {"seconds", result.seconds}};
+  }
+  bool Passed(const RunResult& result) const {
+    return result.state == State::kCompleted && failure_.empty();
+  }
+  std::string Text(const RunResult& result) const {
+    return "test passed in " +
+           FormatDuration(std::chrono::duration_cast<Duration>(
+               std::chrono::duration<double>(result.seconds))) +
+           ": trained, " + (validations_ > 0 ? "validated, " : "") +
+           (checkpoint_bytes_ > 0
+                ? "checkpointed (" + FormatBytes(checkpoint_bytes_) + "), " +
+                      (restored_ ? "restored" : "not restored")
+                : "wrote no checkpoint");
+  }
+
+  const std::string& failure() const { return failure_; }
+  const std::vector<std::string>& last_lines() const { return last_lines_; }
+  std::vector<std::string> unread() const {
+    return {unread_.begin(), unread_.end()};
+  }
+
+ private:
+  std::int64_t validations_ = 0;
+  std::int64_t checkpoint_bytes_ = 0;
+  bool restored_ = false;
+  std::string failure_;
+  std::vector<std::string> last_lines_;
+  std::set<std::string> unread_;
+};
+
+// A finished rehearsal.
+struct Rehearsal {
+  RunResult result;
+  RehearsalFindings findings;
+
+  bool Passed() const { return findings.Passed(result); }
+};
+
+// Batches of each trial, before and after it made room: enough for a schedule,
+// an accumulation over two batches, and a report.
+constexpr std::int64_t kTestBatches = 2;
+
+ExperimentConfig Shortened(const ExperimentConfig& config) {
+  ExperimentConfig test = config;
+  // Before any training is lost, a wrong name is an error.
+  test.training.requires_metric = true;
+  if (test.searcher.max_length == 0) {
+    // A program that decides its length is stopped at its first validation.
+    test.searcher.name = "single";
+  } else {
+    test.searcher.name = kRehearsal;
+    test.searcher.max_trials = 2;
+    test.searcher.max_concurrent_trials = 1;
+    test.searcher.max_length = 2 * kTestBatches;
+    // A command reports in its own unit.
+    if (!IsCommand(config)) test.length_unit = Unit::kBatches;
+  }
+  test.max_restarts = 0;
+  test.resources.listen.reset();
+  test.resources.local = true;
+  // One trial at a time, with all its slots.
+  if (!test.resources.all_slots) {
+    test.resources.max_slots =
+        std::max<std::int64_t>(1, std::llround(test.resources.slots_per_trial));
+  }
+  test.training.scheduling_unit = 1;
+  test.training.validation_batches = kTestBatches;
+  test.training.min_validation_period = {};
+  test.training.min_checkpoint_period = {};
+  test.training.early_stopping.reset();
+  test.checkpoints.path.clear();
+  test.source_checkpoint_uuid.clear();  // of another store
+  return test;
+}
+
+// Runs everything that happens to a trial of `config` once, with a few
+// batches, as `create --test` does: constructor, training, validation,
+// checkpoint, making room for another trial, restoring. Uses a temporary store
+// that is deleted. `library` is that of the user's own model, or empty;
+// `context` is the directory that a command runs in. Throws Error(kFailed) if
+// there is no temporary directory.
+Rehearsal Rehearse(const ExperimentConfig& config, const std::string& library,
+                   const std::filesystem::path& context) {
+  const ScratchDirectory scratch;
+  if (scratch.path().empty()) {
+    throw Error(
+        ErrorKind::kFailed,
+        "cannot create a temporary directory; free some space or set TMPDIR");
+  }
+  const ExperimentConfig test = Shortened(config);
+  Store store = Store::OpenForWriting(StoreLayout(scratch.path()));
+  const std::int64_t id = CreateExperiment(
+      store, test, "",
+      {{"context", std::filesystem::absolute(context).string()}},
+      Clock::System());
+  Rehearsal rehearsal;
+  rehearsal.result =
+      RunExperiment(store, id, test, {.library = library}, rehearsal.findings);
+  return rehearsal;
 }
 
 // Returns why a test has failed; never empty.
