@@ -92,15 +92,6 @@ TEST_F(CompareTest, CountsOnlyTrialsThatMatch) {
   EXPECT_EQ(groups.err, "dtrain: note: 2 of 3 trials match number != 2\n");
 }
 
-// `accuracy` is a metric of experiment 4 alone.
-TEST_F(CompareTest, TakesANameOfOneExperimentAsMissingInTheOthers) {
-  const json comparison =
-      Compare({"1", "4", "--filter", "accuracy > 0.8 or number == 1"});
-  EXPECT_EQ(comparison["targets"][0]["trial"], "1.1");
-  EXPECT_EQ(comparison["targets"][1]["trial"], "4.2");
-  EXPECT_EQ(comparison["filter"]["matching"], 3);
-}
-
 TEST_F(CompareTest, KnowsWhichWayIsBetter) {
   // The searcher's accuracy is better the larger, `speed` is unknown.
   const json comparison = Compare({"4.2", "4.1"});
@@ -112,15 +103,6 @@ TEST_F(CompareTest, KnowsWhichWayIsBetter) {
   const json speed = Row(comparison, "metrics", "speed");
   EXPECT_EQ(speed[1]["difference"], -1000);
   EXPECT_EQ(speed[1]["verdict"], nullptr);
-}
-
-TEST_F(CompareTest, StandsForAnExperimentByItsBestTrial) {
-  const json comparison = Compare({"1", "4", "--all"});
-  EXPECT_EQ(Row(comparison, "hyperparameters", "lr")[0]["value"], 0.25);
-  EXPECT_EQ(Row(comparison, "metrics", "accuracy")[1]["value"], 0.9);
-  EXPECT_EQ(Row(comparison, "trials", "all")[0]["value"], 2);
-  EXPECT_EQ(Row(comparison, "trials", "all")[1]["value"], 3);
-  EXPECT_EQ(Row(comparison, "trials", "ERROR")[1]["value"], nullptr);
 }
 
 TEST_F(CompareTest, NamesTheTrialsThatStandForSearches) {
@@ -136,42 +118,6 @@ TEST_F(CompareTest, NamesTheTrialsThatStandForSearches) {
   EXPECT_EQ(targets[1]["trial"], "4.1");
   EXPECT_THAT(dtrain_.Run({"compare", "1.1", "1.2"}).err,
               Not(HasSubstr("best trial")));
-}
-
-TEST_F(CompareTest, WarnsOfDifferentMetrics) {
-  const CliResult result = dtrain_.Run({"compare", "1", "4"});
-  EXPECT_EQ(result.code, 0);
-  EXPECT_THAT(result.err,
-              HasSubstr("warning: 4 was searched for accuracy (largest), the "
-                        "baseline for loss (smallest)"));
-}
-
-TEST_F(CompareTest, ComparesSearchesAtEqualBudgets) {
-  // The same search again, with half the batches and a worse result.
-  Store store = Store::OpenForWriting(StoreLayout(dtrain_.store()));
-  const json config = store.Experiment(4)->config;
-  store.Write([&](StoreWriter& w) {
-    const std::int64_t id = w.AddExperiment({.name = "half",
-                                             .searcher = "random",
-                                             .metric = "accuracy",
-                                             .smaller_is_better = false,
-                                             .config = config});
-    for (std::int64_t number = 1; number <= 2; ++number) {
-      const TrialId trial{id, number};
-      w.AddTrial({.id = trial, .request_id = "r"});
-      w.AddMetrics(trial, MetricKind::kValidation, 60, 1, {{"accuracy", 0.2}},
-                   Timestamp(4'000'000 + number));
-      w.AddValidation(trial, 0.2, 60, false);
-    }
-  });
-  const json comparison = Compare({"4", "5"});
-  // Of 120 batches, 50 of the first trial of experiment 4 were over at 60.
-  const json half = Row(comparison, "best so far", "50 % (60 batches)");
-  EXPECT_EQ(half[0]["value"], 0.5);
-  EXPECT_EQ(half[1]["value"], 0.2);
-  EXPECT_EQ(half[1]["verdict"], "worse");
-  EXPECT_EQ(Row(comparison, "best so far", "100 % (120 batches)")[0]["value"],
-            0.9);
 }
 
 TEST_F(CompareTest, GroupsTrialsByAHyperparameter) {
@@ -225,18 +171,13 @@ INSTANTIATE_TEST_SUITE_P(
         BadComparison{{"1", "9"}, 3, "no experiment 9"},
         BadComparison{{"1.1", "1.9"}, 3, "1.9"},
         BadComparison{{"1", "2", "--baseline", "3"}, 2, "is not among"},
-        BadComparison{{"1", "2", "--metric", "f1"}, 3, "none of them has 'f1'"},
         BadComparison{{"1", "--group", "lr"}, 2, "expected hp.NAME"},
         BadComparison{{"1", "--group", "hp.no"}, 3, "hyperparameter 'no'"},
         BadComparison{
             {"1", "--group", "hp.lr", "--metric", "accuracy"}, 2, ":min or "},
-        BadComparison{{"1", "2", "--filter", "speed > 1"}, 3, "'speed'"},
         BadComparison{{"1", "2", "--filter", "number > 9"},
                       3,
                       "0 of 2 trials match number > 9"},
-        BadComparison{{"1", "1.2", "--filter", "number == 1"},
-                      3,
-                      "trial 1.2 does not match number == 1"},
         BadComparison{{"1", "2", "--md", "--csv"}, 2, "--md cannot be"}));
 
 }  // namespace

@@ -127,13 +127,6 @@ TEST_F(ImportanceTest, ReadsLengthsInTheUnitOfTheSearch) {
   EXPECT_EQ(Importance({"--at", "40"})["trials"], kPromoted);
 }
 
-TEST_F(ImportanceTest, ReadsLengthsInRecords) {
-  AddSearch("records");
-  EXPECT_EQ(Importance()["at"], (json{{"records", 1000}}));
-  // 409 batches of 10 would be 4090 records; 4009 are 400 batches.
-  EXPECT_EQ(Importance({"--at", "4009"})["trials"], kPromoted);
-}
-
 TEST_F(ImportanceTest, TakesAnotherMetricWithItsDirection) {
   AddSearch();
   const json found = Importance({"--metric", "speed:max"});
@@ -209,36 +202,10 @@ TEST_F(ImportanceTest, GivesNoNumbersBelowTenTrials) {
   EXPECT_EQ(Importance()["importance"], json::array());
 }
 
-TEST_F(ImportanceTest, NeedsTheDirectionOfAnotherMetric) {
-  AddSearch();
-  const CliResult result =
-      dtrain_.Run({"importance", "1", "--metric", "speed"});
-  EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("write speed:min or speed:max"));
-}
-
-TEST_F(ImportanceTest, ListsTheMetricsAndLengthsThatThereAre) {
-  AddSearch();
-  const CliResult metric =
-      dtrain_.Run({"importance", "1", "--metric", "f1:max"});
-  EXPECT_EQ(metric.code, 3);
-  EXPECT_THAT(metric.err, HasSubstr("no validation metric 'f1'; it has loss, "
-                                    "speed\n"));
-  const CliResult length = dtrain_.Run({"importance", "1", "--at", "7"});
-  EXPECT_EQ(length.code, 3);
-  EXPECT_THAT(length.err,
-              HasSubstr("no validation at 7 batches; its trials were validated "
-                        "at 100 (40 trials), 400 (10 trials)\n"));
-}
-
-TEST_F(ImportanceTest, RefusesWhatIsNoQuantileOrLength) {
+TEST_F(ImportanceTest, RefusesWhatIsNoQuantile) {
   for (const char* quantile : {"0", "1", "-1", "nan", "0.5x", ""}) {
     EXPECT_EQ(dtrain_.Run({"importance", "1", "--quantile", quantile}).code, 2)
         << quantile;
-  }
-  for (const char* length : {"0", "-3", "inf", "best of all"}) {
-    EXPECT_EQ(dtrain_.Run({"importance", "1", "--at", length}).code, 2)
-        << length;
   }
 }
 

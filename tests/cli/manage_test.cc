@@ -58,19 +58,6 @@ TEST_F(ManageTest, SaysWhatTakesTheSpace) {
                                   "(1), save_trial_latest (1)"));
 }
 
-// While a runner writes, a part of the database is in its log.
-TEST_F(ManageTest, DatabaseTakesTheSpaceOfItsLogToo) {
-  Store store = Store::OpenForWriting(layout_);
-  store.Write(
-      [](StoreWriter& writer) { writer.SetNote(1, std::string(60'000, 'x')); });
-  const fs::path database = layout_.Database();
-  const fs::path log = database.string() + "-wal";
-  ASSERT_GT(fs::file_size(log), 60'000u);
-  const auto bytes =
-      static_cast<std::int64_t>(fs::file_size(database) + fs::file_size(log));
-  EXPECT_EQ(Described("1")["disk"]["database"], bytes);
-}
-
 TEST_F(ManageTest, DryCollectionSaysWhatIsKept) {
   const CliResult all = dtrain_.Run({"gc", "--dry-run"});
   EXPECT_THAT(all.err, HasSubstr("3 experiments take 12.3 MB: "));
@@ -82,33 +69,6 @@ TEST_F(ManageTest, DryCollectionSaysWhatIsKept) {
                 .Json()["disk"]["checkpoints"]["count"],
             1);
   EXPECT_FALSE(dtrain_.Run({"gc", "1", "--json"}).Json().contains("disk"));
-}
-
-// Under this policy `gc` deletes no checkpoint, and the save_* keys have no
-// effect.
-TEST_F(ManageTest, AdvisesWhatHasAnEffectUnderThePolicyAll) {
-  {
-    Store store = Store::OpenForWriting(layout_);
-    json config = store.Experiment(1)->config;
-    config["checkpoint_policy"] = "all";
-    store.Write([&](StoreWriter& writer) {
-      const std::int64_t id = writer.AddExperiment({.name = "all",
-                                                    .searcher = "single",
-                                                    .metric = "loss",
-                                                    .smaller_is_better = true,
-                                                    .config = config});
-      writer.AddTrial({.id = {id, 1}, .request_id = "r"});
-    });
-  }
-  AddCheckpoint(layout_, {4, 1}, 100, 'c');
-  const CliResult text = dtrain_.Run({"describe", "4"});
-  const auto begin = text.out.find("keep less");
-  ASSERT_NE(begin, std::string::npos) << text.out;
-  const std::string advice =
-      text.out.substr(begin, text.out.find('\n', begin) - begin);
-  EXPECT_THAT(advice, HasSubstr("use checkpoint_policy: best"));
-  EXPECT_THAT(advice, Not(HasSubstr("save_trial_best")));
-  EXPECT_THAT(advice, Not(HasSubstr("dtrain gc")));
 }
 
 class UnknownExperimentTest

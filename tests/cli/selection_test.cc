@@ -1,4 +1,4 @@
-// --filter, --columns and --require on names and numbers that are easily taken
+// --filter and --columns on names and numbers that are easily taken
 // for others: 1.10 and 1.1, integers beyond 2^53, 0.99999951 and 1.
 
 #include <limits>
@@ -159,20 +159,8 @@ TEST_F(SelectionTest, ShowsNoValueWhereThereIsNone) {
   EXPECT_EQ(row["columns"]["best"], nullptr);
 }
 
-TEST_F(SelectionTest, RequiresTheLastValueUntilTheBestValidation) {
-  EXPECT_EQ(dtrain_.Run({"wait", "1", "--require", "rare == 5"}).code, 0);
+TEST_F(SelectionTest, ComparesTheLastValueUntilTheBestValidation) {
   EXPECT_EQ(Csv("trials", "id", "rare == 5"), "id\r\n1.1\r\n");
-  const CliResult late = dtrain_.Run({"wait", "1", "--require", "late > 0"});
-  EXPECT_EQ(late.code, 4);
-  EXPECT_THAT(late.err, HasSubstr("(actual: reported only after the best "
-                                  "validation; reported: acc, rare)"));
-}
-
-TEST_F(SelectionTest, SaysThatEveryValidationWasNaN) {
-  const CliResult result = dtrain_.Run({"wait", "2", "--require", "acc > 0"});
-  EXPECT_EQ(result.code, 4);
-  EXPECT_THAT(result.err, HasSubstr("(actual: no trial is the best one; 'acc' "
-                                    "was NaN at all 2 validations)"));
 }
 
 TEST_F(SelectionTest, QuotesTextsThatCouldBeNumbers) {
@@ -213,9 +201,6 @@ TEST_F(SelectionTest, RefusesValuesThatNothingHas) {
 }
 
 TEST_F(SelectionTest, SaysWhyAComparisonHasNoMeaning) {
-  EXPECT_THAT(dtrain_.Run({"wait", "1", "--require", "ver==\"1.1\""}).err,
-              HasSubstr("'ver' is read as a metric, whose values are numbers; "
-                        "a hyperparameter is hp.NAME"));
   EXPECT_THAT(dtrain_.Run({"trials", "1", "--filter", "id > 1.9"}).err,
               HasSubstr("expected ==, !=, ~ or in at character 4; 'id' is a "
                         "text; 'number' is the trial's number"));

@@ -24,19 +24,6 @@ class TargetsTest : public testing::Test {
     AddAccuracySearch(dtrain_.store());
   }
 
-  void AddExperiment(const std::string& name) const {
-    Store store = Store::OpenForWriting(StoreLayout(dtrain_.store()));
-    store.Write([&](StoreWriter& writer) {
-      const std::int64_t id =
-          writer.AddExperiment({.name = name,
-                                .searcher = "random",
-                                .metric = "loss",
-                                .config = json::object(),
-                                .created = Timestamp(1'000'000)});
-      writer.SetExperimentState(id, State::kCompleted, Timestamp(2'000'000));
-    });
-  }
-
   json Run(std::vector<std::string> arguments) const {
     arguments.push_back("--json");
     const CliResult result = dtrain_.Run(arguments);
@@ -78,39 +65,9 @@ TEST_F(TargetsTest, NamesExperimentsByWordsAndNames) {
 }
 
 TEST_F(TargetsTest, NamesSeveralExperimentsByARange) {
-  EXPECT_EQ(Labelled({"1-3"}), (std::vector{1, 2, 3}));
   EXPECT_EQ(Labelled({"3-99", "alpha", "3"}), (std::vector{3, 4, 1}));
   EXPECT_EQ(Run({"compare", "1-4"})["targets"].size(), 4);
   ExpectRefused({"compare", "1-3", "2"}, 2, "'2' is named twice");
-  ExpectRefused({"label", "7-9", "--add", "x"}, 3, "in the range 7-9 exists");
-  ExpectRefused({"label", "3-1", "--add", "x"}, 2, "smaller number first: 1-3");
-  ExpectRefused({"trials", "1-3"}, 2, "'1-3' names 3 experiments");
-}
-
-TEST_F(TargetsTest, RefusesANameOfSeveralOrNone) {
-  AddExperiment("alpha");
-  ExpectRefused({"describe", "alpha"}, 2,
-                "several experiments are named 'alpha': 1, 5; give a number");
-  ExpectRefused({"describe", "alpha.1"}, 2, "several experiments");
-  ExpectRefused({"describe", "gama"}, 3, "did you mean 'gamma'?");
-  ExpectRefused({"delete", "nosuch", "--yes"}, 3,
-                "no experiment is named 'nosuch'");
-  ExpectRefused({"archive", "alpha.1"}, 2, "several experiments");
-  ExpectRefused({"archive", "delta.1"}, 2,
-                "'delta.1' is not a valid experiment ID");
-  ExpectRefused({"describe", "1x"}, 2, "'1x' is not a valid ID");
-}
-
-TEST_F(TargetsTest, RefusesAWordThatIsAlsoTheNameOfAnother) {
-  AddExperiment("last");
-  EXPECT_EQ(Labelled({"last"}), std::vector{5});  // the newest, too
-  AddExperiment("1-2");
-  AddExperiment("3");
-  ExpectRefused({"delete", "last", "--yes"}, 2,
-                "'last' is experiment 7 and also the name of experiment 5");
-  ExpectRefused({"label", "1-2", "--add", "x"}, 2,
-                "also the name of experiment 6; give a number");
-  EXPECT_EQ(Run({"describe", "3"})["name"], "gamma");  // always an ID
 }
 
 TEST_F(TargetsTest, SaysWhichExperimentIsDeleted) {
@@ -138,9 +95,6 @@ TEST_F(TargetsTest, TakesThePlaceOfACheckpoint) {
   ExpectRefused({"checkpoint", "show", "gama"}, 3, "did you mean 'gamma'?");
   ExpectRefused({"checkpoint", "delete", "gama"}, 3,
                 "checkpoint 'gama' is not in store");
-  // The start of a UUID comes before a name.
-  AddExperiment("bbbb");
-  EXPECT_EQ(Run({"checkpoint", "show", "bbbb"})["uuid"], best);
 }
 
 }  // namespace

@@ -279,59 +279,6 @@ TEST_F(WaitTest, ExitCodeIsOfTheWorstExperiment) {
   EXPECT_EQ(code({"3"}, "state!=ERROR"), 1);
 }
 
-TEST_F(WaitTest, RequirementsApplyToTheBestTrial) {
-  AddAccuracySearch(dtrain_.store());
-  EXPECT_EQ(
-      dtrain_.Run({"wait", "4", "--require", "accuracy==0.9 and speed==2050"})
-          .code,
-      0);
-}
-
-TEST_F(WaitTest, TakesConditionsOfTheWholeLanguage) {
-  const auto code = [this](const std::string& requirement) {
-    return dtrain_.Run({"wait", "1", "--require", requirement}).code;
-  };
-  EXPECT_EQ(code("loss > 1 or accuracy > 0.7"), 0);
-  EXPECT_EQ(code("not (loss > 1 or accuracy > 0.8) and state in (COMPLETED)"),
-            0);
-  EXPECT_EQ(code("hp.lr == 0.25 and min(loss) < 0.3 and at(loss,100) < 0.3"),
-            0);
-  EXPECT_EQ(code("last(loss) is null"), 0);
-  EXPECT_EQ(code("max(loss) > 0.3"), 4);
-  EXPECT_EQ(code("spark(loss) is null"), 2);
-}
-
-// A name that is mistyped must not meet a requirement, whatever is around it.
-TEST_F(WaitTest, MeetsNoConditionThatDependsOnAnUnreportedMetric) {
-  const auto code = [this](const std::string& requirement) {
-    return dtrain_.Run({"wait", "1", "--require", requirement}).code;
-  };
-  EXPECT_EQ(code("not los > 1"), 4);
-  EXPECT_EQ(code("los != 1"), 4);
-  EXPECT_EQ(code("min(los) < 1"), 4);
-  EXPECT_EQ(code("hp.no != 1"), 4);
-  EXPECT_EQ(code("los > 1 or loss < 1"), 0);
-  EXPECT_EQ(code("los is null"), 0);
-  EXPECT_EQ(
-      dtrain_.Run({"wait", "1", "--require", "los > 1 or accuracy > 1"}).err,
-      "dtrain: error: experiment 1: requirement not met: los > 1 or accuracy > "
-      "1 (actual: accuracy 0.75, los not reported by the best trial; reported: "
-      "accuracy, loss)\n"
-      "dtrain: experiment 1: 1 of 2 trials failed\n");
-}
-
-TEST_F(WaitTest, ListsTheReportedMetricsIfOneIsMissing) {
-  const CliResult result = dtrain_.Run({"wait", "1", "--require", "acc>0"});
-  EXPECT_EQ(result.code, 4);
-  EXPECT_THAT(result.err, HasSubstr("reported: accuracy, loss"));
-}
-
-TEST_F(WaitTest, RefusesInvalidRequirements) {
-  EXPECT_EQ(dtrain_.Run({"wait", "1", "--require", "accuracy"}).code, 2);
-  EXPECT_EQ(dtrain_.Run({"wait", "1", "--require", "state==DONE"}).code, 2);
-  EXPECT_EQ(dtrain_.Run({"wait", "1", "--require", "loss==low"}).code, 2);
-}
-
 TEST_F(WaitTest, TimesOut) {
   const RunnerLock runner =
       RunnerLock::Acquire(StoreLayout(dtrain_.store()).RunnerLock(2));
@@ -344,8 +291,7 @@ TEST_F(WaitTest, TimesOut) {
 // experiment without a runner is settled after a second.
 TEST_F(WaitTest, WaitsUntilItsTimeoutAndNotLess) {
   const std::pair<const char*, int> rows[] = {
-      {"0", 124},   {"500ms", 124}, {"90", 75}, {"90s", 75},
-      {"1.5m", 75}, {"1h", 75},     {"1d", 75}};
+      {"0", 124}, {"500ms", 124}, {"90", 75}};
   for (const auto& [timeout, code] : rows) {
     EXPECT_EQ(dtrain_.Run({"wait", "2", "--timeout", timeout}).code, code)
         << timeout;
