@@ -95,12 +95,17 @@ def compare(
                 "searcher events", _without_seconds(expected), _without_seconds(now)
             )
     violations += _differences("trials", _trials(expected, repeated), _trials(now, repeated))
+    unsaved = _unsaved(now) if configuration.is_program and excuses.lacks_checkpoints else frozenset()
     for what, before, after in (
         ("metrics", expected.metrics, now.metrics),
         ("validations", expected.validations, now.validations),
-        ("weights", _by_key(undisturbed.weights), _by_key(found.weights)),
     ):
         violations += _differences(what, _of_others(before, repeated), _of_others(after, repeated))
+    violations += _differences(
+        "weights",
+        _of_others(_by_key(undisturbed.weights), repeated | unsaved),
+        _of_others(_by_key(found.weights), repeated | unsaved),
+    )
     violations += _check_kept(configuration, expected, now, excuses)
     return violations
 
@@ -113,6 +118,13 @@ def _repeated(now: Record) -> frozenset[int]:
         it["number"] for it in now.checkpoints
         if it["state"] == "CORRUPT" and any(end <= it["batches"] for end in ends[it["number"]])
     )
+
+
+def _unsaved(now: Record) -> frozenset[int]:
+    """Returns the trials whose program failed between its last validation and the checkpoint there,
+    as on a full disk: the value counts, and the reason says that the checkpoint is missing."""
+    return frozenset(number for number, trial in now.trials.items()
+                     if "failed after its last validation" in (trial["reason"] or ""))
 
 
 @dataclass(frozen=True)
