@@ -95,7 +95,9 @@ def compare(
                 "searcher events", _without_seconds(expected), _without_seconds(now)
             )
     violations += _differences("trials", _trials(expected, repeated), _trials(now, repeated))
-    unsaved = _unsaved(now) if configuration.is_program and excuses.lacks_checkpoints else frozenset()
+    # A program fails if a full disk prevents its last checkpoint. What it validated there counts.
+    may_lack = configuration.is_program and excuses.lacks_checkpoints
+    unsaved = frozenset(now.trials.keys() - found.weights.keys()) if may_lack else frozenset()
     for what, before, after in (
         ("metrics", expected.metrics, now.metrics),
         ("validations", expected.validations, now.validations),
@@ -118,13 +120,6 @@ def _repeated(now: Record) -> frozenset[int]:
         it["number"] for it in now.checkpoints
         if it["state"] == "CORRUPT" and any(end <= it["batches"] for end in ends[it["number"]])
     )
-
-
-def _unsaved(now: Record) -> frozenset[int]:
-    """Returns the trials whose program failed between its last validation and the checkpoint there,
-    as on a full disk: the value counts, and the reason says that the checkpoint is missing."""
-    return frozenset(number for number, trial in now.trials.items()
-                     if "failed after its last validation" in (trial["reason"] or ""))
 
 
 @dataclass(frozen=True)
