@@ -78,7 +78,11 @@ def compare(
 ) -> list[Violation]:
     without = excuses.killed
     # Only dtrain's own trainer measures an earlier length again.
-    repeated = without | _repeated(found.record) if configuration.is_program else without
+    repeated = without
+    if configuration.is_program:
+        repeated |= _repeated(found.record)
+    if configuration.is_program and excuses.lacks_checkpoints:
+        repeated |= _unsaved(found.record)
     violations = _check_formula(configuration, found.record, repeated)
     is_sequential = configuration.is_sequential and not (excuses.is_reordered or without)
     if not (is_sequential or configuration.is_plain):
@@ -95,19 +99,12 @@ def compare(
                 "searcher events", _without_seconds(expected), _without_seconds(now)
             )
     violations += _differences("trials", _trials(expected, repeated), _trials(now, repeated))
-    # A program fails if a full disk prevents its last checkpoint. What it validated there counts.
-    may_lack = configuration.is_program and excuses.lacks_checkpoints
-    unsaved = frozenset(now.trials.keys() - found.weights.keys()) if may_lack else frozenset()
     for what, before, after in (
         ("metrics", expected.metrics, now.metrics),
         ("validations", expected.validations, now.validations),
+        ("weights", _by_key(undisturbed.weights), _by_key(found.weights)),
     ):
         violations += _differences(what, _of_others(before, repeated), _of_others(after, repeated))
-    violations += _differences(
-        "weights",
-        _of_others(_by_key(undisturbed.weights), repeated | unsaved),
-        _of_others(_by_key(found.weights), repeated | unsaved),
-    )
     violations += _check_kept(configuration, expected, now, excuses)
     return violations
 
@@ -120,6 +117,14 @@ def _repeated(now: Record) -> frozenset[int]:
         it["number"] for it in now.checkpoints
         if it["state"] == "CORRUPT" and any(end <= it["batches"] for end in ends[it["number"]])
     )
+
+
+def _unsaved(now: Record) -> frozenset[int]:
+    """Returns the trials whose program could not save a checkpoint after the validation at a length.
+    That counts, but the trial's last checkpoint is an earlier one, from which it resumes."""
+    saved = {(it["number"], it["batches"]) for it in now.checkpoints}
+    return frozenset(number for number, ends in operation_ends(now).items()
+                     if any((number, end) not in saved for end in ends))
 
 
 @dataclass(frozen=True)
