@@ -438,7 +438,6 @@ std::string LivePage::NextEvent(bool data_changed) {
 }
 
 void LivePage::ReopenIfReplaced() {
-  using Place = decltype(place_);
   const Place place = DatabaseIdentity(layout_);
   if (place != place_) {
     version_ = -1;

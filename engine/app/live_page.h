@@ -33,6 +33,8 @@ class LivePage {
   void Poll(WebServer& server);
 
  private:
+  using Place = std::pair<std::uint64_t, std::uint64_t>;  // device, inode
+
   struct Cached {
     WebReply reply;
     Duration built{0};
@@ -59,8 +61,7 @@ class LivePage {
   const WebRules rules_;
   const GlobalOptions globals_;
   Store store_;
-  // Device and inode of the store; zeros until it can be opened whole.
-  std::pair<std::uint64_t, std::uint64_t> place_;
+  Place place_;          // of the store; zeros until it can be opened whole
   std::string problem_;  // why the page may not show the store; else empty
   std::int64_t version_ = -1;                 // of the data in `cache_`
   Timestamp version_time_{0};                 // before it was first seen
