@@ -79,10 +79,14 @@ def compare(
     without = excuses.killed
     # Only dtrain's own trainer measures an earlier length again.
     repeated = without
+    unsaved: dict[int, list[int]] = {}
     if configuration.is_program:
         repeated |= _repeated(found.record)
     if configuration.is_program and excuses.lacks_checkpoints:
-        repeated |= _unsaved(found.record)
+        unsaved = _unsaved(found.record)
+        last = {number: trial["batches"] for number, trial in found.record.trials.items()}
+        # Those that trained on had to resume before such a length.
+        repeated |= {number for number, ends in unsaved.items() if min(ends) < last[number]}
     violations = _check_formula(configuration, found.record, repeated)
     is_sequential = configuration.is_sequential and not (excuses.is_reordered or without)
     if not (is_sequential or configuration.is_plain):
@@ -104,7 +108,8 @@ def compare(
         ("validations", expected.validations, now.validations),
         ("weights", _by_key(undisturbed.weights), _by_key(found.weights)),
     ):
-        violations += _differences(what, _of_others(before, repeated), _of_others(after, repeated))
+        ignored = repeated | unsaved.keys() if what == "weights" else repeated
+        violations += _differences(what, _of_others(before, ignored), _of_others(after, ignored))
     violations += _check_kept(configuration, expected, now, excuses)
     return violations
 
@@ -119,12 +124,13 @@ def _repeated(now: Record) -> frozenset[int]:
     )
 
 
-def _unsaved(now: Record) -> frozenset[int]:
-    """Returns the trials whose program could not save a checkpoint after the validation at a length.
-    That counts, but the trial's last checkpoint is an earlier one, from which it resumes."""
+def _unsaved(now: Record) -> dict[int, list[int]]:
+    """Returns the batches at which each program validated and could not save a checkpoint. That
+    validation counts, but the trial's last checkpoint is an earlier one, from which it resumes."""
     saved = {(it["number"], it["batches"]) for it in now.checkpoints}
-    return frozenset(number for number, ends in operation_ends(now).items()
-                     if any((number, end) not in saved for end in ends))
+    unsaved = {number: [end for end in ends if (number, end) not in saved]
+               for number, ends in operation_ends(now).items()}
+    return {number: ends for number, ends in unsaved.items() if ends}
 
 
 @dataclass(frozen=True)
