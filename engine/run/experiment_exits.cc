@@ -471,8 +471,8 @@ void Experiment::RecordLoss(const TrialState& trial,
   }
 }
 
-// Handles the end of a process without an operation. All its work is recorded
-// and in its checkpoint, so nothing is lost however the process ended.
+// Handles the end of a process without an operation. All its work is recorded,
+// however the process ended, and in its checkpoint unless that is what failed.
 void Experiment::HandleIdleExit(TrialState& trial, const TrialProcess& process,
                                 const TrialExited& event) {
   // A program of no planned length may say why it has trained enough.
@@ -481,17 +481,29 @@ void Experiment::HandleIdleExit(TrialState& trial, const TrialProcess& process,
       !process.finished()->message.empty()) {
     SetEndedEarly(trial, process.finished()->message);
   }
-  const bool orderly =
-      process.asked_to_stop() || stop_.stopping() ||
-      (process.finished() ? process.finished()->reason != EndReason::kError
-                          : event.exit_code == 0);
-  if (!orderly) {
-    const std::string line = FindErrorLine(event, setup_.config);
-    if (!line.empty() && event.signal == 0 && event.lost.empty()) {
-      failures_.SetLate(trial.row.id.number,
-                        "failed after its last validation: " +
-                            DescribeExit(event) + ": " + line);
-    }
+  const bool stopped = process.asked_to_stop() || stop_.stopping();
+  const bool failed = process.finished()
+                          ? process.finished()->reason == EndReason::kError
+                          : event.exit_code != 0;
+  const std::string line =
+      failed ? FindErrorLine(event, setup_.config) : std::string();
+  // A program that is asked to stop ends as it likes, but lacks a checkpoint
+  // if the disk prevented that.
+  const bool is_told =
+      failed && (!stopped || LineAboutAFullDisk(line, {}) ||
+                 !files_.FindUnwritable(trial.row.id, true).empty());
+  if (is_told && !line.empty() && event.signal == 0 && event.lost.empty()) {
+    const CheckpointRow* latest = keeper_.Latest(trial.row.id);
+    const bool is_behind =
+        latest != nullptr && latest->batches < trial.position;
+    failures_.SetLate(
+        trial.row.id.number,
+        std::string(kFailedLate) + DescribeExit(event) + ": " + line +
+            (is_behind ? "; its newest checkpoint is at " +
+                             PositionText(latest->at(), lengths_.units())
+                       : ""));
+  }
+  if (failed && !stopped) {
     deps_.reporter.OnNotice(LogLevel::kWarning,
                             "trial " + ToString(trial.row.id) + ": " +
                                 DescribeExit(event) +

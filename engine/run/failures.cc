@@ -123,6 +123,9 @@ void Failures::Recover(const TrialRow& trial) {
   }
   if (trial.state == State::kInvalid) ++invalid_;
   if (trial.latest) SetReported(/*measured=*/true);
+  const std::size_t late = trial.reason.find(kFailedLate);
+  if (late != trial.reason.npos)
+    SetLate(trial.id.number, trial.reason.substr(late));
 }
 
 void Failures::SetStarted(std::int64_t trial) {
@@ -163,8 +166,8 @@ std::string Failures::CountInvalid(const std::string& why,
          "; narrow the hyperparameters, or correct the check";
 }
 
-void Failures::SetLate(std::int64_t trial, const std::string& why) {
-  late_[trial] = why;
+void Failures::SetLate(std::int64_t trial, const std::string& remark) {
+  late_[trial] = remark;
 }
 
 std::string Failures::late(std::int64_t trial) const {

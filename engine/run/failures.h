@@ -15,6 +15,11 @@ namespace dtrain {
 /// without its result (engine/program).
 inline constexpr std::string_view kNoResult = "the program ended at ";
 
+/// Beginning of the remark on a trial whose program failed after its work was
+/// done.
+inline constexpr std::string_view kFailedLate =
+    "failed after its last validation: ";
+
 /// True if the text of a failure names a cause that may pass: a lack of memory,
 /// an error of a GPU, another program at the same port or file, a server that
 /// cannot be reached or is busy.
@@ -57,10 +62,11 @@ class Failures {
   /// after three in a row, at least `planned`, the trials of the search.
   std::string CountInvalid(const std::string& why, std::int64_t planned);
 
-  /// A process failed after its trial's work was done.
-  void SetLate(std::int64_t trial, const std::string& why);
-  /// Returns how the trial's process failed after its work was done, or an
-  /// empty string.
+  /// A process failed after its trial's work was done; `remark` begins with
+  /// kFailedLate.
+  void SetLate(std::int64_t trial, const std::string& remark);
+  /// Returns the remark of SetLate, also of an earlier runner; empty if the
+  /// trial has started a process since.
   std::string late(std::int64_t trial) const;
 
   /// True if a trial has reported the searcher's metric.

@@ -226,5 +226,42 @@ TEST_F(ExperimentEndsTest, LosesNothingWhenAnIdleTrialCrashes) {
       Contains(HasSubstr("exited with code 9 after its work was done")));
 }
 
+// A disk that prevents the checkpoint of a length after its validation: the
+// value counts, and the record says so also if the run was being stopped.
+TEST_F(ExperimentEndsTest, CheckpointThatADiskPreventedIsInTheReason) {
+  struct Case {
+    std::string line;  // of the program's error
+    bool is_told;
+  };
+  const std::vector<Case> cases = {
+      {"OSError: [Errno 28] No space left on device: 'w.pt'", true},
+      {"OSError: [Errno 122] Disk quota exceeded", true},
+      {"KeyboardInterrupt", false},
+      {"", false},
+  };
+  config_.entrypoint = std::vector<std::string>{"python3", "train.py"};
+  Asha(/*trials=*/2, /*concurrent=*/2);
+  Losses({0.5, 0.1});
+  for (const Case& it : cases) {
+    Record();
+    launcher_.on_stop = [&](TrialId trial) {
+      launcher_.Push(TrialExited{
+          .trial = trial, .exit_code = 1, .last_error_line = it.line});
+    };
+    launcher_.Push(Interrupted{.signal = 15});
+    EXPECT_EQ(Run().state, State::kPaused) << it.line;
+    const std::string remark =
+        std::string(kFailedLate) + "exited with code 1: " + it.line;
+    EXPECT_EQ(Trial(1).state, State::kPaused);
+    EXPECT_EQ(Trial(1).reason, it.is_told ? remark : "");
+
+    EXPECT_EQ(Run().state, State::kCompleted) << it.line;
+
+    EXPECT_EQ(Trial(1).state, State::kStopped);
+    EXPECT_EQ(Trial(1).reason.ends_with("; " + remark), it.is_told)
+        << Trial(1).reason;
+  }
+}
+
 }  // namespace
 }  // namespace dtrain

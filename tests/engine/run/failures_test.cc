@@ -128,6 +128,13 @@ TEST_F(FailuresTest, LateOnesCountUntilTheTrialStartsAgain) {
   EXPECT_EQ(failures_.late(7), "");
 }
 
+TEST_F(FailuresTest, LateOnesAreRecoveredFromTheReason) {
+  failures_.Recover(Failed(
+      7, "validation loss was nan; " + std::string(kFailedLate) + "no space",
+      State::kPaused));
+  EXPECT_EQ(failures_.late(7), std::string(kFailedLate) + "no space");
+}
+
 TEST_F(FailuresTest, LastErrorIsOfTrialsThatFailed) {
   failures_.SetEnded(Failed(1, "done", State::kCompleted));
   EXPECT_EQ(failures_.last_error(), "");
