@@ -49,7 +49,7 @@ class MutateTest(unittest.TestCase):
                 "LOGS": place / "logs", "run_limited": self.run_limited,
                 "state_of_tree": lambda: ("abc", "def")}.items():
             self.patch(mutate, name, value)
-        self.patch(mutate.Bench, "prepare", lambda bench: None)
+        self.patch(mutate.Bench, "prepare", lambda bench, mutated: None)
         self.patch(mutate.Bench, "check_filter", lambda bench, test: None)
         self.commands: list[str] = []
         self.codes: dict[str, list] = {}  # of an executable, for runs of mutants, in order
