@@ -38,6 +38,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/os/line_reader.h"
 #include "engine/os/process.h"
 #include "engine/os/socket.h"
 #include "engine/os/spawn.h"
