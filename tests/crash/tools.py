@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -53,8 +54,12 @@ def mount_small(directory: Path) -> None:
 
 
 def make_read_only(directory: Path) -> None:
-    subprocess.run(["mount", "--bind", directory, directory], check=True)
-    subprocess.run(["mount", "-o", "remount,bind,ro", directory], check=True)
+    """Mounts the directory over itself. The mount is made read-only at a place where no process can
+    open a file in it, which would make it busy, and then moved."""
+    with tempfile.TemporaryDirectory(prefix="dtrain-crash-mount-") as place:
+        subprocess.run(["mount", "--bind", directory, place], check=True)
+        subprocess.run(["mount", "-o", "remount,bind,ro", place], check=True)
+        subprocess.run(["mount", "--move", place, directory], check=True)
 
 
 def unmount(directory: Path) -> None:
