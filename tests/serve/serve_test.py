@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """The rules of `dtrain serve`, over raw sockets.
 
-    serve_test.py DTRAIN [TEST…]
+    serve_test.py DTRAIN PRELOAD [TEST…]
+
+PRELOAD is the library of tests/support/preload.cc.
 """
 
 import contextlib
@@ -24,7 +26,7 @@ import threading
 import time
 import unittest
 
-DTRAIN = ""
+DTRAIN = PRELOAD = ""
 PATIENCE = 300  # seconds, for what comes soon on an idle machine
 PROGRAM = """#!/usr/bin/env python3
 import json, os, select, time
@@ -59,8 +61,9 @@ def run(*arguments, check=True):
 
 
 class Server:
-    def __init__(self, *arguments, port=("--port", "0")):
+    def __init__(self, *arguments, port=("--port", "0"), **environment):
         self.process = subprocess.Popen([DTRAIN, "serve", *port, *arguments],
+                                        env={**os.environ, **environment},
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.address = self.process.stdout.readline().strip()
         found = re.fullmatch(r"http://127\.0\.0\.1:(\d+)/#token=([0-9a-f]{32})", self.address)
@@ -474,6 +477,23 @@ class ServeTest(unittest.TestCase):
         record = json.loads(run("describe", "1", "--json").stdout)
         self.assertEqual((record["labels"], record["note"]), ([], ""))
 
+    def test_orders_write_on_a_network_as_far_as_serve_may(self):
+        nfs = {"LD_PRELOAD": PRELOAD, "FAKE_STATFS_DIR": self.directory.name,
+               "FAKE_STATFS_TYPE": "0x6969"}
+        allowed = "DTRAIN_ALLOW_NETWORK_FS"
+        for flags, environment, expected in (([], {}, 409),
+                                             (["--allow-network-fs"], {}, 200),
+                                             ([], {allowed: "1"}, 200),
+                                             ([], {allowed: "0"}, 409)):
+            with self.subTest(flags=flags, environment=environment):
+                server = Server("--control", *flags, **nfs, **environment)
+                status, reply = server.control(action="label", experiment=1, add="network")
+                server.stop()
+                self.assertEqual(status, expected, reply)
+                if expected == 409:
+                    self.assertIn("--allow-network-fs", reply["error"])
+        run("label", "1", "--remove", "network")
+
     def test_bad_orders_are_refused(self):
         for order in ({}, {"action": "delete", "experiment": 1}, {"action": "pause"},
                       {"action": "pause", "experiment": "1"}, {"action": "pause", "experiment": -1},
@@ -611,5 +631,5 @@ class ServeTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    DTRAIN = str(pathlib.Path(sys.argv[1]).resolve())
-    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
+    DTRAIN, PRELOAD = (str(pathlib.Path(it).resolve()) for it in sys.argv[1:3])
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
