@@ -297,6 +297,18 @@ TEST_F(CheckpointStorageTest, CollectsAndDeletesInStoragePath) {
   EXPECT_FALSE(fs::exists(Root() / "1"));
 }
 
+TEST_F(CheckpointStorageTest, DeletionCountsItsBytes) {
+  ASSERT_EQ(Create("  path: kept\n").code, 0);
+  constexpr std::size_t kBytes = 20'000'000;
+  std::ofstream(Root() / "1" / "1" / "large") << std::string(kBytes, 'a');
+
+  const CliResult asked =
+      Bash("echo n | TERM=dumb script -qec 'dtrain delete 1' /dev/null");
+  EXPECT_THAT(asked.out, testing::ContainsRegex("trials: 1, 2[0-9.]* MB"));
+  const json deleted = Run({"delete", "1", "--yes", "--json"}).Json();
+  EXPECT_GT(deleted["deleted"][0]["bytes"], kBytes);
+}
+
 TEST_F(CheckpointStorageTest, CollectsLeftoversOfAnInterruptedDeletion) {
   ASSERT_EQ(Create("  path: kept\n").code, 0);
   const fs::path root = Root();

@@ -128,6 +128,20 @@ TEST_F(GpuSharesRunTest, SlotsNamesEveryHolder) {
   EXPECT_THAT(text, Not(HasSubstr("in use")));
 }
 
+TEST_F(GpuSharesRunTest, SlotsHaveEachFieldOfAGpu) {
+  const json document = dtrain_.Run({"slots", "--json"}, call_).Json();
+  EXPECT_EQ(document.at("gpus"), json::parse(R"([
+    {"index": 0, "uuid": "GPU-a", "name": "NVIDIA Fake", "driver": "580.65.06",
+     "memory_bytes": 1000, "free_bytes": 900},
+    {"index": 1, "uuid": "GPU-b", "name": "NVIDIA Fake", "driver": "580.65.06",
+     "memory_bytes": 1000, "free_bytes": 900}])"));
+  EXPECT_EQ(document.at("slots").at(0), json::parse(R"(
+    {"slot": "gpu:0", "free": true, "free_share": 1, "holders": [],
+     "pid": null, "store": null, "trial": null})"));
+  EXPECT_THAT(dtrain_.Run({"slots"}, call_).out,
+              HasSubstr("NVIDIA Fake, 900 B of 1.0 kB free"));
+}
+
 TEST_F(GpuSharesRunTest, RejectsSharesOfAnExclusiveGpuWithoutMps) {
   CliCall call = call_;
   call.environment["FAKE_DRIVER"] = "mode=1:3";

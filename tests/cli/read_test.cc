@@ -297,6 +297,41 @@ TEST_F(ReadTest, FollowsNoLongerThanAskedFor) {
   }
 }
 
+TEST_F(ReadTest, WorkersHaveEachFieldOfTheirFile) {
+  const StoreLayout layout(dtrain_.store());
+  const RunnerLock runner = RunnerLock::Acquire(layout.RunnerLock(2));
+  std::ofstream(layout.WorkerTable(2)) << R"({"demand":5,"slots_per_trial":2}
+{"type":"worker","id":0,"name":"","host":"head","job":"","state":"ready","gpus":false,"slots":4,"used":2,"trials":["2.1"],"joined":1000000}
+{"type":"worker","id":3,"name":"b","host":"node-b","job":"71","state":"draining","gpus":true,"slots":8,"used":6,"trials":["2.2","2.4"],"joined":2000000,"until":4000000}
+{"type":"job","id":"71","pending":false,"reason":"","nodes":"node-b","served":true}
+{"type":"job","id":"72","pending":true,"reason":"Resources","nodes":"","served":false}
+{"type":"job","id":"73","pending":false,"reason":"","nodes":"node-c","served":false}
+)";
+
+  EXPECT_EQ(dtrain_.Run({"workers", "2", "--csv"}).out,
+            "id,name,host,job,state,slots,used,time left,trials\n"
+            "0,(runner),head,,ready,4,2,,2.1\n"
+            "3,b,node-b,71,draining,8,6,0:00:00,\"2.2, 2.4\"\n"
+            ",,,72,pending (Resources),,,,\n"
+            ",,node-c,73,starting,,,,\n");
+  EXPECT_EQ(dtrain_.Run({"workers", "2", "--json"}).Json(), json::parse(R"({
+    "experiment": 2,
+    "demand": 5,
+    "workers": [
+      {"id": 0, "name": null, "host": "head", "job": null, "state": "ready",
+       "gpus": false, "slots": 4, "used": 2, "trials": ["2.1"],
+       "joined": "1970-01-01T00:00:01.000000Z", "seconds_left": null},
+      {"id": 3, "name": "b", "host": "node-b", "job": "71",
+       "state": "draining", "gpus": true, "slots": 8, "used": 6,
+       "trials": ["2.2", "2.4"],
+       "joined": "1970-01-01T00:00:02.000000Z", "seconds_left": 0}],
+    "jobs": [
+      {"id": "71", "state": "running", "reason": null, "nodes": "node-b"},
+      {"id": "72", "state": "pending", "reason": "Resources", "nodes": null},
+      {"id": "73", "state": "running", "reason": null, "nodes": "node-c"}]
+  })"));
+}
+
 TEST_F(ReadTest, EscapesLogsOnATerminal) {
   const CliResult result = dtrain_.RunProgram(
       {"script", "-qec", "dtrain logs 1.1 --tail 1", "/dev/null"},

@@ -2,6 +2,7 @@
 
 #include "engine/app/comparison.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,42 @@ TEST_F(ComparisonTest, KnowsWhichWayIsBetter) {
   ASSERT_EQ(speed.size(), 2u);
   EXPECT_EQ(speed[1].difference, -1000);
   EXPECT_FALSE(speed[1].better.has_value());
+}
+
+TEST_F(ComparisonTest, PercentIsOfTheSizeOfTheBaseline) {
+  struct Change {
+    double from, to;
+    std::optional<double> percent;
+    std::optional<bool> better;
+  };
+  const std::vector<Change> rows = {{2, 3, 50, true},   {2, 1, -50, false},
+                                    {-2, -1, 50, true}, {-2, -3, -50, false},
+                                    {-2, 1, 150, true}, {2, 2, 0, {}},
+                                    {0, 1, {}, true}};
+  for (const auto& [from, to, percent, better] : rows) {
+    std::vector<Target> targets;
+    Store store = Store::OpenForWriting(layout_);
+    for (const double value : {from, to}) {
+      store.Write([&](StoreWriter& w) {
+        const std::int64_t id =
+            w.AddExperiment({.name = "signs",
+                             .searcher = "single",
+                             .metric = "accuracy",
+                             .smaller_is_better = false,
+                             .config = store.Experiment(4)->config});
+        w.AddTrial({.id = {id, 1}, .request_id = "r"});
+        w.AddMetrics({id, 1}, MetricKind::kValidation, 60, 1,
+                     {{"accuracy", value}}, Timestamp(4'000'000));
+        w.AddValidation({id, 1}, value, 60, false);
+        targets.push_back({id, 1});
+      });
+    }
+    const auto values = Row(Compare(targets), "metrics", "accuracy");
+    ASSERT_EQ(values.size(), 2u);
+    EXPECT_EQ(values[1].difference, to - from) << from << " to " << to;
+    EXPECT_EQ(values[1].percent, percent) << from << " to " << to;
+    EXPECT_EQ(values[1].better, better) << from << " to " << to;
+  }
 }
 
 TEST_F(ComparisonTest, StandsForAnExperimentByItsBestTrial) {
