@@ -48,7 +48,7 @@ def resume_beside(scene: Scene) -> bool:
     if record.read(scene.store) is None or pid is None:
         return False
     result = scene.store.command("resume", "1")
-    if not scene.alive or "COMPLETED already" in result.err:
+    if not scene.alive or "already COMPLETED" in result.err:
         return False  # the first one just ended, so the second one may have resumed or not
     if result.code != 5 or str(pid) not in result.err:
         text = f"a second runner beside process {pid}: {result}"
