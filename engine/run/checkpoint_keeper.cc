@@ -155,6 +155,11 @@ const CheckpointRow* CheckpointKeeper::Latest(TrialId trial) const {
   return &found->second.back();
 }
 
+ReportedAt CheckpointKeeper::Saved(TrialId trial) const {
+  const CheckpointRow* latest = Latest(trial);
+  return latest == nullptr ? ReportedAt() : latest->at();
+}
+
 const CheckpointRow* CheckpointKeeper::At(TrialId trial,
                                           std::int64_t batches) const {
   const auto found = unfinished_.find(trial);

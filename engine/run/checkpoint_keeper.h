@@ -45,6 +45,8 @@ class CheckpointKeeper {
 
   /// Checkpoint that an unfinished trial resumes from, or nullptr.
   const CheckpointRow* Latest(TrialId trial) const;
+  /// Its position; 0 batches if there is none.
+  ReportedAt Saved(TrialId trial) const;
   /// Checkpoint of an unfinished trial at `batches`, or nullptr.
   const CheckpointRow* At(TrialId trial, std::int64_t batches) const;
 

@@ -18,6 +18,7 @@
 #include "engine/base/error.h"
 #include "engine/base/rounding.h"
 #include "engine/base/text.h"
+#include "engine/config/environment.h"
 #include "engine/os/signals.h"
 #include "engine/store/file_system.h"
 #include "searchers/registry.h"
@@ -29,19 +30,46 @@ namespace {
 using std::chrono::milliseconds;
 using Urgency = Outbox::Urgency;
 
-constexpr Duration kStatusPeriod = milliseconds(100);
-// Progress and running time are recorded at least this often.
-constexpr Duration kRecordPeriod = std::chrono::seconds(1);
 // Maximum time between two turns of the loop.
 constexpr Duration kMaxWait = milliseconds(200);
-// A longer turn means that this process was stopped.
+// A turn that is longer by this means that this process was stopped.
 constexpr Duration kMaxDelay = std::chrono::seconds(1);
 // Time for trials to save a checkpoint when the store has failed.
 constexpr Duration kLastGrace = std::chrono::seconds(5);
 // Maximum number of events that one transaction records.
 constexpr int kMaxEventsAtOnce = 256;
-// Period of the check whether the store was moved.
-constexpr Duration kFilesPeriod = std::chrono::seconds(1);
+// Calls `edit` with each text that a trial wrote for people. Names of metrics
+// and of files identify data, and stay as they are.
+void EditTexts(TrialMessage& message, const auto& edit) {
+  if (auto* failed = std::get_if<CheckpointFailed>(&message)) {
+    edit(failed->message);
+  } else if (auto* completed = std::get_if<OperationCompleted>(&message)) {
+    edit(completed->why_early);
+  } else if (auto* finished = std::get_if<Finished>(&message)) {
+    edit(finished->message);
+  }
+}
+
+void EditTexts(TrialExited& event, const auto& edit) {
+  edit(event.last_error_line);
+  for (std::string& line : event.last_lines) edit(line);
+  if (event.gpu_fault) edit(event.gpu_fault->reason);
+}
+
+// Removes the values of environment variables from a trial's texts. All of them
+// come here before they are recorded or shown; only the log has them as they
+// were written.
+void Redact(LaunchEvent& event, const TrialEnvironment& environment) {
+  const auto edit = [&](std::string& text) {
+    if (text.empty()) return;
+    text = WithoutValues(std::move(text), environment.All());
+  };
+  if (auto* received = std::get_if<MessageReceived>(&event)) {
+    EditTexts(received->message, edit);
+  } else if (auto* exited = std::get_if<TrialExited>(&event)) {
+    EditTexts(*exited, edit);
+  }
+}
 
 }  // namespace
 
@@ -50,17 +78,18 @@ Experiment::Experiment(ExperimentSetup setup, ExperimentDeps deps)
       deps_(std::move(deps)),
       outbox_(setup_.sync),
       files_(deps_.store, setup_.id, setup_.places),
-      requests_(setup_.gpu_share, setup_.slots_per_trial),
+      time_(setup_.options.timeout, setup_.config.time_limit),
+      requests_(setup_.gpu_share, setup_.slots_per_trial,
+                TrialsAtOnce(searcher(), setup_.config.hyperparameters)),
       search_(
           MakeSearcher(searcher(), setup_.config.hyperparameters, setup_.seed),
           setup_.id),
-      max_live_(static_cast<std::size_t>(
-          TrialsAtOnce(searcher(), setup_.config.hyperparameters))),
       progress_(searcher(), setup_.config.hyperparameters),
       rungs_(searcher(), setup_.config.length_unit),
       lengths_(setup_.config, setup_.info.units),
       keeper_(setup_.config.checkpoints, searcher().smaller_is_better),
       best_(searcher().smaller_is_better),
+      metrics_(setup_.config),
       unread_(setup_.config, !setup_.options.library.empty()) {}
 
 SearchOutcome Experiment::Outcome() const {
@@ -85,7 +114,7 @@ SearchOutcome Experiment::Outcome() const {
 // search is over. The state RUNNING is recorded first of all, so that other
 // processes see the runner before its trials.
 RunResult Experiment::Run() {
-  start_ = recorded_at_ = Now();
+  time_.Start(Now());
   Recover();
   // The slots of this machine were planned within that limit.
   const bool is_planned = setup_.slots > 0;
@@ -128,24 +157,21 @@ void Experiment::Step() {
   // All events that have arrived are recorded in one transaction.
   for (int i = 0; i < kMaxEventsAtOnce; ++i) {
     LaunchEvent event = deps_.launcher.Wait(wait);
-    Redact(event);
-    if (i == 0) ForgiveDelay(Now() - now - wait);
+    Redact(event, setup_.config.environment);
+    const Duration delay = Now() - now - wait;
+    if (i == 0 && delay >= kMaxDelay) {
+      // This process was stopped for a while (SIGSTOP, a frozen cgroup), and
+      // messages of the trials from that time are still unread.
+      for (const auto& [number, trial] : trials_.live()) {
+        trial->process->ForgiveDelay(delay);
+      }
+    }
     std::visit([this](const auto& e) { On(e); }, event);
     HandleEvents();
     if (std::get_if<Idle>(&event) != nullptr) break;
     wait = Duration(0);
   }
   Tick();
-}
-
-// If this process was stopped for a while (SIGSTOP, a frozen cgroup), messages
-// of the trials from that time are still unread, so their hang timers are moved
-// by the delay.
-void Experiment::ForgiveDelay(Duration delay) {
-  if (delay < kMaxDelay) return;
-  for (const auto& [number, trial] : trials_.live()) {
-    trial->process->ForgiveDelay(delay);
-  }
 }
 
 void Experiment::Tick() {
@@ -158,12 +184,17 @@ void Experiment::Tick() {
   const Duration now = Now();
   // What follows looks at all trials or at the store, which is too much for
   // every message.
-  if (now - last_status_ < kStatusPeriod) return;
-  last_status_ = now;
+  if (!time_.PopStatus(now)) return;
   CheckHangs();
-  CheckTimeLimit();
+  if (!stop_.stopping() && time_.IsOver(now)) {
+    stop_.SetTimedOut();
+    StopAll("stopped at its time limit");
+  }
   CheckDiskWait();
-  CheckFiles(now);
+  // A trial does not report that it could not write a checkpoint.
+  if (!stop_.stopping() && time_.PopFilesCheck(now)) {
+    StopIfLost(files_.watches_storage());
+  }
   PollRequests();
   HandleEvents();
   deps_.reporter.OnStatus(Status());
@@ -172,25 +203,22 @@ void Experiment::Tick() {
 void Experiment::Flush() {
   const Duration now = Now();
   const auto due = outbox_.due(now);
-  const bool late = now - recorded_at_ >= kRecordPeriod;
+  const bool late = time_.IsRecordDue(now);
   if (!late && (!due || *due > now)) return;
   RecordAllBatches();
   if (late) {
-    RecordProgress();
     RecordTime(now);
+    const double progress = TotalProgress();
+    if (progress != progress_.recorded()) {
+      progress_.Set(progress);
+      outbox_.Add(
+          [id = setup_.id, progress](StoreWriter& writer) {
+            writer.SetExperimentProgress(id, progress);
+          },
+          Urgency::kBatched);
+    }
   }
   WriteRecords(/*all=*/late);
-}
-
-void Experiment::RecordProgress() {
-  const double progress = TotalProgress();
-  if (progress == progress_.recorded()) return;
-  progress_.Set(progress);
-  outbox_.Add(
-      [id = setup_.id, progress](StoreWriter& writer) {
-        writer.SetExperimentProgress(id, progress);
-      },
-      Urgency::kBatched);
 }
 
 void Experiment::RecordAllBatches() {
@@ -207,15 +235,9 @@ void Experiment::RecordBatches(const TrialState& trial) {
               Urgency::kBatched);
 }
 
-// Records running time as it passes: other processes read it, and a crash of
-// the runner loses at most kRecordPeriod of it.
+// Records the running time since the last record.
 void Experiment::RecordTime(Duration now) {
-  const auto seconds = [](Duration time) {
-    return std::chrono::duration<double>(time).count();
-  };
-  recorded_at_ = now;
-  const double run = seconds(now - start_) - recorded_seconds_;
-  recorded_seconds_ += run;
+  const double run = time_.Drain(now);
   std::vector<std::pair<TrialId, double>> trials;
   for (const auto& [number, trial] : trials_.live()) {
     if (!trial->process->running()) continue;
@@ -274,10 +296,8 @@ bool Experiment::IsOver() const {
 RunResult Experiment::Finish() {
   RunResult result = stop_.Result(setup_.id, Outcome());
   result.unread = unread_.names();
-  result.lost = lost_;
   const Duration end = Now();
-  result.seconds =
-      earlier_seconds_ + std::chrono::duration<double>(end - start_).count();
+  result.seconds = time_.Seconds(end);
   // The outbox must be empty before the result is reported: a command that
   // waits for the end reads the store next.
   RecordTime(end);
@@ -344,10 +364,6 @@ void Experiment::StopAfterFailure() {
 
 namespace {
 
-double SecondsBetween(Duration from, Duration to) {
-  return std::chrono::duration<double>(to - from).count();
-}
-
 TrialStatus MakeStatus(const TrialState& trial, Duration now) {
   const TrialProcess& process = *trial.process;
   return {.id = trial.row.id,
@@ -358,7 +374,8 @@ TrialStatus MakeStatus(const TrialState& trial, Duration now) {
           .rung = trial.row.rung,
           .training = process.training,
           .validation = process.validation,
-          .seconds = SecondsBetween(process.started(), now)};
+          .seconds =
+              std::chrono::duration<double>(now - process.started()).count()};
 }
 
 }  // namespace
@@ -381,7 +398,7 @@ RunStatus Experiment::Status() const {
   status.best = best_.validation();
   status.best_trial = best_.trial();
   status.best_hparams = best_.hparams();
-  status.seconds = earlier_seconds_ + SecondsBetween(start_, now);
+  status.seconds = time_.Seconds(now);
   std::map<std::int64_t, std::int64_t> lengths;
   for (const auto& [number, trial] : trials_.live()) {
     if (trial->process->running()) {
@@ -412,18 +429,6 @@ void Experiment::On(const Interrupted& event) {
   StopAll("stopped by " + SignalName(event.signal));
 }
 
-void Experiment::CheckTimeLimit() {
-  std::optional<Duration> limit = setup_.options.timeout;
-  if (setup_.config.time_limit) {
-    const auto own = std::chrono::duration_cast<Duration>(
-        std::chrono::duration<double>(*setup_.config.time_limit));
-    limit = limit ? std::min(*limit, own) : own;
-  }
-  if (stop_.stopping() || !limit || Now() - start_ < *limit) return;
-  stop_.SetTimedOut();
-  StopAll("stopped at its time limit");
-}
-
 // Ends the run with the disk's error when a trial has been blocked on a full
 // disk for longer than the option allows.
 void Experiment::CheckDiskWait() {
@@ -434,14 +439,6 @@ void Experiment::CheckDiskWait() {
     if (!since || Now() - *since < *limit) continue;
     return StopOnError(Error(ErrorKind::kDiskFull, trial->process->failure()));
   }
-}
-
-// Checks the store and the checkpoint directory: a trial does not report that
-// it could not write a checkpoint.
-void Experiment::CheckFiles(Duration now) {
-  if (stop_.stopping() || now - checked_files_at_ < kFilesPeriod) return;
-  checked_files_at_ = now;
-  StopIfLost(files_.watches_storage());
 }
 
 // Asks every process to end, and starts no more. `why` becomes the reason of
@@ -480,7 +477,16 @@ void Experiment::FailExperiment(const std::string& why) {
 // Executes new requests of other processes. Cheap if the store is unchanged.
 void Experiment::PollRequests() {
   if (!deps_.store.ChangedByOthers()) return;
-  PollMaxSlots();
+  // Running trials are left alone if fewer may run now; as they end, fewer
+  // start.
+  const auto most = RecordedMaxSlots();
+  if (requests_.SetMaxSlots(most, /*limit=*/true)) {
+    deps_.reporter.OnNotice(LogLevel::kInfo,
+                            "resources.max_slots is now " +
+                                (most ? std::to_string(*most) : "null") +
+                                ", by another process; this run uses at most " +
+                                CountText(Slots(), "slot"));
+  }
   for (const RequestRow& request : deps_.store.OpenRequests(setup_.id)) {
     Execute(request);
   }
@@ -489,18 +495,6 @@ void Experiment::PollRequests() {
 std::optional<std::int64_t> Experiment::RecordedMaxSlots() const {
   const auto detail = deps_.store.Experiment(setup_.id);
   return detail ? FindMaxSlots(detail->config) : std::nullopt;
-}
-
-// Applies a change of resources.max_slots. Running trials are left alone; as
-// they end, fewer start.
-void Experiment::PollMaxSlots() {
-  const auto most = RecordedMaxSlots();
-  if (!requests_.SetMaxSlots(most, /*limit=*/true)) return;
-  deps_.reporter.OnNotice(LogLevel::kInfo,
-                          "resources.max_slots is now " +
-                              (most ? std::to_string(*most) : "null") +
-                              ", by another process; this run uses at most " +
-                              CountText(Slots(), "slot"));
 }
 
 // Returns the number of slots that the trials may use.

@@ -79,13 +79,11 @@ class Experiment {
  private:
   // The loop: experiment.cc.
   void Step();
-  void ForgiveDelay(Duration delay);
   void Tick();
   void Flush();
   void WriteRecords(bool all);
   void RecordAllBatches();
   void RecordBatches(const TrialState& trial);
-  void RecordProgress();
   void RecordTime(Duration now);
   void CheckHangs();
   void CheckStall() const;
@@ -99,23 +97,17 @@ class Experiment {
 
   // Restoring the state from the record: experiment_recovery.cc.
   void Recover();
-  void RecoverTrial(TrialRow row);
-  void Replay(const SearcherEventRow& row);
   void RecoverBest();
   void RecoverCheckpoints();
   void RecoverFiles(const std::vector<CheckpointRow>& recorded);
   void RecoverRequests();
   std::optional<double> RecordedMetric(TrialId trial,
-                                       std::int64_t batches) const;
-  std::vector<std::string> LateReports(
-      TrialId trial, const std::vector<std::string>& found) const;
+                                       const BatchRange& range) const;
   void Adopt(TrialId trial, const std::vector<std::string>& uuids);
-  void Adopt(CheckpointRow row);
 
   // The searcher and the slots: experiment_trials.cc.
   void Post(Event event) { events_.push_back(std::move(event)); }
   void HandleEvents();
-  void HandleEvent(const Event& event);
   void ApplyEvent(const Event& event);
   void AddTrial(const Create& create);
   void CloseAll();
@@ -125,8 +117,6 @@ class Experiment {
   void CloseFinished(TrialState& trial);
   void Abandon(TrialState& trial, ExitReason why, const std::string& text);
   void Cancel(TrialState& trial);
-  void SetEndedEarly(TrialState& trial, const std::string& why);
-  void EndEarly(TrialState& trial);
   void End(TrialState& trial, State state, const std::string& reason);
   void SetState(TrialState& trial, State state, const std::string& reason);
   void ReportEnd(const TrialState& trial);
@@ -134,18 +124,14 @@ class Experiment {
   std::string PauseReason(const TrialState& trial) const;
   void DeleteCheckpoints(const CheckpointKeeper::Rows& checkpoints);
   void CleanWorkingTree(TrialId trial);
-  std::size_t MaxLive() const;
   std::size_t FreeSlots() const;
-  void CreateForSlots();
   void Schedule();
-  void ReleaseIdleSlots();
   void StopProcess(TrialState& trial, StopCause cause);
   void ExplainRepeat(const TrialState& trial);
   void Start(TrialState& trial);
   TrialSpec MakeSpec(const TrialState& trial) const;
 
   // Messages of trials: experiment_messages.cc.
-  void Redact(LaunchEvent& event) const;
   void On(const TrialStarted& event);
   void On(const MessageReceived& event);
   void On(const GpuRestored& event);
@@ -160,15 +146,6 @@ class Experiment {
   void On(TrialState& trial, const ProfileReport& profile);
   void On(TrialState& trial, const Progress& progress);
   void On(TrialState& trial, const Finished& finished);
-  // Returns the run of the trial that made a report.
-  static std::int64_t FindRun(const TrialState& trial, std::int64_t batches,
-                              Timestamp time);
-  // False for a report that a process sent again from its checkpoint, if the
-  // reporter has received it before.
-  // `recorded`: by an earlier runner, which has shown it.
-  static bool MarkShown(TrialState& trial, MetricKind kind,
-                        std::int64_t batches, Timestamp time,
-                        bool recorded = false);
   void Acknowledge(TrialState& trial, std::int64_t seq);
   void SetBatches(TrialState& trial, std::int64_t batches);
   void SetPosition(TrialState& trial, const ReportedAt& at);
@@ -176,8 +153,6 @@ class Experiment {
   bool RecordValidation(TrialState& trial, double value, const ReportedAt& at);
   std::optional<double> FindResult(TrialState& trial,
                                    const OperationCompleted& completed);
-  std::optional<double> LastValidation(const TrialState& trial,
-                                       std::int64_t batches) const;
   void SupersedeUntil(TrialState& trial, MetricKind kind, std::int64_t batches);
   void SupersedeEarlierRuns(TrialState& trial, TrialProcess& process);
   void Supersede(const TrialRow& trial, MetricKind kind,
@@ -188,8 +163,6 @@ class Experiment {
   void CheckFirstValidation(
       const TrialState& trial, std::int64_t batches,
       const std::optional<std::vector<std::string>>& unread);
-  void RequireStoppingMetric(TrialState& trial, const MetricValues& metrics);
-  bool MayLackMetric() const;
   std::optional<double> SearcherMetric(TrialState& trial,
                                        const MetricValues& metrics);
 
@@ -207,41 +180,28 @@ class Experiment {
                       const TrialExited& event);
   void HandleCrash(TrialState& trial, const TrialProcess& process,
                    const TrialExited& event);
-  bool FailedBeforeReport(const TrialState& trial,
-                          const TrialProcess& process) const;
   void CountEarlyFailure(const TrialState& trial, const std::string& cause);
-  void CountInvalid(const std::string& why);
   void ReportGpuFault(const GpuFault& fault);
-  bool ForgiveGpuFault(TrialState& trial, const TrialProcess& process,
-                       const TrialExited& event) const;
   bool StopIfDiskIsFull(const TrialState& trial, const std::string& why,
                         const std::vector<std::string>& last_lines);
   bool StopIfUnwritable(const TrialState& trial, const std::string& why,
                         bool has_run);
   void FallBack(TrialState& trial, const TrialProcess& process);
-  bool LacksItsValidation(const TrialState& trial,
-                          const TrialProcess& process) const;
   void RepeatLength(TrialState& trial, const CheckpointRow& last,
                     const std::string& why);
   void ResumeEarlier(TrialState& trial, const std::string& why);
   void Pause(TrialState& trial);
   void Preempt(TrialState& trial);
-  std::string TrainedAgain(const TrialState& trial) const;
-  void RecordLoss(const TrialState& trial, const TrialProcess& process,
-                  const TrialExited& event);
 
   // Stopping everything: experiment.cc.
   void On(const Interrupted& event);
-  void CheckTimeLimit();
   void CheckDiskWait();
-  void CheckFiles(Duration now);
   void StopAll(const std::string& why);
   void StopOnError(const Error& problem);
   bool StopIfLost(bool with_storage = true);
   void FailExperiment(const std::string& why);
   void PollRequests();
   std::optional<std::int64_t> RecordedMaxSlots() const;
-  void PollMaxSlots();
   void Execute(const RequestRow& request);
   void KillTrial(const RequestRow& request);
   void CancelAll(bool now);
@@ -255,6 +215,7 @@ class Experiment {
   const ExperimentDeps deps_;
   Outbox outbox_;
   ExperimentFiles files_;
+  RunTime time_;
   RunStop stop_;
   RunRequests requests_;
 
@@ -263,7 +224,6 @@ class Experiment {
   std::deque<Event> events_;  // not yet passed to the searcher
   TrialTable trials_;
   StartQueue queue_;
-  const std::size_t max_live_;  // trials that the search may run at once
   SearchProgress progress_;
   Rungs rungs_;
   ReportedLengths lengths_;
@@ -272,20 +232,10 @@ class Experiment {
   CheckpointKeeper keeper_;
   BestTrial best_;
   Failures failures_;
+  RequiredMetrics metrics_;
   UnreadHparams unread_;
   bool explained_repeat_ = false;
-  bool validated_ = false;         // a trial was, after training
-  std::vector<std::string> lost_;  // see RunResult
-  bool warned_of_metric_ = false;  // a validation lacked the searcher's
   std::set<std::int64_t> unrecorded_batches_;  // trials
-
-  // Time.
-  double earlier_seconds_ = 0;   // of earlier runs, as recorded
-  double recorded_seconds_ = 0;  // of this run
-  Duration recorded_at_{0};
-  Duration start_{0};
-  Duration last_status_{0};
-  Duration checked_files_at_{0};
 };
 
 }  // namespace dtrain

@@ -95,6 +95,79 @@ std::optional<std::string> LineAboutAFullDisk(
   return *found;
 }
 
+// True if neither this process nor an earlier one of the trial has reported.
+bool FailedBeforeReport(const TrialState& trial, const TrialProcess& process,
+                        const CheckpointRow* latest) {
+  return trial.row.batches == 0 && process.training.empty() &&
+         process.validation.empty() && latest == nullptr;
+}
+
+// Counts a fault of a GPU that ended the process. True if it costs the trial no
+// restart.
+bool ForgiveGpuFault(TrialState& trial, const TrialProcess& process,
+                     std::int64_t saved_batches) {
+  // It has trained since the last fault, so that one does not count against it.
+  if (saved_batches > process.from()) trial.gpu_faults = 0;
+  return ++trial.gpu_faults <= kMaxGpuFaults;
+}
+
+// True if a program ended without a result because it had nothing to do: it has
+// resumed at its length, and has not validated there. One that has trained to
+// there without a validation would not make one in a second attempt either.
+bool LacksItsValidation(const TrialState& trial, const TrialProcess& process,
+                        const CheckpointRow* latest,
+                        const ReportedLengths& lengths) {
+  const bool had_nothing_to_do =
+      process.FinishedBy(EndReason::kError) &&
+      process.finished()->message.starts_with(kNoResult) &&
+      !trial.last_failure.starts_with(kNoResult);
+  if (!had_nothing_to_do || latest == nullptr ||
+      latest->uuid != process.restored() || trial.operations.front() == 0) {
+    return false;
+  }
+  const auto& validated = process.validated;
+  if (validated && validated->batches >= latest->batches) return false;
+  const double length = lengths.DecodeLength(latest->at());
+  return length >= static_cast<double>(trial.operations.front());
+}
+
+// Returns the position that an unfinished trial will resume from, as text, if
+// its last checkpoint is behind its present position.
+std::string TrainedAgain(const TrialState& trial, const CheckpointRow* latest,
+                         const Units& units) {
+  const std::int64_t saved = latest == nullptr ? 0 : latest->batches;
+  if (!trial.has_work() || saved >= trial.position) return "";
+  if (latest == nullptr) return "resumes from the beginning: no checkpoint";
+  return "resumes from " + PositionText(latest->at(), units) +
+         ", its last checkpoint";
+}
+
+// Returns what a paused trial has to do again, or an empty string. A trial that
+// saved a checkpoint when it was asked to stop, or ended between two steps, has
+// lost nothing.
+std::string FindLoss(const TrialState& trial, const TrialProcess& process,
+                     const CheckpointRow* latest,
+                     const ReportedLengths& lengths, bool is_program,
+                     bool killed_by_us) {
+  if (!process.running()) return "";  // it was waiting for a slot
+  const ReportedAt saved = latest == nullptr ? ReportedAt() : latest->at();
+  const std::string of = " of trial " + ToString(trial.row.id);
+  // Within a step: the host of a program had to end it.
+  const bool was_cut_off =
+      killed_by_us ||
+      (process.finished() && !process.finished()->message.empty());
+  const bool is_behind = trial.position > saved.batches;
+  if (is_behind && lengths.is_exact()) {
+    return RangeText(saved.batches + 1, trial.position,
+                     lengths.units().counted) +
+           of;
+  }
+  if (!is_behind && (process.saved_since_stop() || !is_program)) return "";
+  if (latest == nullptr) return "all that was done" + of;
+  if (!is_behind && !was_cut_off) return "";
+  return "what came after " + PositionText(saved, lengths.units()) + of;
+}
+
 }  // namespace
 
 // Kills the trial's process. The consequence for the trial depends on `cause`.
@@ -172,19 +245,28 @@ void Experiment::HandleFinished(TrialState& trial, TrialProcess& process,
                                 const TrialExited& event) {
   // Not a failure of the trial, whatever its message says.
   if (StopIfLost()) return Pause(trial);
+  const CheckpointRow* latest = keeper_.Latest(trial.row.id);
   if (process.FinishedBy(EndReason::kInvalidHp)) {
     const std::string& why = process.finished()->message;
     Abandon(trial, ExitReason::kInvalidHp, std::string(kInvalidReason) + why);
-    return CountInvalid(why);
+    const std::int64_t planned =
+        PlanSearch(searcher(), setup_.config.hyperparameters).max_trials;
+    const std::string end = failures_.CountInvalid(why, planned);
+    const bool goes_on = !stop_.stopping() && !search_.over();
+    if (!end.empty() && goes_on) FailExperiment(end);
+    return;
   }
   if (process.FinishedBy(EndReason::kUserStop)) {
     SupersedeEarlierRuns(trial, process);
-    SetEndedEarly(trial, process.finished()->message);
-    return EndEarly(trial);
+    trial.SetEndedEarly(process.finished()->message);
+    if (!std::exchange(trial.exit_reported, true)) {
+      Post(ExitedEarly{trial.index(), ExitReason::kUserStop});
+    }
+    return End(trial, State::kCompleted, Remarks(trial));
   }
   if (process.FinishedBy(EndReason::kRefused)) {
     const std::string& why = process.finished()->message;
-    const bool early = FailedBeforeReport(trial, process);
+    const bool early = FailedBeforeReport(trial, process, latest);
     Abandon(trial, ExitReason::kErrored, why);
     if (early) CountEarlyFailure(trial, why);
     return;
@@ -200,7 +282,12 @@ void Experiment::HandleFinished(TrialState& trial, TrialProcess& process,
     return Preempt(trial);
   }
   if (process.FinishedBy(EndReason::kStopped) || stopped) {
-    if (stop_.stopping()) RecordLoss(trial, process, event);
+    if (stop_.stopping()) {
+      const std::string loss =
+          FindLoss(trial, process, latest, lengths_, IsCommand(setup_.config),
+                   event.killed_by_us);
+      if (!loss.empty()) stop_.AddLoss(loss);
+    }
     return Pause(trial);
   }
   HandleCrash(trial, process, event);
@@ -212,7 +299,9 @@ void Experiment::HandleFinished(TrialState& trial, TrialProcess& process,
 void Experiment::Preempt(TrialState& trial) {
   ++trial.row.preemptions;
   SetState(trial, State::kPending,
-           JoinReasons(std::string(kPreemptedReason), TrainedAgain(trial)));
+           JoinReasons(std::string(kPreemptedReason),
+                       TrainedAgain(trial, keeper_.Latest(trial.row.id),
+                                    lengths_.units())));
   outbox_.Add(
       [row = trial.row](StoreWriter& writer) {
         writer.SetTrialPreemptions(row.id, row.preemptions);
@@ -231,7 +320,9 @@ void Experiment::HandleCrash(TrialState& trial, const TrialProcess& process,
       StopIfUnwritable(trial, what, /*has_run=*/true)) {
     return Pause(trial);
   }
-  if (ForgiveGpuFault(trial, process, event)) {
+  const CheckpointRow* latest = keeper_.Latest(trial.row.id);
+  const std::int64_t saved = latest == nullptr ? 0 : latest->batches;
+  if (event.gpu_fault && ForgiveGpuFault(trial, process, saved)) {
     SetState(trial, State::kPending,
              event.gpu_fault->gpus + ": " + event.gpu_fault->reason);
     return Advance(trial);
@@ -243,17 +334,16 @@ void Experiment::HandleCrash(TrialState& trial, const TrialProcess& process,
   // the port free.
   if (MayPass(why)) return HandleError(trial, process, why);
   // Two failures without a text cannot be compared.
-  const bool early = FailedBeforeReport(trial, process) && !event.gpu_fault &&
-                     (has_message || !line.empty());
+  const bool early = FailedBeforeReport(trial, process, latest) &&
+                     !event.gpu_fault && (has_message || !line.empty());
   if (!has_message && !early) return HandleError(trial, process, why);
   // The same error before any training, or the same end without a result: a
   // restart will not help.
-  const CheckpointRow* latest = keeper_.Latest(trial.row.id);
-  const bool advanced = latest != nullptr && latest->batches > process.from();
-  if (!advanced && HaveOneCause(why, trial.last_failure)) {
+  if (saved <= process.from() && HaveOneCause(why, trial.last_failure)) {
     Abandon(trial, ExitReason::kErrored,
             has_message ? why : why + " (twice, before its first report)");
-  } else if (LacksItsValidation(trial, process)) {
+  } else if (IsCommand(setup_.config) &&
+             LacksItsValidation(trial, process, latest, lengths_)) {
     trial.last_failure = why;
     RepeatLength(trial, CheckpointRow(*latest), why);
   } else {
@@ -263,13 +353,6 @@ void Experiment::HandleCrash(TrialState& trial, const TrialProcess& process,
   if (early && trial.ended) CountEarlyFailure(trial, line.empty() ? why : line);
 }
 
-// True if neither this process nor an earlier one of the trial has reported.
-bool Experiment::FailedBeforeReport(const TrialState& trial,
-                                    const TrialProcess& process) const {
-  return trial.row.batches == 0 && process.training.empty() &&
-         process.validation.empty() && keeper_.Latest(trial.row.id) == nullptr;
-}
-
 // Counts a trial that has failed before its first report, and ends the
 // experiment if enough have.
 void Experiment::CountEarlyFailure(const TrialState& trial,
@@ -277,15 +360,6 @@ void Experiment::CountEarlyFailure(const TrialState& trial,
   const std::string why =
       failures_.CountEarly(trial.row, cause, trials_.ended());
   if (!why.empty() && !stop_.stopping()) FailExperiment(why);
-}
-
-// Counts a trial with invalid hyperparameters, likewise.
-void Experiment::CountInvalid(const std::string& why) {
-  const std::int64_t planned =
-      PlanSearch(searcher(), setup_.config.hyperparameters).max_trials;
-  const std::string end = failures_.CountInvalid(why, planned);
-  if (end.empty() || stop_.stopping() || search_.over()) return;
-  FailExperiment(end);
 }
 
 // Names the GPUs that were set aside. Pauses the experiment if too few are
@@ -319,18 +393,6 @@ void Experiment::On(const WorkersFailed& event) {
 void Experiment::On(const GpuRestored& event) {
   deps_.reporter.OnNotice(LogLevel::kInfo,
                           event.gpu + " passed a test and is used again");
-}
-
-// Counts a fault of a GPU that ended the process. True if it costs the trial no
-// restart.
-bool Experiment::ForgiveGpuFault(TrialState& trial, const TrialProcess& process,
-                                 const TrialExited& event) const {
-  if (!event.gpu_fault) return false;
-  const CheckpointRow* latest = keeper_.Latest(trial.row.id);
-  const std::int64_t reached = latest == nullptr ? 0 : latest->batches;
-  // It has trained since the last fault, so that one does not count against it.
-  if (reached > process.from()) trial.gpu_faults = 0;
-  return ++trial.gpu_faults <= kMaxGpuFaults;
 }
 
 // Stops the run if the error message or the log of a failed process says that
@@ -393,27 +455,6 @@ void Experiment::ResumeEarlier(TrialState& trial, const std::string& why) {
   Advance(trial);
 }
 
-// True if the program ended without a result because it had nothing to do: it
-// has resumed at its length, and has not validated there. One that has trained
-// to there without a validation would not make one in a second attempt either.
-bool Experiment::LacksItsValidation(const TrialState& trial,
-                                    const TrialProcess& process) const {
-  const ExperimentConfig& config = setup_.config;
-  const CheckpointRow* latest = keeper_.Latest(trial.row.id);
-  const bool had_nothing_to_do =
-      process.FinishedBy(EndReason::kError) &&
-      process.finished()->message.starts_with(kNoResult) &&
-      !trial.last_failure.starts_with(kNoResult);
-  if (!IsCommand(config) || !had_nothing_to_do || latest == nullptr ||
-      latest->uuid != process.restored() || trial.operations.front() == 0) {
-    return false;
-  }
-  const auto& validated = process.validated;
-  if (validated && validated->batches >= latest->batches) return false;
-  const double length = lengths_.DecodeLength(latest->at());
-  return length >= static_cast<double>(trial.operations.front());
-}
-
 // Completes the operation by the recorded validation at its length. If that was
 // lost with its runner, the trial measures it again.
 void Experiment::RepeatLength(TrialState& trial, const CheckpointRow& last,
@@ -421,7 +462,8 @@ void Experiment::RepeatLength(TrialState& trial, const CheckpointRow& last,
   const TrialId id = trial.row.id;
   // The program will not validate there again, since it has nothing left to do;
   // the record has what it reported before.
-  if (const auto value = RecordedMetric(id, last.batches)) {
+  if (const auto value = RecordedMetric(
+          id, {.from = last.batches, .until = last.batches + 1})) {
     Post(ValidationCompleted{trial.index(), trial.operations.front(), *value,
                              std::exchange(trial.worked, 0.0)});
     return Pause(trial);
@@ -429,46 +471,6 @@ void Experiment::RepeatLength(TrialState& trial, const CheckpointRow& last,
   keeper_.Forget(id, last.uuid);
   DeleteCheckpoints({last});
   ResumeEarlier(trial, why + "; the validation there was lost, so the");
-}
-
-// Returns the position that an unfinished trial will resume from, as text, if
-// its last checkpoint is behind its present position.
-std::string Experiment::TrainedAgain(const TrialState& trial) const {
-  const CheckpointRow* latest = keeper_.Latest(trial.row.id);
-  const ReportedAt saved = latest == nullptr ? ReportedAt() : latest->at();
-  if (!trial.has_work() || saved.batches >= trial.position) return "";
-  if (latest == nullptr) return "resumes from the beginning: no checkpoint";
-  return "resumes from " + PositionText(saved, lengths_.units()) +
-         ", its last checkpoint";
-}
-
-// Records what a paused trial has to do again. A trial that saved a checkpoint
-// when it was asked to stop, or ended between two steps, has lost nothing.
-void Experiment::RecordLoss(const TrialState& trial,
-                            const TrialProcess& process,
-                            const TrialExited& event) {
-  if (!process.running()) return;  // it was waiting for a slot
-  const CheckpointRow* latest = keeper_.Latest(trial.row.id);
-  const ReportedAt saved = latest == nullptr ? ReportedAt() : latest->at();
-  const std::string of = " of trial " + ToString(trial.row.id);
-  const bool is_program = IsCommand(setup_.config);
-  // Within a step: the host of a program had to end it.
-  const bool was_cut_off =
-      event.killed_by_us ||
-      (process.finished() && !process.finished()->message.empty());
-  const bool is_behind = trial.position > saved.batches;
-  if (is_behind && lengths_.is_exact()) {
-    lost_.push_back(
-        RangeText(saved.batches + 1, trial.position, lengths_.units().counted) +
-        of);
-  } else if (!is_behind && (process.saved_since_stop() || !is_program)) {
-    return;
-  } else if (latest == nullptr) {
-    lost_.push_back("all that was done" + of);
-  } else if (is_behind || was_cut_off) {
-    lost_.push_back("what came after " + PositionText(saved, lengths_.units()) +
-                    of);
-  }
 }
 
 // Handles the end of a process without an operation. All its work is recorded,
@@ -479,7 +481,7 @@ void Experiment::HandleIdleExit(TrialState& trial, const TrialProcess& process,
   const bool planned = searcher().max_length > 0;
   if (!planned && process.FinishedBy(EndReason::kUserStop) &&
       !process.finished()->message.empty()) {
-    SetEndedEarly(trial, process.finished()->message);
+    trial.SetEndedEarly(process.finished()->message);
   }
   const bool stopped = process.asked_to_stop() || stop_.stopping();
   const bool failed = process.finished()
@@ -521,15 +523,16 @@ void Experiment::Pause(TrialState& trial) {
       return CleanWorkingTree(trial.row.id);
     }
     SetState(trial, State::kPaused,
-             JoinReasons(PauseReason(trial), TrainedAgain(trial)));
+             JoinReasons(PauseReason(trial),
+                         TrainedAgain(trial, keeper_.Latest(trial.row.id),
+                                      lengths_.units())));
   }
   Advance(trial);
 }
 
 void Experiment::HandleError(TrialState& trial, const TrialProcess& process,
                              const std::string& reason) {
-  const CheckpointRow* latest = keeper_.Latest(trial.row.id);
-  const ReportedAt reached = latest == nullptr ? ReportedAt() : latest->at();
+  const ReportedAt reached = keeper_.Saved(trial.row.id);
   // A trial that makes progress between failures is not stuck.
   if (reached.batches > process.from()) trial.row.failures = 0;
   const std::int64_t most = setup_.config.max_restarts;

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "engine/base/text.h"
-#include "engine/config/environment.h"
 #include "engine/run/experiment.h"
 
 namespace dtrain {
@@ -20,60 +19,30 @@ namespace {
 
 using Urgency = Outbox::Urgency;
 
-std::string ListMetricNames(const MetricValues& metrics) {
-  std::vector<std::string> names;
-  for (const auto& [name, value] : metrics) names.push_back(name);
-  return names.empty() ? "none" : Join(names, ", ");
+// A message that a checkpoint has brought was measured by an earlier run, which
+// is taken to be the last one.
+std::int64_t FindRun(const TrialState& trial, std::int64_t batches,
+                     Timestamp time) {
+  const bool earlier = trial.process->IsFromCheckpoint(batches, time);
+  return earlier ? std::max<std::int64_t>(trial.row.runs - 1, 1)
+                 : trial.row.runs;
 }
 
-// Returns "; did you mean 'acc'?" for "val_acc", or an empty string.
-std::string SimilarMetric(const std::string& metric_name,
-                          const MetricValues& metrics) {
-  std::vector<std::string> names;
-  for (const auto& [name, value] : metrics) names.push_back(name);
-  const std::string similar = DidYouMean(metric_name, names);
-  if (!similar.empty()) return similar;
-  const auto part = std::ranges::find_if(names, [&](const std::string& name) {
-    return name.find(metric_name) != name.npos ||
-           metric_name.find(name) != metric_name.npos;
-  });
-  return part == names.end() ? "" : "; did you mean '" + *part + "'?";
-}
-
-// Calls `edit` with each text that a trial wrote for people. Names of metrics
-// and of files identify data, and stay as they are.
-void EditTexts(TrialMessage& message, const auto& edit) {
-  if (auto* failed = std::get_if<CheckpointFailed>(&message)) {
-    edit(failed->message);
-  } else if (auto* completed = std::get_if<OperationCompleted>(&message)) {
-    edit(completed->why_early);
-  } else if (auto* finished = std::get_if<Finished>(&message)) {
-    edit(finished->message);
+// True if a report has not been shown to the user. One that is sent again after
+// a restart may have been: it is older than the last one shown, or recorded by
+// an earlier runner, which has shown it.
+bool MarkShown(TrialState& trial, MetricKind kind, std::int64_t batches,
+               Timestamp time, bool recorded = false) {
+  Timestamp& shown = trial.shown.at(static_cast<std::size_t>(kind));
+  if (trial.process->IsFromCheckpoint(batches, time) &&
+      (recorded || time <= shown)) {
+    return false;
   }
-}
-
-void EditTexts(TrialExited& event, const auto& edit) {
-  edit(event.last_error_line);
-  for (std::string& line : event.last_lines) edit(line);
-  if (event.gpu_fault) edit(event.gpu_fault->reason);
+  shown = time;
+  return true;
 }
 
 }  // namespace
-
-// Removes the values of environment variables from a trial's texts. All of them
-// come here before they are recorded or shown; only the log has them as they
-// were written.
-void Experiment::Redact(LaunchEvent& event) const {
-  const auto edit = [this](std::string& text) {
-    if (text.empty()) return;
-    text = WithoutValues(std::move(text), setup_.config.environment.All());
-  };
-  if (auto* received = std::get_if<MessageReceived>(&event)) {
-    EditTexts(received->message, edit);
-  } else if (auto* exited = std::get_if<TrialExited>(&event)) {
-    EditTexts(*exited, edit);
-  }
-}
 
 void Experiment::On(const TrialStarted& event) {
   TrialState* trial = trials_.Find(event.trial.number);
@@ -106,29 +75,6 @@ void Experiment::On(const MessageReceived& event) {
   TrialState* trial = trials_.Find(event.trial.number);
   if (trial == nullptr || !trial->process) return;
   std::visit([&](const auto& message) { On(*trial, message); }, event.message);
-}
-
-// A message that a checkpoint has brought was measured by an earlier run, which
-// is taken to be the last one.
-std::int64_t Experiment::FindRun(const TrialState& trial, std::int64_t batches,
-                                 Timestamp time) {
-  const bool earlier = trial.process->IsFromCheckpoint(batches, time);
-  return earlier ? std::max<std::int64_t>(trial.row.runs - 1, 1)
-                 : trial.row.runs;
-}
-
-// True if a report has not been shown to the user. One that is sent again after
-// a restart may have been: it is older than the last one shown, or recorded.
-bool Experiment::MarkShown(TrialState& trial, MetricKind kind,
-                           std::int64_t batches, Timestamp time,
-                           bool recorded) {
-  Timestamp& shown = trial.shown.at(static_cast<std::size_t>(kind));
-  if (trial.process->IsFromCheckpoint(batches, time) &&
-      (recorded || time <= shown)) {
-    return false;
-  }
-  shown = time;
-  return true;
 }
 
 void Experiment::Acknowledge(TrialState& trial, std::int64_t seq) {
@@ -236,7 +182,8 @@ void Experiment::On(TrialState& trial, const ValidationReport& report) {
   SupersedeUntil(trial, MetricKind::kValidation, report.batches);
   Acknowledge(trial, report.seq);
   const auto value = SearcherMetric(trial, report.metrics);
-  if (value) RequireStoppingMetric(trial, report.metrics);
+  const std::string lacks = metrics_.CheckStopping(report.metrics);
+  if (value && !lacks.empty()) Fail(trial, StopCause::kFailure, lacks);
   const bool best = value && RecordValidation(trial, *value, at);
   if (!MarkShown(trial, MetricKind::kValidation, report.batches, report.time,
                  recorded)) {
@@ -313,7 +260,7 @@ void Experiment::On(TrialState& trial, const OperationCompleted& completed) {
   if (!metric) return;
   trial.last_failure.clear();
   SupersedeEarlierRuns(trial, *trial.process);
-  if (completed.early) SetEndedEarly(trial, completed.why_early);
+  if (completed.early) trial.SetEndedEarly(completed.why_early);
   const double seconds = DrainOperationSeconds(trial, completed.batches, Now());
   Post(ValidationCompleted{trial.index(), completed.length.count, *metric,
                            seconds});
@@ -329,11 +276,16 @@ std::optional<double> Experiment::FindResult(
   if (completed.metrics.empty()) {
     const auto& validated = process.validated;
     if (validated && validated->batches == batches) return validated->value;
-    // An earlier process has validated it; this one had nothing to do.
-    if (latest) return LastValidation(trial, batches);
+    // An earlier process has validated it; this one had nothing to do. A still
+    // earlier run may have got further.
+    if (latest && latest->batches <= batches) return latest->value;
+    if (latest) {
+      return RecordedMetric(trial.row.id, {.from = 0, .until = batches + 1})
+          .value_or(latest->value);
+    }
   }
   const auto metric = SearcherMetric(trial, completed.metrics);
-  if (!metric && MayLackMetric()) {
+  if (!metric && metrics_.may_lack()) {
     return std::numeric_limits<double>::quiet_NaN();
   }
   if (!metric) return std::nullopt;
@@ -366,6 +318,7 @@ void Experiment::On(TrialState& trial, const Finished& finished) {
   }
 }
 
+// Warns of hyperparameters that the trial has not read so far.
 void Experiment::WarnOfUnread(const TrialState& trial,
                               const std::vector<std::string>& unread) {
   const std::string warning = unread_.Warn(unread);
@@ -380,60 +333,32 @@ void Experiment::CheckFirstValidation(
     const TrialState& trial, std::int64_t batches,
     const std::optional<std::vector<std::string>>& unread) {
   // An initial validation precedes the reads of training.
-  if (batches == 0 || !unread || std::exchange(validated_, true)) return;
-  if (!setup_.refuse_unread) return;
+  if (batches == 0 || !unread || !setup_.refuse_unread) return;
   const std::string why =
-      unread_.CheckSearched(trial.row, *unread, setup_.options.may_read);
+      unread_.CheckFirst(trial.row, *unread, setup_.options.may_read);
   if (!why.empty()) FailExperiment(why);
 }
 
-// True if trials train on without the searcher's metric, since nothing is
-// searched.
-bool Experiment::MayLackMetric() const {
-  return !setup_.config.training.requires_metric;
-}
-
+// Returns the searcher's metric. If it was not reported, warns or fails the
+// trial.
 std::optional<double> Experiment::SearcherMetric(TrialState& trial,
                                                  const MetricValues& metrics) {
-  const std::string& metric_name = searcher().metric;
-  for (const auto& [name, value] : metrics) {
-    if (name == metric_name) return value;
-  }
-  if (MayLackMetric()) {
-    if (!std::exchange(warned_of_metric_, true)) {
-      deps_.reporter.OnNotice(
-          LogLevel::kWarning,
-          "no best: searcher.metric '" + metric_name + "' was not reported" +
-              (metrics.empty() ? "; no metric was"
-                               : "; reported: " + ListMetricNames(metrics) +
-                                     "; set searcher.metric to one of these"));
+  const auto value = metrics_.Find(metrics);
+  if (value) return value;
+  if (metrics_.may_lack()) {
+    const std::string warning = metrics_.Warn(metrics);
+    if (!warning.empty()) {
+      deps_.reporter.OnNotice(LogLevel::kWarning, warning);
     }
     return std::nullopt;
   }
-  const std::string why =
-      "searcher.metric '" + metric_name +
-      "' was not reported; reported: " + ListMetricNames(metrics) +
-      "; set searcher.metric to one of these" +
-      SimilarMetric(metric_name, metrics);
+  const std::string why = metrics_.MissingText(metrics);
   Fail(trial, StopCause::kFailure, why);
   // All trials would fail so.
   if (searcher().name != "single" && !failures_.measured()) {
     FailExperiment("trial " + ToString(trial.row.id) + ": " + why);
   }
   return std::nullopt;
-}
-
-void Experiment::RequireStoppingMetric(TrialState& trial,
-                                       const MetricValues& metrics) {
-  const auto& rule = setup_.config.training.early_stopping;
-  if (!rule) return;
-  for (const auto& [name, value] : metrics) {
-    if (name == rule->metric) return;
-  }
-  Fail(trial, StopCause::kFailure,
-       "early_stopping.metric '" + rule->metric +
-           "' was not reported; reported: " + ListMetricNames(metrics) +
-           "; set early_stopping.metric to one of these");
 }
 
 bool Experiment::RecordValidation(TrialState& trial, double value,
@@ -464,24 +389,6 @@ bool Experiment::RecordValidation(TrialState& trial, double value,
   // It may have replaced a better value of an earlier run.
   if (trial.process->earlier.Cover(batches)) RefreshBest(trial.row.id);
   return best;
-}
-
-// Returns the searcher's metric of the trial's last validation up to `batches`.
-// An earlier run may have got further.
-std::optional<double> Experiment::LastValidation(const TrialState& trial,
-                                                 std::int64_t batches) const {
-  if (trial.row.latest->batches <= batches) return trial.row.latest->value;
-  std::optional<double> last;
-  deps_.store.ForEachMetric({.experiment = trial.row.id.experiment,
-                             .trial = trial.row.id.number,
-                             .kind = MetricKind::kValidation,
-                             .name = searcher().metric},
-                            [&](const MetricRow& row) {
-                              if (row.batches <= batches) {
-                                last = row.value;
-                              }
-                            });
-  return last ? last : trial.row.latest->value;
 }
 
 // Supersedes the values of earlier runs that this run has trained past.

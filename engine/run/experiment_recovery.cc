@@ -45,6 +45,17 @@ void AddValidations(const std::vector<std::string>& reports,
   }
 }
 
+// Returns the lines of the reports of the trial in `directory` that came after
+// the last of these checkpoints and that no runner has recorded.
+std::vector<std::string> LateReports(const std::string& directory,
+                                     const std::vector<std::string>& uuids) {
+  for (const std::string& uuid : uuids) {
+    const auto late = ReadLateReports(directory, uuid);
+    if (late) return late->value("unacknowledged", std::vector<std::string>());
+  }
+  return {};
+}
+
 }  // namespace
 
 void Experiment::Recover() {
@@ -57,10 +68,24 @@ void Experiment::Recover() {
   // trials that have ended.
   search_.Recover(store.LatestSnapshot(id), events);
   for (TrialRow& row : store.Trials(id)) {
-    validated_ = validated_ || (row.latest && row.latest->batches > 0);
-    RecoverTrial(std::move(row));
+    if (row.latest && row.latest->batches > 0) unread_.SetValidated();
+    row.rung = 0;  // counted again by the replay
+    const bool ended_early = row.reason.starts_with(kEndedEarly);
+    const std::string why_early = EarlyEndReason(row.reason);
+    failures_.Recover(row);
+    TrialState* trial = trials_.Add(std::move(row));
+    if (trial == nullptr) continue;
+    trial->untimed = true;
+    trial->ended_early = ended_early;
+    trial->why_early = why_early;
   }
-  for (const SearcherEventRow& row : events) Replay(row);
+  for (const SearcherEventRow& row : events) {
+    const Event event = EventFromJson(row.event);
+    ApplyEvent(event);
+    for (const nlohmann::json& operation : row.operations) {
+      trials_.ApplyOperation(event, OperationFromJson(operation));
+    }
+  }
   RecoverBest();
   RecoverCheckpoints();
   std::vector<TrialState*> unfinished;
@@ -77,27 +102,6 @@ void Experiment::Recover() {
           writer.ClearTrialProcess(trial, /*seconds=*/0);
         },
         Outbox::Urgency::kBatched);
-  }
-}
-
-void Experiment::RecoverTrial(TrialRow row) {
-  row.rung = 0;  // counted again by the replay
-  const bool ended_early = row.reason.starts_with(kEndedEarly);
-  const std::string why_early = EarlyEndReason(row.reason);
-  failures_.Recover(row);
-  TrialState* trial = trials_.Add(std::move(row));
-  if (trial == nullptr) return;
-  trial->untimed = true;
-  trial->ended_early = ended_early;
-  trial->why_early = why_early;
-}
-
-// Applies a recorded event and its operations to the trials.
-void Experiment::Replay(const SearcherEventRow& row) {
-  const Event event = EventFromJson(row.event);
-  ApplyEvent(event);
-  for (const nlohmann::json& operation : row.operations) {
-    trials_.ApplyOperation(event, OperationFromJson(operation));
   }
 }
 
@@ -120,7 +124,7 @@ void Experiment::RecoverBest() {
   const auto experiment = store.Experiment(id);
   if (!experiment) return;
   progress_.Set(experiment->row.progress);
-  earlier_seconds_ = experiment->row.seconds;
+  time_.SetEarlier(experiment->row.seconds);
   const auto& best = experiment->row.best;
   if (!best) return;
   const auto trial = store.Trial({id, experiment->row.best_trial});
@@ -167,35 +171,20 @@ void Experiment::RecoverFiles(const std::vector<CheckpointRow>& recorded) {
   }
 }
 
-// Returns the lines of the reports at the trial's last checkpoint that came
-// after it and that no runner has recorded.
-std::vector<std::string> Experiment::LateReports(
-    TrialId trial, const std::vector<std::string>& found) const {
-  const std::string directory = deps_.store.layout().Trial(trial).string();
-  std::vector<std::string> uuids = found;
-  if (const CheckpointRow* latest = keeper_.Latest(trial)) {
-    uuids.push_back(latest->uuid);
-  }
-  for (const std::string& uuid : uuids) {
-    const auto late = ReadLateReports(directory, uuid);
-    if (late) return late->value("unacknowledged", std::vector<std::string>());
-  }
-  return {};
-}
-
-// Returns the recorded value of the trial's validation at `batches`, if any.
+// Returns the recorded value of the trial's last validation in `range`, if any.
 // The trial does not report it again.
-std::optional<double> Experiment::RecordedMetric(TrialId trial,
-                                                 std::int64_t batches) const {
+std::optional<double> Experiment::RecordedMetric(
+    TrialId trial, const BatchRange& range) const {
   std::optional<double> value;
   deps_.store.ForEachMetric({.experiment = trial.experiment,
                              .trial = trial.number,
                              .kind = MetricKind::kValidation,
                              .name = searcher().metric},
                             [&](const MetricRow& row) {
-                              if (row.batches == batches) {
-                                value = row.value;
-                              }
+                              const bool is_inside =
+                                  row.batches >= range.from &&
+                                  row.batches < range.until;
+                              if (is_inside) value = row.value;
                             });
   return value;
 }
@@ -205,8 +194,14 @@ std::optional<double> Experiment::RecordedMetric(TrialId trial,
 void Experiment::Adopt(TrialId trial, const std::vector<std::string>& uuids) {
   std::vector<CheckpointRow> rows;
   std::map<std::int64_t, double> unrecorded;  // metrics by batches
+  std::vector<std::string> known = uuids;
+  if (const CheckpointRow* latest = keeper_.Latest(trial)) {
+    known.push_back(latest->uuid);
+  }
   try {
-    AddValidations(LateReports(trial, uuids), searcher().metric, unrecorded);
+    const auto late =
+        LateReports(deps_.store.layout().Trial(trial).string(), known);
+    AddValidations(late, searcher().metric, unrecorded);
   } catch (const std::exception&) {
     // Not written by this program; the trial that reads it says so.
   }
@@ -237,22 +232,18 @@ void Experiment::Adopt(TrialId trial, const std::vector<std::string>& uuids) {
   for (CheckpointRow& row : rows) {
     // What the store has counts; the reports in a checkpoint are those that no
     // runner recorded.
-    row.metric = RecordedMetric(trial, row.batches);
+    row.metric =
+        RecordedMetric(trial, {.from = row.batches, .until = row.batches + 1});
     const auto found = unrecorded.find(row.batches);
     if (!row.metric && found != unrecorded.end()) row.metric = found->second;
-    Adopt(std::move(row));
+    outbox_.Add([row](StoreWriter& writer) { writer.AddCheckpoint(row); },
+                Outbox::Urgency::kDurable);
+    deps_.reporter.OnNotice(
+        LogLevel::kInfo, "trial " + ToString(trial) + ": has a checkpoint at " +
+                             PositionText(row.at(), lengths_.units()) +
+                             " saved after its runner had died, " + row.uuid);
+    DeleteCheckpoints(keeper_.Add(std::move(row)));
   }
-}
-
-void Experiment::Adopt(CheckpointRow row) {
-  outbox_.Add([row](StoreWriter& writer) { writer.AddCheckpoint(row); },
-              Outbox::Urgency::kDurable);
-  deps_.reporter.OnNotice(LogLevel::kInfo,
-                          "trial " + ToString(row.trial) +
-                              ": has a checkpoint at " +
-                              PositionText(row.at(), lengths_.units()) +
-                              " saved after its runner had died, " + row.uuid);
-  DeleteCheckpoints(keeper_.Add(std::move(row)));
 }
 
 }  // namespace dtrain

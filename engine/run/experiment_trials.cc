@@ -18,7 +18,6 @@ namespace {
 
 using Urgency = Outbox::Urgency;
 
-constexpr std::size_t kMaxReason = 1000;
 // Seconds by which NCCL's timeout is longer than the runner's.
 constexpr double kNcclTimeoutMargin = 60;
 
@@ -33,28 +32,27 @@ void Experiment::HandleEvents() {
   while (!events_.empty()) {
     const Event event = std::move(events_.front());
     events_.pop_front();
-    HandleEvent(event);
+    ApplyEvent(event);
+    TrialState* subject = nullptr;
+    if (const auto* done = std::get_if<ValidationCompleted>(&event)) {
+      subject = trials_.Find(done->trial + 1);
+      if (subject != nullptr) RecordResult(*subject);
+    }
+    // Handle also queues the record of the event with its operations.
+    for (const Operation& operation : search_.Handle(event, outbox_)) {
+      if (const auto* create = std::get_if<Create>(&operation)) {
+        AddTrial(*create);
+      }
+      TrialState* trial = trials_.ApplyOperation(event, operation);
+      if (trial != nullptr) Advance(*trial);
+    }
+    // An earlier event may have made this its last operation.
+    if (subject != nullptr) Advance(*subject);
+    if (search_.over()) CloseAll();
   }
 }
 
-void Experiment::HandleEvent(const Event& event) {
-  ApplyEvent(event);
-  TrialState* subject = nullptr;
-  if (const auto* done = std::get_if<ValidationCompleted>(&event)) {
-    subject = trials_.Find(done->trial + 1);
-    if (subject != nullptr) RecordResult(*subject);
-  }
-  // Handle also queues the record of the event with its operations.
-  for (const Operation& operation : search_.Handle(event, outbox_)) {
-    if (const auto* create = std::get_if<Create>(&operation)) AddTrial(*create);
-    TrialState* trial = trials_.ApplyOperation(event, operation);
-    if (trial != nullptr) Advance(*trial);
-  }
-  // An earlier event may have made this its last operation.
-  if (subject != nullptr) Advance(*subject);
-  if (search_.over()) CloseAll();
-}
-
+// Ends all trials, those with an operation once it is complete.
 void Experiment::CloseAll() {
   std::vector<TrialState*> left;
   for (const auto& [number, trial] : trials_.trials()) {
@@ -169,21 +167,6 @@ void Experiment::Cancel(TrialState& trial) {
   End(trial, State::kCanceled, std::string(kKilledReason));
 }
 
-// Sets that the trial wants no more training; `why` is its reason, or empty.
-void Experiment::SetEndedEarly(TrialState& trial, const std::string& why) {
-  trial.ended_early = true;
-  trial.why_early = Truncate(ToValidUtf8(why), kMaxReason);
-}
-
-// Ends a trial that asked to end, with success.
-void Experiment::EndEarly(TrialState& trial) {
-  if (!trial.exit_reported) {
-    trial.exit_reported = true;
-    Post(ExitedEarly{trial.index(), ExitReason::kUserStop});
-  }
-  End(trial, State::kCompleted, Remarks(trial));
-}
-
 void Experiment::End(TrialState& trial, State state,
                      const std::string& reason) {
   trial.operations.clear();
@@ -257,7 +240,7 @@ std::string Experiment::Remarks(const TrialState& trial) const {
     const std::string& metric = searcher().metric;
     const std::string remark =
         (metric.starts_with("validation") ? "" : "validation ") + metric +
-        (MayLackMetric() && !trial.row.latest
+        (metrics_.may_lack() && !trial.row.latest
              ? " was not reported"
              : " was " + FormatNumber(*trial.bad_metric));
     // A recovered reason contains it already.
@@ -276,13 +259,9 @@ std::string Experiment::PauseReason(const TrialState& trial) const {
   return remarks.empty() ? stop_.why() : remarks + "; " + stop_.why();
 }
 
-std::size_t Experiment::MaxLive() const {
-  return requests_.LimitTrials(max_live_);
-}
-
 std::size_t Experiment::FreeSlots() const {
   const std::size_t live = trials_.live().size();
-  const std::size_t most = MaxLive();
+  const std::size_t most = requests_.MaxTrials();
   const std::size_t allowed = most > live ? most - live : 0;
   const std::size_t free = std::min(allowed, deps_.launcher.FreeSlots());
   // Slots of trials that restart in a moment are kept for them.
@@ -290,21 +269,19 @@ std::size_t Experiment::FreeSlots() const {
   return free > held ? free - held : 0;
 }
 
-// Has the searcher create deferred trials if there are more slots than before.
-// Another one is pending whenever a slot becomes free.
-void Experiment::CreateForSlots() {
-  const std::size_t places =
-      std::min(MaxLive(), trials_.live().size() + deps_.launcher.FreeSlots());
-  const auto ahead = 2 * static_cast<std::int64_t>(places);
-  if (search_.creates_ahead() >= ahead) return;
-  Post(PlacesAdded{ahead});
-  HandleEvents();
-}
-
 // Starts pending trials. REQUIRES: nothing urgent is unrecorded.
 void Experiment::Schedule() {
   if (stop_.stopping()) return;
-  CreateForSlots();
+  // The searcher creates deferred trials if there are more slots than before:
+  // another one is pending whenever a slot becomes free.
+  const std::size_t places =
+      std::min(requests_.MaxTrials(),
+               trials_.live().size() + deps_.launcher.FreeSlots());
+  const auto ahead = 2 * static_cast<std::int64_t>(places);
+  if (search_.creates_ahead() < ahead) {
+    Post(PlacesAdded{ahead});
+    HandleEvents();
+  }
   queue_.Wake(Now());
   while (queue_.size() > 0 && FreeSlots() > 0 && !outbox_.urgent()) {
     TrialState* trial = trials_.Find(queue_.Pop());
@@ -314,21 +291,19 @@ void Experiment::Schedule() {
     if (StopIfLost()) return;
     Start(*trial);
   }
-  if (queue_.size() > 0 && !outbox_.urgent()) ReleaseIdleSlots();
+  if (!outbox_.urgent()) {
+    // As many idle processes are stopped as there are pending trials. The slots
+    // of those that are ending are about to be free anyway.
+    const std::size_t pending = queue_.size();
+    for (std::size_t i = trials_.ending();
+         i < pending && !trials_.idle().empty(); ++i) {
+      StopProcess(*trials_.Find(*trials_.idle().begin()), StopCause::kPause);
+    }
+  }
   // What trials could use now, also those that have a slot: a launcher that can
   // get machines follows it.
   deps_.launcher.SetDemand(
-      std::min(MaxLive(), trials_.live().size() + queue_.size()));
-}
-
-// Stops processes without an operation, as many as there are pending trials.
-void Experiment::ReleaseIdleSlots() {
-  const std::size_t pending = queue_.size();
-  // Their slots are about to be free anyway.
-  const std::size_t ending = trials_.ending();
-  for (std::size_t i = ending; i < pending && !trials_.idle().empty(); ++i) {
-    StopProcess(*trials_.Find(*trials_.idle().begin()), StopCause::kPause);
-  }
+      std::min(requests_.MaxTrials(), trials_.live().size() + queue_.size()));
 }
 
 // Asks the trial's process to save a checkpoint and end.
@@ -354,8 +329,7 @@ void Experiment::ExplainRepeat(const TrialState& trial) {
 
 void Experiment::Start(TrialState& trial) {
   const TrialSpec spec = MakeSpec(trial);
-  const CheckpointRow* latest = keeper_.Latest(trial.row.id);
-  const std::int64_t from = latest == nullptr ? 0 : latest->batches;
+  const std::int64_t from = keeper_.Saved(trial.row.id).batches;
   ExplainRepeat(trial);
   const TrialProcess& process = trials_.StartProcess(trial, spec.restore, from);
   if (!process.earlier.empty()) {

@@ -59,6 +59,7 @@ State RunStop::EndState(const SearchOutcome& search) const {
 RunResult RunStop::Result(std::int64_t experiment,
                           const SearchOutcome& search) const {
   RunResult result{.experiment = experiment, .state = EndState(search)};
+  result.lost = lost_;
   if (result.state == State::kError) {
     result.error = failed()                   ? failure_
                    : search.no_result.empty() ? search.last_error
@@ -73,6 +74,56 @@ RunResult RunStop::Result(std::int64_t experiment,
     result.error_kind = problem_->kind();
   }
   return result;
+}
+
+namespace {
+
+constexpr Duration kStatusPeriod = std::chrono::milliseconds(100);
+constexpr Duration kRecordPeriod = std::chrono::seconds(1);
+constexpr Duration kFilesPeriod = std::chrono::seconds(1);
+
+double ToSeconds(Duration time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+bool PopPeriod(Duration& last, Duration period, Duration now) {
+  const bool is_due = now - last >= period;
+  if (is_due) last = now;
+  return is_due;
+}
+
+}  // namespace
+
+RunTime::RunTime(std::optional<Duration> timeout,
+                 std::optional<double> limit_in_seconds)
+    : limit_(timeout) {
+  if (!limit_in_seconds) return;
+  const auto limit = std::chrono::duration_cast<Duration>(
+      std::chrono::duration<double>(*limit_in_seconds));
+  limit_ = std::min(limit_.value_or(limit), limit);
+}
+
+double RunTime::Seconds(Duration now) const {
+  return earlier_ + ToSeconds(now - start_);
+}
+
+bool RunTime::IsRecordDue(Duration now) const {
+  return now - recorded_at_ >= kRecordPeriod;
+}
+
+double RunTime::Drain(Duration now) {
+  recorded_at_ = now;
+  const double seconds = ToSeconds(now - start_) - recorded_;
+  recorded_ += seconds;
+  return seconds;
+}
+
+bool RunTime::PopStatus(Duration now) {
+  return PopPeriod(last_status_, kStatusPeriod, now);
+}
+
+bool RunTime::PopFilesCheck(Duration now) {
+  return PopPeriod(checked_files_at_, kFilesPeriod, now);
 }
 
 std::optional<std::int64_t> FindMaxSlots(const nlohmann::json& config) {
@@ -102,9 +153,9 @@ bool RunRequests::SetMaxSlots(std::optional<std::int64_t> most, bool limit) {
   return changed;
 }
 
-std::size_t RunRequests::LimitTrials(std::size_t trials) const {
-  return trials_ ? std::min(trials, static_cast<std::size_t>(*trials_))
-                 : trials;
+std::size_t RunRequests::MaxTrials() const {
+  return static_cast<std::size_t>(
+      std::min(most_trials_, trials_.value_or(most_trials_)));
 }
 
 std::int64_t RunRequests::LimitSlots(std::int64_t slots) const {

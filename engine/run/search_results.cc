@@ -140,6 +140,68 @@ void BestTrial::ClearCheckpoint(const std::string& uuid) {
 
 namespace {
 
+std::vector<std::string> ListNames(const MetricValues& metrics) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : metrics) names.push_back(name);
+  return names;
+}
+
+// Returns "X 'loss' was not reported; reported: acc; set X to one of these".
+std::string NotReported(const std::string& key, const std::string& metric_name,
+                        const MetricValues& metrics) {
+  return key + " '" + metric_name + "' was not reported; reported: " +
+         (metrics.empty() ? "none" : Join(ListNames(metrics), ", ")) +
+         "; set " + key + " to one of these";
+}
+
+// Returns "; did you mean 'acc'?" for "val_acc", or an empty string.
+std::string SimilarMetric(const std::string& metric_name,
+                          const MetricValues& metrics) {
+  const auto names = ListNames(metrics);
+  const std::string similar = DidYouMean(metric_name, names);
+  if (!similar.empty()) return similar;
+  const auto part = std::ranges::find_if(names, [&](const std::string& name) {
+    return name.find(metric_name) != name.npos ||
+           metric_name.find(name) != metric_name.npos;
+  });
+  return part == names.end() ? "" : "; did you mean '" + *part + "'?";
+}
+
+}  // namespace
+
+std::optional<double> RequiredMetrics::Find(const MetricValues& metrics) const {
+  for (const auto& [name, value] : metrics) {
+    if (name == config_.searcher.metric) return value;
+  }
+  return std::nullopt;
+}
+
+std::string RequiredMetrics::Warn(const MetricValues& metrics) {
+  if (std::exchange(warned_, true)) return "";
+  const std::string& name = config_.searcher.metric;
+  return "no best: " +
+         (metrics.empty()
+              ? "searcher.metric '" + name + "' was not reported; no metric was"
+              : NotReported("searcher.metric", name, metrics));
+}
+
+std::string RequiredMetrics::MissingText(const MetricValues& metrics) const {
+  const std::string& name = config_.searcher.metric;
+  return NotReported("searcher.metric", name, metrics) +
+         SimilarMetric(name, metrics);
+}
+
+std::string RequiredMetrics::CheckStopping(const MetricValues& metrics) const {
+  const auto& rule = config_.training.early_stopping;
+  if (!rule) return "";
+  for (const auto& [name, value] : metrics) {
+    if (name == rule->metric) return "";
+  }
+  return NotReported("early_stopping.metric", rule->metric, metrics);
+}
+
+namespace {
+
 // The paths of all values in `value`, which is at `path`.
 void AppendLeaves(const nlohmann::json& value, const std::string& path,
                   std::vector<std::string>& leaves) {
@@ -221,9 +283,10 @@ std::string UnreadHparams::Warn(const std::vector<std::string>& unread) {
          (is_command ? " in the script" : " in the model");
 }
 
-std::string UnreadHparams::CheckSearched(
+std::string UnreadHparams::CheckFirst(
     const TrialRow& trial, const std::vector<std::string>& unread,
-    const std::function<bool(const std::string&)>& may_read) const {
+    const std::function<bool(const std::string&)>& may_read) {
+  if (std::exchange(validated_, true)) return "";
   const bool is_command = IsCommand(config_) && config_.rules > 1;
   const bool applies =
       (is_custom_ || is_command) && config_.searcher.name != "single";

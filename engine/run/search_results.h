@@ -99,6 +99,31 @@ class BestTrial {
   nlohmann::json hparams_;
 };
 
+/// Metrics that an experiment needs in each validation, and what users are told
+/// of one that lacks them. Pure.
+class RequiredMetrics {
+ public:
+  /// `config` must outlive this.
+  explicit RequiredMetrics(const ExperimentConfig& config) : config_(config) {}
+
+  /// Returns the searcher's metric; none if it was not reported.
+  std::optional<double> Find(const MetricValues& metrics) const;
+  /// True if trials train on without it, since nothing is searched.
+  bool may_lack() const { return !config_.training.requires_metric; }
+  /// Returns a warning that it was not reported, once; otherwise an empty
+  /// string.
+  std::string Warn(const MetricValues& metrics);
+  /// Returns the error of a trial that did not report it.
+  std::string MissingText(const MetricValues& metrics) const;
+  /// Returns the error of a trial that did not report the metric by which it is
+  /// to stop early; otherwise an empty string.
+  std::string CheckStopping(const MetricValues& metrics) const;
+
+ private:
+  const ExperimentConfig& config_;
+  bool warned_ = false;
+};
+
 /// Collects which hyperparameters the trials of one experiment have not read.
 /// Names are paths: dots reach into nested maps. A program may say what it has
 /// not read, or not. A built-in model may read some only for certain values of
@@ -123,11 +148,14 @@ class UnreadHparams {
   /// string.
   std::string Warn(const std::vector<std::string>& unread);
   /// A trial was validated that has not read these names. Returns why the
-  /// search is in vain if they contain searched ones that it may not have read
-  /// elsewhere (`may_read`); otherwise an empty string.
-  std::string CheckSearched(
+  /// search is in vain if it is the first one and they contain searched ones
+  /// that it may not have read elsewhere (`may_read`); otherwise an empty
+  /// string.
+  std::string CheckFirst(
       const TrialRow& trial, const std::vector<std::string>& unread,
-      const std::function<bool(const std::string&)>& may_read) const;
+      const std::function<bool(const std::string&)>& may_read);
+  /// An earlier run has validated a trial.
+  void SetValidated() { validated_ = true; }
 
  private:
   std::vector<std::string> Searched(
@@ -140,6 +168,7 @@ class UnreadHparams {
   std::optional<std::set<std::string>> names_;
   bool may_have_read_all_ = false;  // a program, before one named some
   std::string warned_of_;
+  bool validated_ = false;  // a trial was
 };
 
 }  // namespace dtrain

@@ -119,6 +119,12 @@ bool TrialProcess::Receive(std::int64_t seq) {
   return is_first;
 }
 
+void TrialState::SetEndedEarly(const std::string& why) {
+  constexpr std::size_t kMaxReason = 1000;
+  ended_early = true;
+  why_early = Truncate(ToValidUtf8(why), kMaxReason);
+}
+
 double DrainOperationSeconds(TrialState& trial, std::int64_t batches,
                              Duration now) {
   const double worked =

@@ -231,6 +231,8 @@ struct TrialState {
   std::int64_t trained() const {
     return completed.empty() ? 0 : completed.back();
   }
+  /// It wants no more training; `why` is its reason, or empty.
+  void SetEndedEarly(const std::string& why);
   TrialIndex index() const { return row.id.number - 1; }
   bool has_work() const { return !operations.empty(); }
   /// True if its process has nothing to do: it can start the next operation or

@@ -6,6 +6,8 @@
 namespace dtrain {
 namespace {
 
+using std::chrono::milliseconds;
+using std::chrono::seconds;
 using testing::ElementsAre;
 
 TEST(RunStopTest, FinishedSearchIsCompleted) {
@@ -89,8 +91,63 @@ TEST(RunStopTest, FailureOverridesACancel) {
   EXPECT_EQ(stop.Result(1, {}).error, "x was never read");
 }
 
+TEST(RunStopTest, ResultHasTheLossesInTheirOrder) {
+  RunStop stop;
+  stop.AddLoss("batch 3 of trial 1.1");
+  stop.AddLoss("all that was done of trial 1.2");
+  EXPECT_THAT(
+      stop.Result(1, {}).lost,
+      ElementsAre("batch 3 of trial 1.1", "all that was done of trial 1.2"));
+}
+
+TEST(RunTimeTest, TheShortestLimitEndsTheRun) {
+  struct Row {
+    std::optional<Duration> timeout;
+    std::optional<double> limit;
+    Duration last;  // moment before the end
+  };
+  for (const Row& it : {Row{seconds(5), {}, milliseconds(14'999)},
+                        Row{{}, 2.5, milliseconds(12'499)},
+                        Row{seconds(5), 2.5, milliseconds(12'499)},
+                        Row{seconds(2), 2.5, milliseconds(11'999)}}) {
+    RunTime time(it.timeout, it.limit);
+    time.Start(seconds(10));
+    time.SetEarlier(100);
+    EXPECT_FALSE(time.IsOver(it.last)) << it.last.count();
+    EXPECT_TRUE(time.IsOver(it.last + milliseconds(1))) << it.last.count();
+  }
+  RunTime without({}, {});
+  without.Start(seconds(10));
+  EXPECT_FALSE(without.IsOver(seconds(100'000)));
+}
+
+TEST(RunTimeTest, DrainsTheSecondsOfThisRunOnce) {
+  RunTime time({}, {});
+  time.Start(seconds(10));
+  time.SetEarlier(100);
+  EXPECT_FALSE(time.IsRecordDue(milliseconds(10'999)));
+  EXPECT_TRUE(time.IsRecordDue(seconds(11)));
+  EXPECT_EQ(time.Drain(seconds(12)), 2);
+  EXPECT_FALSE(time.IsRecordDue(milliseconds(12'999)));
+  EXPECT_EQ(time.Drain(milliseconds(12'500)), 0.5);
+  EXPECT_EQ(time.Drain(milliseconds(12'500)), 0);
+  EXPECT_EQ(time.Seconds(seconds(14)), 104);
+}
+
+TEST(RunTimeTest, PeriodsBeginWithTheLastCheckThatWasDue) {
+  RunTime time({}, {});
+  time.Start(seconds(10));
+  EXPECT_TRUE(time.PopStatus(seconds(10)));
+  EXPECT_FALSE(time.PopStatus(milliseconds(10'099)));
+  EXPECT_TRUE(time.PopStatus(milliseconds(10'100)));
+  EXPECT_TRUE(time.PopFilesCheck(milliseconds(10'100)));
+  EXPECT_FALSE(time.PopFilesCheck(milliseconds(11'099)));
+  EXPECT_TRUE(time.PopFilesCheck(milliseconds(11'100)));
+}
+
 TEST(RunRequestsTest, ExecutesEachOnceAndKeepsThoseOfTheExperiment) {
-  RunRequests requests(/*gpu_share=*/1, /*slots_per_trial=*/1);
+  RunRequests requests(/*gpu_share=*/1, /*slots_per_trial=*/1,
+                       /*most_trials=*/10);
   EXPECT_TRUE(requests.Add({.id = 3}));
   EXPECT_FALSE(requests.Add({.id = 3}));
   EXPECT_TRUE(requests.Add({.id = 4, .trial = 2}));
@@ -112,23 +169,25 @@ TEST(RunRequestsTest, LimitsTrialsToThoseThatFit) {
        {LimitCase{1, 1, 3, 3, 3}, LimitCase{1, 2, 5, 2, 4},
         LimitCase{0.5, 1, 2, 4, 4}, LimitCase{1, 4, 1, 1, 4},
         LimitCase{1, 1, 50, 10, 10}}) {
-    RunRequests requests(it.gpu_share, it.slots_per_trial);
+    RunRequests requests(it.gpu_share, it.slots_per_trial,
+                         /*most_trials=*/10);
     EXPECT_TRUE(requests.SetMaxSlots(it.max_slots, /*limit=*/true));
-    EXPECT_EQ(requests.LimitTrials(10), it.trials) << it.max_slots;
+    EXPECT_EQ(requests.MaxTrials(), it.trials) << it.max_slots;
     EXPECT_EQ(requests.LimitSlots(10), it.slots) << it.max_slots;
   }
 }
 
 TEST(RunRequestsTest, TheFirstLimitMayBePlannedAlready) {
-  RunRequests requests(/*gpu_share=*/1, /*slots_per_trial=*/1);
+  RunRequests requests(/*gpu_share=*/1, /*slots_per_trial=*/1,
+                       /*most_trials=*/10);
   EXPECT_TRUE(requests.SetMaxSlots(2, /*limit=*/false));
   EXPECT_FALSE(requests.SetMaxSlots(2, /*limit=*/true));
-  EXPECT_EQ(requests.LimitTrials(10), 10U);
+  EXPECT_EQ(requests.MaxTrials(), 10U);
 
   EXPECT_TRUE(requests.SetMaxSlots(1, /*limit=*/true));
-  EXPECT_EQ(requests.LimitTrials(10), 1U);
+  EXPECT_EQ(requests.MaxTrials(), 1U);
   EXPECT_TRUE(requests.SetMaxSlots(std::nullopt, /*limit=*/true));
-  EXPECT_EQ(requests.LimitTrials(10), 10U);
+  EXPECT_EQ(requests.MaxTrials(), 10U);
 }
 
 TEST(MaxSlotsTest, IsNoneUnlessANumberIsRecorded) {

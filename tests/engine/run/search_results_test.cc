@@ -128,14 +128,68 @@ TEST_F(UnreadHparamsTest, WarnsOnceForEachSetOfNames) {
 TEST_F(UnreadHparamsTest, ASearchOfAnUnreadOneIsInVain) {
   ExperimentConfig config = Config(/*is_program=*/true);
   const UnreadHparams unread(config, /*is_custom=*/false);
-  EXPECT_THAT(unread.CheckSearched(trial_, {"lr", "layers"}, nullptr),
+  UnreadHparams first = unread;
+  EXPECT_THAT(first.CheckFirst(trial_, {"lr", "layers"}, nullptr),
               testing::StartsWith("trial 1.1 was validated and has not read "
                                   "lr, which is searched"));
-  EXPECT_EQ(unread.CheckSearched(trial_, {"layers"}, nullptr), "");
+  // Trials that are validated later may read less.
+  EXPECT_EQ(first.CheckFirst(trial_, {"lr"}, nullptr), "");
+  UnreadHparams resumed = unread;
+  resumed.SetValidated();
+  EXPECT_EQ(resumed.CheckFirst(trial_, {"lr"}, nullptr), "");
   const auto may_read = [](const std::string& name) { return name == "lr"; };
-  EXPECT_EQ(unread.CheckSearched(trial_, {"lr"}, may_read), "");
+  EXPECT_EQ(UnreadHparams(unread).CheckFirst(trial_, {"layers"}, nullptr), "");
+  EXPECT_EQ(UnreadHparams(unread).CheckFirst(trial_, {"lr"}, may_read), "");
   config.searcher.name = "single";
-  EXPECT_EQ(unread.CheckSearched(trial_, {"lr"}, nullptr), "");
+  EXPECT_EQ(UnreadHparams(unread).CheckFirst(trial_, {"lr"}, nullptr), "");
+}
+
+TEST(RequiredMetricsTest, NamesWhatWasReportedInPlaceOfTheMetric) {
+  ExperimentConfig config;
+  config.searcher.metric = "acc";
+  const RequiredMetrics metrics(config);
+  EXPECT_EQ(metrics.Find({{"loss", 1}, {"acc", 0.5}}), 0.5);
+  EXPECT_EQ(metrics.Find({{"loss", 1}}), std::nullopt);
+  const std::string before =
+      "searcher.metric 'acc' was not reported; reported: ";
+  const std::string after = "; set searcher.metric to one of these";
+  struct Row {
+    MetricValues metrics;
+    std::string text;
+  };
+  for (const Row& it :
+       {Row{{}, "none" + after}, Row{{{"loss", 1}}, "loss" + after},
+        Row{{{"loss", 1}, {"val_acc", 0.5}},
+            "loss, val_acc" + after + "; did you mean 'val_acc'?"}}) {
+    EXPECT_EQ(metrics.MissingText(it.metrics), before + it.text);
+  }
+}
+
+TEST(RequiredMetricsTest, WarnsOnceWhereNothingIsSearched) {
+  ExperimentConfig config;
+  config.searcher.metric = "acc";
+  config.training.requires_metric = false;
+  RequiredMetrics reported(config);
+  EXPECT_TRUE(reported.may_lack());
+  EXPECT_EQ(reported.Warn({{"loss", 1}}),
+            "no best: searcher.metric 'acc' was not reported; reported: loss; "
+            "set searcher.metric to one of these");
+  EXPECT_EQ(reported.Warn({{"loss", 1}}), "");
+  EXPECT_EQ(RequiredMetrics(config).Warn({}),
+            "no best: searcher.metric 'acc' was not reported; no metric was");
+}
+
+TEST(RequiredMetricsTest, ATrialThatStopsEarlyNeedsItsMetric) {
+  ExperimentConfig config;
+  config.searcher.metric = "acc";
+  const RequiredMetrics metrics(config);
+  EXPECT_EQ(metrics.CheckStopping({{"acc", 1}}), "");
+  config.training.early_stopping.emplace();
+  config.training.early_stopping->metric = "loss";
+  EXPECT_EQ(metrics.CheckStopping({{"loss", 1}}), "");
+  EXPECT_EQ(metrics.CheckStopping({{"acc", 1}}),
+            "early_stopping.metric 'loss' was not reported; reported: acc; set "
+            "early_stopping.metric to one of these");
 }
 
 class BestTrialTest : public testing::Test {
