@@ -8,7 +8,7 @@
 
 #include "cli/command_line.h"
 #include "engine/config/findings.h"
-#include "engine/query/check.h"
+#include "engine/query/field.h"
 #include "engine/report/ci_formats.h"
 #include "engine/store/rows.h"
 

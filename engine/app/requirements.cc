@@ -23,7 +23,7 @@
 #include "engine/base/metric_order.h"
 #include "engine/base/text.h"
 #include "engine/store/store.h"
-#include "engine/wire/refusal.h"
+#include "engine/wire/message.h"
 
 namespace dtrain {
 namespace {

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "engine/query/check.h"
 #include "engine/query/filter.h"
 
 namespace dtrain {

@@ -48,7 +48,7 @@
 #include "engine/program/program.h"
 #include "engine/train/log_line.h"
 #include "engine/train/trial_channel.h"
-#include "engine/wire/refusal.h"
+#include "engine/wire/message.h"
 
 namespace dtrain {
 namespace {

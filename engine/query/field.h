@@ -3,6 +3,7 @@
 #include <compare>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -73,6 +74,16 @@ struct QueryContext {
   std::string option;  // "--filter": the first words of every error
   FieldResolver resolve;
   Timestamp now{0};  // of times such as -2d
+};
+
+/// Result of a requirement.
+struct Check {
+  std::string text;  // as it was written
+  bool met = false;
+  std::string actual;  // the values of its names, or why there are none
+  // The value of the name, if the requirement is a single comparison; empty: it
+  // has none.
+  std::optional<FieldValue> value;
 };
 
 /// True for an integer and any other number.

@@ -12,7 +12,7 @@
 
 #include "engine/base/json.h"
 #include "engine/base/text.h"
-#include "engine/query/check.h"
+#include "engine/query/field.h"
 #include "engine/report/field_view.h"
 #include "engine/run/reporter.h"
 #include "engine/store/trial_log.h"

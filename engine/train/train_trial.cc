@@ -47,7 +47,7 @@
 #include "engine/train/trainer_context.h"
 #include "engine/train/trial.h"
 #include "engine/train/validation.h"
-#include "engine/wire/refusal.h"
+#include "engine/wire/message.h"
 
 namespace dtrain {
 

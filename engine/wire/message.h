@@ -242,6 +242,10 @@ enum class EndReason {
   kError,      // anything else; `message` says what
 };
 
+/// Begin of the message of EndReason::kRefused, and so of the trial's reason,
+/// if its configuration is the cause.
+inline constexpr std::string_view kConfigurationReason = "configuration: ";
+
 /// The names of the reasons: "completed", "stopped", "invalid_hp", "user_stop",
 /// "damaged", "disk_full", "not_found", "refused", "error".
 std::span<const std::string_view> EnumNames(EndReason);
