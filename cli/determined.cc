@@ -2,6 +2,14 @@
 // options that dtrain has under another name. A row without a command of dtrain
 // has the sentence that is shown in its place. An option that neither table nor
 // command knows is an error of the command line as any other.
+//
+// FindDetWords looks for the names at the beginning of the line: a group, and
+// one of its commands in one or two words. A group that is a command of dtrain,
+// too, is dtrain's own unless a command of det follows. ReplaceCommand then
+// puts dtrain's command in their place, moves arguments that are options there,
+// and replaces det's options by dtrain's. The result is parsed as if it had
+// been typed, so that errors, help and completion are those of dtrain's
+// command.
 
 #include "cli/determined.h"
 

@@ -1,3 +1,12 @@
+// What create, resume and their kin share: the options of a run, its reporter
+// and display, the text that explains its result, and the exit code.
+//
+// RunRecorded has the experiment recorded, or found, by its caller's function,
+// and runs it until its end. Only then are the requirements of --require and
+// --max-failed checked, since they are about recorded results. What the display
+// shows of a run comes from a Reporter; ExplainResult prints to stderr what is
+// to be done next, and ReportResult the document of --json.
+//
 // `-d` forks before the process has a thread, a lock or an open database, none
 // of which survives a fork. The child starts the experiment and sends its id,
 // or the error that prevented it, as one line of JSON through a pipe; only then

@@ -29,6 +29,14 @@
 // by name, and columns of numbers. Metrics are the bulk of it. Their rows are
 // grouped by series, the values of one metric of one trial, so that batches and
 // times grow within a series and compress to almost nothing as differences.
+//
+// SeriesCollector keeps a bounded number of rows: beyond it, all series are
+// thinned to the points that show in a plot of so many columns, and to half as
+// many as often as that is too many. The number of rows is known only at the
+// end, so thinning starts over from what is kept, never from the store.
+//
+// A live page reads metrics in queries of some 20 ms, each from the last
+// complete report of the one before it (MetricPlace).
 
 namespace dtrain {
 namespace {

@@ -1,5 +1,17 @@
 // `dtrain worker`, and `create` with a RANK above 0: reads the command line and
 // Slurm's variables, and calls Work() of engine/nodes/worker.h.
+//
+// Options come first, Slurm's variables second: the end of a job is the time
+// until which a worker takes trials, and its node's name is the worker's. Which
+// slots a worker offers is known only once it is connected, because they depend
+// on the task: PlanFor is called with that. GPUs that were asked for are never
+// replaced by CPUs, and CPUs have the threads that a slot has on the runner's
+// machine. A rank of `create` has no such choice, as its slots are those of the
+// configuration, which the runner compares with its own (MakeClaim).
+//
+// A job that Slurm kills leaves the locks of its slots behind. They are in a
+// directory named after the job, which the next worker of the same store on
+// this machine removes.
 
 #include "engine/app/worker.h"
 
