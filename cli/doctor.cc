@@ -593,6 +593,10 @@ DoctorFindings CheckMachine() {
     findings.push_back(Remark("slots", search.problem));
     return findings;
   }
+  if (!search.model_problem.empty()) {
+    findings.push_back(
+        Remark("slots", search.model_problem + "; programs can use the GPUs"));
+  }
   for (const std::string& warning : search.warnings) {
     findings.push_back(Remark("slots", warning));
   }

@@ -101,6 +101,10 @@ int Slots(const SlotsOptions& options, const GlobalOptions& globals) {
   const std::int64_t cpus = UsableCpus();
   const std::vector<SlotUse> uses = SlotsInUse(gpus, cpus);
   if (!search.problem.empty()) PrintNotice(globals, search.problem);
+  if (!search.model_problem.empty()) {
+    PrintNotice(globals, "warning: " + search.model_problem +
+                             "; programs can use the GPUs");
+  }
   for (const std::string& warning : search.warnings) {
     if (warning != search.problem) PrintNotice(globals, "warning: " + warning);
   }

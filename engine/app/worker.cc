@@ -182,6 +182,7 @@ std::vector<Gpu> GpusFor(const SlotChoice& choice, const WorkerTask& task) {
                     "resources.local: false there, or offer CPU slots");
   }
   GpuSearch search = FindGpus(kGpuSearchLimit);
+  if (!task.command) search = ForModels(std::move(search));
   if (!search.problem.empty()) {
     throw Error(ErrorKind::kResources, search.problem);
   }

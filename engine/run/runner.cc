@@ -191,6 +191,7 @@ SlotPlan PlanExperimentSlots(const ExperimentConfig& config) {
   }
   GpuSearch search;
   if (MayUseGpus(config)) search = FindGpus(kGpuSearchLimit);
+  if (!IsCommand(config)) search = ForModels(std::move(search));
   if (!search.problem.empty()) {
     throw Error(ErrorKind::kResources,
                 search.problem + "; `--slots none` trains on CPUs");

@@ -6,8 +6,9 @@
 // The driver runs in a child because it may crash or hang, and because CUDA,
 // once initialized, does not survive a later fork of this process. The child
 // opens both libraries by dlopen: NVML tells free memory, MIG instances and
-// compute modes without creating a context, and CUDA tells whether LibTorch
-// could use them. The answer is one line of JSON.
+// compute modes without creating a context, and CUDA tells whether it starts
+// and whether it is new enough for dtrain's LibTorch. The answer is one line of
+// JSON.
 //
 // CUDA_VISIBLE_DEVICES is removed in the child and applied here afterwards, so
 // that a wrong name in it is an error instead of a machine without GPUs.
@@ -63,6 +64,7 @@ std::string DriversAnswerAsJson() {
   for (const Gpu& gpu : search.gpus) gpus.push_back(ToJson(gpu));
   return json{{"gpus", gpus},
               {"problem", search.problem},
+              {"model_problem", search.model_problem},
               {"warnings", search.warnings}}
       .dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -73,6 +75,7 @@ GpuSearch SearchFromJson(const std::string& text) {
   try {
     const json answer = json::parse(text);
     GpuSearch search{.problem = answer.at("problem"),
+                     .model_problem = answer.at("model_problem"),
                      .warnings = answer.at("warnings")};
     for (const json& gpu : answer.at("gpus")) {
       search.gpus.push_back(GpuFromJson(gpu));
@@ -90,6 +93,11 @@ GpuSearch SearchFromJson(const std::string& text) {
 std::string ToString(const Gpu& gpu) {
   const std::string id = gpu.uuid.empty() ? "" : " (" + gpu.uuid + ")";
   return "GPU " + std::to_string(gpu.index) + id;
+}
+
+GpuSearch ForModels(GpuSearch search) {
+  if (search.model_problem.empty()) return search;
+  return Problem(std::move(search.model_problem));
 }
 
 GpuSearch FindGpus(Duration limit) {
@@ -333,23 +341,28 @@ Library OpenCuda(const DriverPaths& paths) {
   return Library(paths.cuda);
 }
 
-// Returns why CUDA cannot be used, or empty. `driver` is its version, if known;
-// `result` is that of cuInit.
-std::string CudaFailure(const Library& cuda, const std::string& driver,
-                        int result) {
-  int version = 0;
-  if (cuda.Succeeds("cuDriverGetVersion", &version) &&
-      version < kCudaMajor * 1000) {
-    return "NVIDIA's driver " + (driver.empty() ? "" : driver + " ") +
-           "is too old: it supports CUDA " + std::to_string(version / 1000) +
-           "." + std::to_string(version % 1000 / 10) +
-           ", and dtrain needs CUDA " + std::to_string(kCudaMajor) +
-           ", which comes with driver " + kMinDriver +
-           "; install that or a newer one";
-  }
+// Returns why nothing can use CUDA, or empty. `result` is that of cuInit.
+std::string CudaFailure(const Library& cuda, int result) {
   if (result == kSuccess) return "";
   return "NVIDIA's driver cannot be used: " + CudaText(cuda, result) +
          "; see what nvidia-smi prints";
+}
+
+// Returns why dtrain's LibTorch cannot use CUDA, or empty. `driver` is its
+// version, if known.
+std::string ModelFailure(const Library& cuda, const std::string& driver) {
+  int version = 0;
+  if (!cuda.Succeeds("cuDriverGetVersion", &version) ||
+      version >= kCudaMajor * 1000) {
+    return "";
+  }
+  return "NVIDIA's driver " + (driver.empty() ? "" : driver + " ") +
+         "is too old for built-in models and model_def.cpp: it supports CUDA " +
+         std::to_string(version / 1000) + "." +
+         std::to_string(version % 1000 / 10) +
+         ", and dtrain's LibTorch needs CUDA " + std::to_string(kCudaMajor) +
+         ", which comes with driver " + kMinDriver +
+         "; install that or a newer one";
 }
 
 // True if there is a display or 3D controller made by NVIDIA.
@@ -375,10 +388,10 @@ GpuSearch AskByCuda(const Library& cuda, const DriverPaths& paths) {
       (result == kNoDevice && !HasNvidiaGpu(paths.pci))) {
     return {};
   }
-  if (std::string why = CudaFailure(cuda, "", result); !why.empty()) {
+  if (std::string why = CudaFailure(cuda, result); !why.empty()) {
     return Problem(std::move(why));
   }
-  GpuSearch search;
+  GpuSearch search{.model_problem = ModelFailure(cuda, "")};
   AddGpusOfCuda(cuda, search.gpus);
   return search;
 }
@@ -405,10 +418,12 @@ GpuSearch AskNvidiaDriver(const DriverPaths& paths) {
     return search;
   }
   std::string why =
-      cuda ? CudaFailure(cuda, nvml_search.driver(), cuda.Call("cuInit", 0U))
+      cuda ? CudaFailure(cuda, cuda.Call("cuInit", 0U))
            : "there is an NVIDIA driver but no libcuda.so.1; in a container, "
              "ask for the capability 'compute'";
-  return why.empty() ? search : Problem(std::move(why));
+  if (!why.empty()) return Problem(std::move(why));
+  search.model_problem = ModelFailure(cuda, nvml_search.driver());
+  return search;
 }
 
 std::string GpuFailure(const Gpu& gpu, const DriverPaths& paths) {
@@ -489,6 +504,8 @@ GpuSearch VisibleGpus(GpuSearch all, std::string_view cuda_visible_devices) {
       visible.gpus.push_back(*named.front());
     }
   }
+  if (!visible.gpus.empty())
+    visible.model_problem = std::move(all.model_problem);
   return visible;
 }
 

@@ -36,6 +36,9 @@ struct GpuSearch {
   /// remedy.
   /// Empty if there are GPUs, and on a machine without any.
   std::string problem;
+  /// Reason why models cannot use the GPUs, and the remedy: the driver is too
+  /// old for dtrain's LibTorch. Programs bring their own CUDA and can use them.
+  std::string model_problem;
   /// GPUs that cannot be used, with the reason: one sentence each.
   std::vector<std::string> warnings;
 };
@@ -44,6 +47,9 @@ struct GpuSearch {
 /// driver in a child process, so that the caller never opens it. It is a
 /// problem if that takes longer than `limit`.
 GpuSearch FindGpus(Duration limit);
+
+/// For trials that use dtrain's LibTorch: makes a `model_problem` the problem.
+GpuSearch ForModels(GpuSearch search);
 
 /// Libraries and directory that show whether there is a driver and a GPU.
 struct DriverPaths {

@@ -275,6 +275,57 @@ TEST_F(GpuDriverRunTest, PausesIfAllGpusAreDead) {
   EXPECT_THAT(dtrain_.Run({"list"}).out, HasSubstr("PAUSED"));
 }
 
+// A program brings its own CUDA; a model uses that of dtrain's LibTorch.
+TEST_F(GpuDriverRunTest, OnlyModelsNeedANewDriver) {
+  dtrain_.Write("model.yaml",
+                "model: digits\n"
+                "searcher: {name: single, metric: loss, max_length: 1}\n");
+  constexpr const char* kTooOld =
+      "is too old for built-in models and model_def.cpp: it supports CUDA ";
+  struct Row {
+    const char* driver;
+    const char* cuda;  // that the driver supports, if that is too old
+  };
+  for (const Row& row : {Row{"driver=470", "11.4"}, Row{"driver=535", "12.2"},
+                         Row{"driver=580", ""}}) {
+    SCOPED_TRACE(row.driver);
+    const bool is_old = *row.cuda != '\0';
+    const auto names_cause = [&](const std::string& text) {
+      return text.find(kTooOld + std::string(row.cuda)) != std::string::npos;
+    };
+    const CliResult program = Run({"create", "train.yaml"}, row.driver);
+    EXPECT_EQ(program.code, 0) << program.err;
+    EXPECT_THAT(program.err, HasSubstr("NVIDIA Fake"));
+    EXPECT_THAT(program.err, Not(HasSubstr("too old")));
+    EXPECT_THAT(dtrain_.Run({"logs", "last"}).out, HasSubstr("devices=GPU-a."));
+    const CliResult shares =
+        Run({"create", "train.yaml", "--set", "resources.slots_per_trial=0.5"},
+            row.driver);
+    EXPECT_EQ(shares.code, 0) << shares.err;
+    const CliResult model =
+        Run({"create", "model.yaml", "--dry-run"}, row.driver);
+    EXPECT_EQ(model.code == 6, is_old) << model.err;
+    EXPECT_EQ(names_cause(model.err), is_old) << model.err;
+    if (is_old) {
+      EXPECT_THAT(model.err, HasSubstr("dtrain's LibTorch needs CUDA 13"));
+      EXPECT_THAT(model.err, HasSubstr("`--slots none` trains on CPUs"));
+    }
+    const CliResult slots = Run({"slots"}, row.driver);
+    EXPECT_THAT(slots.out, HasSubstr("gpu:1"));
+    EXPECT_EQ(names_cause(slots.err), is_old) << slots.err;
+    EXPECT_EQ(names_cause(Run({"doctor"}, row.driver).out), is_old);
+    EXPECT_EQ(names_cause(Run({"doctor"}, row.driver, "").out), false);
+  }
+}
+
+// Set aside, and tested by a context of CUDA, with whatever driver.
+TEST_F(GpuDriverRunTest, SearchSurvivesADeadGpuOfAnOldDriver) {
+  dtrain_.Write("dead", "GPU-a");
+  const CliResult result = Run(kSearchOnGpus, "driver=470");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out + result.err, HasSubstr("it is set aside"));
+}
+
 TEST_F(GpuDriverRunTest, WarnsOfALostGpuAndUsesTheOther) {
   const CliResult result = Run({"create", "train.yaml"}, "lost=0", "1");
   EXPECT_EQ(result.code, 0) << result.err;

@@ -4,6 +4,8 @@
 // it:
 //
 //   init=N, count=N, cuinit=N   these calls fail with result N
+//   driver=N                    its version (580), and so the CUDA that it
+//                               supports: 470, 535 and 580 are known
 //   cuda=N                      the CUDA version that the driver supports
 //   crash, hang                 nvmlInit does this
 //   lost=I, hidden=I            GPU I does not answer, or is not permitted
@@ -85,7 +87,7 @@ DTRAIN_API const char* nvmlErrorString(int result) {
 }
 
 DTRAIN_API int nvmlSystemGetDriverVersion(char* version, unsigned size) {
-  std::snprintf(version, size, "580.65.06");
+  std::snprintf(version, size, "%d.65.06", Number("driver", 580));
   return 0;
 }
 
@@ -193,7 +195,9 @@ DTRAIN_API int cuDevicePrimaryCtxRetain(void** context, int device) {
 }
 
 DTRAIN_API int cuDriverGetVersion(int* version) {
-  *version = Number("cuda", 13000);
+  const int driver = Number("driver", 580);
+  const int newest = driver < 535 ? 11040 : driver < 580 ? 12020 : 13000;
+  *version = Number("cuda", newest);
   return 0;
 }
 

@@ -14,6 +14,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 namespace fs = std::filesystem;
@@ -173,11 +174,39 @@ TEST_F(NvidiaDriverTest, FindsNothingIfTheLibraryIsThereWithoutAGpu) {
   EXPECT_THAT(Ask("init=9").problem, HasSubstr("NVML error 9"));
 }
 
-TEST_F(NvidiaDriverTest, ReportsADriverThatIsTooOld) {
-  EXPECT_EQ(Ask("cuda=12040").problem,
-            "NVIDIA's driver 580.65.06 is too old: it supports CUDA 12.4, and "
-            "dtrain needs CUDA 13, which comes with driver 580; install that "
-            "or a newer one");
+// Programs bring their own CUDA, so only models need a new driver.
+TEST_F(NvidiaDriverTest, ListsGpusOfAnyDriver) {
+  struct Row {
+    const char* settings;
+    const char* model_problem;
+  };
+  for (const Row& row : {
+           Row{"driver=470",
+               "driver 470.65.06 is too old for built-in "
+               "models and model_def.cpp: it supports "
+               "CUDA 11.4, and dtrain's LibTorch needs "
+               "CUDA 13, which comes with driver 580; "
+               "install that or a newer one"},
+           Row{"driver=535", "it supports CUDA 12.2, and"},
+           Row{"driver=535 mig=0:2", "it supports CUDA 12.2, and"},
+           Row{"driver=535 lost=0", "it supports CUDA 12.2, and"},
+           Row{"driver=580", ""},
+       }) {
+    SCOPED_TRACE(row.settings);
+    const GpuSearch found = Ask(row.settings);
+    EXPECT_EQ(found.problem, "");
+    EXPECT_THAT(found.gpus, Not(IsEmpty()));
+    EXPECT_THAT(found.model_problem, HasSubstr(row.model_problem));
+    const GpuSearch models = ForModels(found);
+    EXPECT_EQ(models.problem, found.model_problem);
+    EXPECT_EQ(models.gpus.empty(), !found.model_problem.empty());
+    EXPECT_EQ(found.model_problem.empty(), row.model_problem[0] == '\0');
+    // Hidden GPUs concern nobody.
+    EXPECT_EQ(VisibleGpus(found, "").model_problem, "");
+    EXPECT_EQ(VisibleGpus(found, "1").model_problem, found.model_problem);
+  }
+  EXPECT_THAT(Ask("driver=535 cuinit=802").problem,
+              HasSubstr("CUDA error 802"));
 }
 
 TEST_F(NvidiaDriverTest, ReportsACudaThatCannotStart) {
