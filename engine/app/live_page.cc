@@ -524,7 +524,7 @@ std::optional<WebReply> LivePage::StartCommand(WebServer& server,
     UniqueFd output;
   };
   auto command =
-      std::make_shared<Command>(Command{OpenPidFd(pid), std::move(output)});
+      std::make_shared<Command>(Command{OpenExitFd(pid), std::move(output)});
   if (!command->end) {
     const std::string why = ErrnoText();
     ::kill(pid, SIGKILL);

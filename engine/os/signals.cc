@@ -1,7 +1,5 @@
 #include "engine/os/signals.h"
 
-#include <cstring>
-
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -9,10 +7,28 @@
 
 namespace dtrain {
 
+// sigabbrev_np(3) is newer than some of the C libraries that dtrain runs with.
 std::string SignalName(int signal) {
-  const char* name = ::sigabbrev_np(signal);
-  return name == nullptr ? "signal " + std::to_string(signal)
-                         : "SIG" + std::string(name);
+  struct Row {
+    int signal;
+    const char* name;
+  };
+  constexpr Row kNames[] = {
+      {SIGHUP, "SIGHUP"},       {SIGINT, "SIGINT"},       {SIGQUIT, "SIGQUIT"},
+      {SIGILL, "SIGILL"},       {SIGTRAP, "SIGTRAP"},     {SIGABRT, "SIGABRT"},
+      {SIGBUS, "SIGBUS"},       {SIGFPE, "SIGFPE"},       {SIGKILL, "SIGKILL"},
+      {SIGUSR1, "SIGUSR1"},     {SIGSEGV, "SIGSEGV"},     {SIGUSR2, "SIGUSR2"},
+      {SIGPIPE, "SIGPIPE"},     {SIGALRM, "SIGALRM"},     {SIGTERM, "SIGTERM"},
+      {SIGSTKFLT, "SIGSTKFLT"}, {SIGCHLD, "SIGCHLD"},     {SIGCONT, "SIGCONT"},
+      {SIGSTOP, "SIGSTOP"},     {SIGTSTP, "SIGTSTP"},     {SIGTTIN, "SIGTTIN"},
+      {SIGTTOU, "SIGTTOU"},     {SIGURG, "SIGURG"},       {SIGXCPU, "SIGXCPU"},
+      {SIGXFSZ, "SIGXFSZ"},     {SIGVTALRM, "SIGVTALRM"}, {SIGPROF, "SIGPROF"},
+      {SIGWINCH, "SIGWINCH"},   {SIGPOLL, "SIGPOLL"},     {SIGPWR, "SIGPWR"},
+      {SIGSYS, "SIGSYS"}};
+  for (const Row& row : kNames) {
+    if (row.signal == signal) return row.name;
+  }
+  return "signal " + std::to_string(signal);
 }
 
 SignalsBlocked::SignalsBlocked() {

@@ -6,20 +6,29 @@
 //
 // The end of a child is awaited by a pidfd where the kernel has one: unlike a
 // signal it belongs to one child, and unlike waitpid(2) it can wait with a
-// limit and beside other descriptors. RunCaptured ends a child that is too late
-// by SIGKILL to its process group, so that no grandchild is left.
+// limit and beside other descriptors. Elsewhere a thread waits for the child
+// and then writes into a pipe. RunCaptured ends a child that is too late by
+// SIGKILL to its process group, so that no grandchild is left.
+//
+// System calls newer than Linux 4.18 have a fallback, since RHEL 8 and Ubuntu
+// 20.04 lack pidfd_open (5.3) and close_range (5.9): ENOSYS, or EPERM under the
+// seccomp profiles of older container runtimes.
 
 #include "engine/os/spawn.h"
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <csignal>
 #include <cstdlib>
+#include <string_view>
+#include <system_error>
+#include <thread>
 #include <utility>
 
+#include <dirent.h>
 #include <fcntl.h>
-#include <linux/close_range.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -42,7 +51,36 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
   return pointers;
 }
 
+// True if the last system call failed because this kernel, or the seccomp
+// profile of a container, does not have it.
+bool IsMissingCall() { return errno == ENOSYS || errno == EPERM; }
+
+// Returns the descriptors of this process from `first` to `last`.
+std::vector<int> OpenDescriptors(unsigned first, unsigned last) {
+  std::vector<int> open;
+  DIR* const directory = ::opendir("/proc/self/fd");
+  if (directory == nullptr) return open;
+  while (const dirent* entry = ::readdir(directory)) {
+    const std::string_view name = entry->d_name;
+    unsigned fd = 0;
+    const auto [end, error] =
+        std::from_chars(name.data(), name.data() + name.size(), fd);
+    if (error != std::errc() || end != name.data() + name.size()) continue;
+    if (fd < first || fd > last) continue;
+    if (static_cast<int>(fd) == ::dirfd(directory)) continue;
+    open.push_back(static_cast<int>(fd));
+  }
+  ::closedir(directory);
+  return open;
+}
+
 }  // namespace
+
+void CloseRange(unsigned first, unsigned last) {
+  if (::syscall(SYS_close_range, first, last, 0) == 0) return;
+  if (!IsMissingCall()) return;
+  for (const int fd : OpenDescriptors(first, last)) ::close(fd);
+}
 
 Spawn::Spawn() {
   ::posix_spawn_file_actions_init(&actions_);
@@ -67,8 +105,13 @@ Spawn& Spawn::Duplicate(int from, int to) {
   return *this;
 }
 
+// The C library has an action for this since 2.34 only.
 Spawn& Spawn::CloseFrom(int first) {
-  ::posix_spawn_file_actions_addclosefrom_np(&actions_, first);
+  for (const int fd : OpenDescriptors(static_cast<unsigned>(first), ~0U)) {
+    const int flags = ::fcntl(fd, F_GETFD);
+    if (flags < 0 || (flags & FD_CLOEXEC) != 0) continue;
+    ::posix_spawn_file_actions_addclose(&actions_, fd);
+  }
   return *this;
 }
 
@@ -124,8 +167,49 @@ pid_t Spawn::Start(SpawnFunction* spawn, const char* file,
   return -1;
 }
 
+namespace {
+
 UniqueFd OpenPidFd(pid_t pid) {
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+}
+
+// Waits for the end of the child without reaping it.
+int WaitForEnd(pid_t pid, int flags) {
+  siginfo_t info{};
+  int result = 0;
+  do {
+    result = ::waitid(P_PID, static_cast<id_t>(pid), &info,
+                      WEXITED | WNOWAIT | flags);
+  } while (result != 0 && errno == EINTR);
+  return result;
+}
+
+// Returns the reading end of a pipe into which a thread writes at the end of
+// the child. The thread ends then, or with this process.
+UniqueFd WatchByThread(pid_t pid) {
+  if (WaitForEnd(pid, WNOHANG) != 0) return {};
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return {};
+  UniqueFd reading(ends[0]);
+  UniqueFd writing(ends[1]);
+  const SignalsBlocked blocked;  // also SIGPIPE, if nobody reads any more
+  try {
+    std::thread([pid, writing = std::move(writing)] {
+      WaitForEnd(pid, 0);
+      [[maybe_unused]] const auto count = ::write(writing.get(), "", 1);
+    }).detach();
+  } catch (const std::system_error& error) {
+    reading.reset();
+    errno = error.code().value();
+  }
+  return reading;
+}
+
+}  // namespace
+
+UniqueFd OpenExitFd(pid_t pid) {
+  UniqueFd pidfd = OpenPidFd(pid);
+  return pidfd || !IsMissingCall() ? std::move(pidfd) : WatchByThread(pid);
 }
 
 std::string FormatExit(const ExitStatus& status) {
@@ -137,9 +221,8 @@ std::string FormatExit(const ExitStatus& status) {
   return "exited with code " + std::to_string(status.code);
 }
 
-// Polls if the kernel has no pidfd_open(2) (before 5.3, and in some
-// containers).
-// WNOWAIT leaves the process to AwaitExit, which needs its status.
+// Polls if the kernel has no pidfd_open(2). WNOWAIT leaves the process to
+// AwaitExit, which needs its status.
 bool HasEnded(pid_t pid, Duration limit) {
   using std::chrono::milliseconds;
   constexpr milliseconds kLookInterval(10);
@@ -254,7 +337,7 @@ constexpr int kAnswerFd = 3;
   ::dup2(pipe, kAnswerFd);
   const int null = ::open("/dev/null", O_RDWR);
   for (int fd = 0; fd < kAnswerFd; ++fd) ::dup2(null, fd);
-  ::close_range(kAnswerFd + 1, ~0U, 0);
+  CloseRange(kAnswerFd + 1, ~0U);
   std::signal(SIGPIPE, SIG_IGN);
   const bool written = WriteAll(kAnswerFd, function());
   ::_exit(written ? 0 : 1);

@@ -33,7 +33,7 @@ class Spawn {
               mode_t mode = 0);
   /// Duplicates the child's descriptor `from` to `to`.
   Spawn& Duplicate(int from, int to);
-  /// Closes the child's descriptors from `first` on.
+  /// Closes the child's descriptors from `first` on that this process has now.
   Spawn& CloseFrom(int first);
   Spawn& ChangeDirectory(const std::filesystem::path& directory);
   /// Gives every signal its default action, except those in `kept`, which stay
@@ -63,8 +63,12 @@ class Spawn {
 };
 
 /// A descriptor that becomes readable when the child `pid` ends; holds none,
-/// with errno set, on failure.
-UniqueFd OpenPidFd(pid_t pid);
+/// with errno set, on failure. It is a pidfd, or a pipe on a kernel that has
+/// none.
+UniqueFd OpenExitFd(pid_t pid);
+
+/// Closes the descriptors of this process from `first` to `last`.
+void CloseRange(unsigned first, unsigned last);
 
 /// End of a process. Unknown by default: something else has reaped it.
 struct ExitStatus {

@@ -1,5 +1,5 @@
 // LocalLauncher: a poll loop over the signals, the trial host, the slots and
-// the trials' sockets, pipes and pidfds. A trial is queued until the machine's
+// the trials' sockets, pipes and ends. A trial is queued until the machine's
 // slots are free, then its ranks are forked one by one, then it runs until its
 // last rank was reaped. TrialExited is sent only after a sweep over all
 // children of this process has killed the orphans, because the slots are free

@@ -6,7 +6,7 @@
 // blocking; the poller tells when more can be written. Output is read line by
 // line into the trial's log.
 //
-// The end of the process is seen at its pidfd, not at the end of its pipes,
+// The end of the process is seen at its exit_fd_, not at the end of its pipes,
 // which its own children may keep open. After the end, output is read for at
 // most kDrain longer. A pid is used only between OnForked and Reap, so it
 // cannot have been reused; Reap kills the rest of the process group before it
@@ -20,7 +20,6 @@
 
 #include <fcntl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -108,7 +107,7 @@ RankProcess::RankProcess(const TrialSpec& spec, TrialOutput& output,
 }
 
 RankProcess::~RankProcess() {
-  if (pidfd_) poller_.Remove(pidfd_.get());
+  if (exit_fd_) poller_.Remove(exit_fd_.get());
   CloseControl();
   CloseOutput();
 }
@@ -120,9 +119,9 @@ std::vector<int> RankProcess::HandedFds() const {
 }
 
 void RankProcess::OnForked(std::int64_t pid) {
-  pidfd_ = OpenPidFd(static_cast<pid_t>(pid));
-  if (!pidfd_) ThrowSystemError("watch a trial");
-  poller_.Add(pidfd_.get(), token_ + kExit);
+  exit_fd_ = OpenExitFd(static_cast<pid_t>(pid));
+  if (!exit_fd_) ThrowSystemError("watch a trial");
+  poller_.Add(exit_fd_.get(), token_ + kExit);
   for (UniqueFd& fd : handed_) fd.reset();
   pid_ = pid;
 }
@@ -144,12 +143,11 @@ void RankProcess::Write(const std::string& lines) {
   }
 }
 
-// Signals the process by its pidfd, since it may not lead a group of its own
-// yet, and then the group, whose number is not reused before the process is
-// reaped.
+// Signals the process, since it may not lead a group of its own yet, and then
+// the group. Neither number is reused before the process is reaped.
 void RankProcess::Signal(int signal) {
   if (!living()) return;
-  ::syscall(SYS_pidfd_send_signal, pidfd_.get(), signal, nullptr, 0);
+  ::kill(static_cast<pid_t>(pid_), signal);
   ::kill(-static_cast<pid_t>(pid_), signal);
 }
 
@@ -176,16 +174,16 @@ bool RankProcess::Reap() {
   siginfo_t info{};
   // The rest of its group must be killed before the number can be reused.
   ::kill(-static_cast<pid_t>(pid_), SIGKILL);
-  const bool known = ::waitid(P_PIDFD, static_cast<id_t>(pidfd_.get()), &info,
-                              WEXITED | WNOHANG) == 0;
+  const bool known =
+      ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG) == 0;
   if (known ? info.si_pid == 0 : errno != ECHILD) return false;
   dead_ = true;
   const bool exited = !known || info.si_code == CLD_EXITED;
   exit_code_ = known && exited ? info.si_status : -1;
   signal_ = exited ? 0 : info.si_status;
   drain_until_ = clock_.monotonic() + kDrain;
-  poller_.Remove(pidfd_.get());
-  pidfd_.reset();
+  poller_.Remove(exit_fd_.get());
+  exit_fd_.reset();
   return true;
 }
 

@@ -110,7 +110,7 @@ class RankProcess {
   std::string unsent_;  // lines buffered until `Begin`
   bool begun_ = false;
   std::int64_t pid_ = 0;
-  UniqueFd pidfd_;
+  UniqueFd exit_fd_;
   bool dead_ = false;
   Duration drain_until_{0};
   int exit_code_ = 0;

@@ -30,7 +30,6 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -203,8 +202,8 @@ void HostClient::Start() {
                         .Run(options_.program, std::move(arguments));
   if (pid < 0) ThrowSystemError("execute " + options_.program.string());
   pid_ = pid;
-  pidfd_ = OpenPidFd(pid);
-  if (!pidfd_) {
+  exit_fd_ = OpenExitFd(pid);
+  if (!exit_fd_) {
     const int error = errno;
     ::kill(static_cast<pid_t>(pid_), SIGKILL);
     ::waitpid(static_cast<pid_t>(pid_), nullptr, 0);
@@ -242,14 +241,13 @@ std::optional<HostReply> HostClient::ReadReply() {
 std::string HostClient::Stop() {
   if (!running()) return "";
   // This has no effect if it has ended by itself.
-  ::syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0);
+  ::kill(static_cast<pid_t>(pid_), SIGKILL);
   siginfo_t info{};
-  while (::waitid(P_PIDFD, static_cast<id_t>(pidfd_.get()), &info, WEXITED) !=
-             0 &&
+  while (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED) != 0 &&
          errno == EINTR) {
   }
   std::string text = ExitText(info) + OutputText(output_.get());
-  pidfd_.reset();
+  exit_fd_.reset();
   socket_.reset();
   output_.reset();
   return text;

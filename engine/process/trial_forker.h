@@ -50,7 +50,7 @@ class HostClient {
   /// first reply tells that it is ready. Throws Error(kFailed). REQUIRES:
   /// !running().
   void Start();
-  bool running() const { return static_cast<bool>(pidfd_); }
+  bool running() const { return static_cast<bool>(exit_fd_); }
   /// Readable when there is a reply, or the host has ended.
   int socket() const { return socket_.get(); }
   std::int64_t pid() const { return pid_; }
@@ -67,7 +67,7 @@ class HostClient {
   HostOptions options_;
   std::string token_;
   std::int64_t pid_ = 0;
-  UniqueFd pidfd_;
+  UniqueFd exit_fd_;
   UniqueFd socket_;
   UniqueFd output_;  // a file in memory
 };

@@ -12,6 +12,7 @@
 #include "engine/process/trial_host.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -31,7 +32,6 @@
 #include <vector>
 
 #include <fcntl.h>
-#include <linux/close_range.h>
 #include <linux/sched.h>
 #include <poll.h>
 #include <sys/prctl.h>
@@ -46,6 +46,7 @@
 #include "engine/os/process.h"
 #include "engine/os/sha256.h"
 #include "engine/os/socket.h"
+#include "engine/os/spawn.h"
 #include "engine/os/system_error.h"
 #include "engine/os/unique_fd.h"
 #include "engine/wire/trial_spec.h"
@@ -66,7 +67,8 @@ struct TrialForkRequest {
 // A trial process that the host forked.
 struct ForkedTrial {
   std::int64_t pid = 0;
-  UniqueFd pidfd;
+  UniqueFd pidfd;                // none on kernels before 5.2
+  std::int64_t start_ticks = 0;  // without a pidfd
 };
 
 // State of the C library for its thread that a bare clone does not update.
@@ -87,9 +89,10 @@ struct ThreadRecords {
 };
 
 // Calls clone, because older container runtimes forbid clone3. The exit signal
-// is that of the calling process.
+// is that of the calling process. Kernels before 5.2 ignore CLONE_PIDFD and
+// leave `pidfd` as it is.
 long CloneAsSibling(const ThreadRecords& records, int* pidfd) {
-  unsigned long flags = CLONE_PARENT | CLONE_PIDFD;
+  unsigned long flags = CLONE_PARENT | (pidfd == nullptr ? 0 : CLONE_PIDFD);
   if (records.thread_id != nullptr) {
     flags |= CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID;
   }
@@ -145,10 +148,10 @@ void CloseAllBut(std::vector<int> kept) {
   unsigned first = 3;
   for (const int fd : kept) {
     const auto next = static_cast<unsigned>(fd);
-    if (first < next) ::close_range(first, next - 1, 0);
+    if (first < next) CloseRange(first, next - 1);
     first = next + 1;
   }
-  ::close_range(first, ~0U, 0);
+  CloseRange(first, ~0U);
 }
 
 // The descriptors of `request` stay open until the process ends. An exception
@@ -192,13 +195,21 @@ ForkedTrial ForkTrial(TrialForkRequest request, int (*run_trial)(int)) {
   std::fflush(nullptr);
   const ThreadRecords records = ThreadRecords::OfThisThread();
   int pidfd = -1;
-  const long pid = CloneAsSibling(records, &pidfd);
+  long pid = CloneAsSibling(records, &pidfd);
+  // The seccomp profile of a container may forbid the flag.
+  if (pid < 0 && (errno == ENOSYS || errno == EPERM || errno == EINVAL)) {
+    pid = CloneAsSibling(records, nullptr);
+  }
   if (pid < 0) ThrowSystemError("fork a trial");
   if (pid == 0) {
     ::syscall(SYS_set_robust_list, records.robust_list, records.robust_size);
     BecomeTrial(request, run_trial);
   }
-  return {.pid = pid, .pidfd = UniqueFd(pidfd)};
+  ForkedTrial trial{.pid = pid, .pidfd = UniqueFd(pidfd)};
+  if (!trial.pidfd) {
+    trial.start_ticks = ReadProcess(pid).value_or(Process()).start_ticks;
+  }
+  return trial;
 }
 
 // The set of processes that belong to the trials. A process that was once seen
@@ -339,15 +350,29 @@ void IgnoreSignals() {
   std::signal(SIGUSR2, SIG_IGN);
 }
 
+// True for a trial without a pidfd that has ended; another process may have its
+// number.
+bool IsGone(const ForkedTrial& trial) {
+  if (trial.pidfd) return false;
+  const auto process = ReadProcess(trial.pid);
+  return !process || process->zombie ||
+         process->start_ticks != trial.start_ticks;
+}
+
 // Waits for a message or the end of the runner. Removes trials that end in the
 // meantime, since their pids may be reused.
 void AwaitRunner(int socket, std::vector<ForkedTrial>& trials) {
+  constexpr int kLookMilliseconds = 100;
   while (true) {
+    std::erase_if(trials, IsGone);
+    const bool looks = std::ranges::any_of(
+        trials, [](const ForkedTrial& trial) { return !trial.pidfd; });
     std::vector<pollfd> entries = {{.fd = socket, .events = POLLIN}};
     for (const ForkedTrial& trial : trials) {
       entries.push_back({.fd = trial.pidfd.get(), .events = POLLIN});
     }
-    if (::poll(entries.data(), entries.size(), -1) < 0) continue;
+    const int timeout = looks ? kLookMilliseconds : -1;
+    if (::poll(entries.data(), entries.size(), timeout) < 0) continue;
     for (std::size_t i = trials.size(); i > 0; --i) {
       if (entries[i].revents != 0) trials.erase(trials.begin() + (i - 1));
     }

@@ -246,7 +246,7 @@ void CommandTrial::Start() {
 bool CommandTrial::PollOnce(Duration longest) {
   const std::int64_t before = lines_ + activity_;
   std::vector<pollfd> entries = {
-      {.fd = program_->Reap() ? -1 : program_->pidfd(), .events = POLLIN},
+      {.fd = program_->Reap() ? -1 : program_->exit_fd(), .events = POLLIN},
       {.fd = channel_.news(), .events = POLLIN},
       {.fd = socket_->fd(), .events = POLLIN},
       {.fd = reports_ ? reports_->fd() : -1, .events = POLLIN},
@@ -286,7 +286,7 @@ bool CommandTrial::PollOnce(Duration longest) {
 void CommandTrial::CloseReports() {
   reports_.reset();
   // A program that is exiting closes it a moment before.
-  pollfd end{.fd = program_->pidfd(), .events = POLLIN, .revents = 0};
+  pollfd end{.fd = program_->exit_fd(), .events = POLLIN, .revents = 0};
   if (::poll(&end, 1, /*milliseconds=*/100) > 0) return;
   if (!connections_.empty() || spec_.metrics) return;
   Log(LogLevel::kWarning,

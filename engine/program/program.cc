@@ -5,7 +5,7 @@
 // 3) and operations (4). The descriptors that this process keeps are moved to
 // 10 and above, so that 3 and 4 are free in the child. Nothing here waits for
 // the program: reports are read by the caller, operations are written without
-// blocking, and the end is seen at the pidfd.
+// blocking, and the end is seen at a descriptor.
 //
 // This process is a subreaper, so Reap also collects orphans of the program. A
 // signal to all walks the table of processes: a program may start others in
@@ -153,8 +153,8 @@ void Program::Execute(const ProgramStart& start, int reports, int operations) {
                                         HintFor(error, start));
   }
   pid_ = pid;
-  pidfd_ = OpenPidFd(pid);
-  if (pidfd_) return;
+  exit_fd_ = OpenExitFd(pid);
+  if (exit_fd_) return;
   const int cause = errno;
   ::kill(pid, SIGKILL);
   ::waitpid(pid, nullptr, 0);

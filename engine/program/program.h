@@ -63,7 +63,7 @@ class Program {
   Program& operator=(const Program&) = delete;
 
   /// Readable when it has ended.
-  int pidfd() const { return pidfd_.get(); }
+  int exit_fd() const { return exit_fd_.get(); }
   /// The reading end of its reports; given away once.
   UniqueFd ReleaseReports() { return std::move(reports_); }
   /// The reading ends of its standard output and standard error; given away
@@ -88,7 +88,7 @@ class Program {
   UniqueFd Capture(int fd, UniqueFd& reading, Spawn& spawn);
 
   std::int64_t pid_ = 0;
-  UniqueFd pidfd_;
+  UniqueFd exit_fd_;
   UniqueFd reports_;
   UniqueFd operations_;
   bool told_ = false;  // the last line is in the pipe, or was read

@@ -1,13 +1,23 @@
 // Commands as trials: the examples, and what becomes of a run of them.
 
+#include <algorithm>
+#include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
+#include <iostream>
 #include <sstream>
+
+#include <linux/sched.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/support/cli_runner.h"
+#include "tests/support/old_kernel.h"
 
 namespace dtrain {
 namespace {
@@ -605,6 +615,89 @@ TEST_F(OwnLengthTest, UsesTheUnitOfTheProgram) {
   const CliResult result = dtrain_.Run({"create", Yaml("name: single")});
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(Trials()[0]["latest"]["value"], 1);
+}
+
+// Kernels of RHEL 8 (4.18) and Ubuntu 20.04 (5.4), and containers that forbid
+// what is newer.
+class OldKernelRunTest : public testing::Test {
+ protected:
+  OldKernelRunTest() {
+    for (const std::string name : {"quick", "slow"}) {
+      dtrain_.Write(name + ".yaml",
+                    "entrypoint: sh " + name +
+                        ".sh\n"
+                        "searcher: {name: single, metric: loss, "
+                        "max_length: 1}\n"
+                        "resources: {slots: cpu}\n");
+    }
+    const std::string report =
+        "echo '{\"type\":\"validation\",\"batches\":1,"
+        "\"metrics\":{\"loss\":1}}' >&3\n";
+    dtrain_.Write("quick.sh", report);
+    dtrain_.Write("slow.sh",
+                  "echo $$ >\"$HOME/new\"; mv \"$HOME/new\" \"$HOME/pid\"\n"
+                  "sleep 600 & read -r order <&4\n");
+  }
+  CliRunner dtrain_;
+};
+
+// A trial runs, one is asked to stop, and one ends with its killed runner.
+constexpr const char* kLives = R"sh(
+set -u
+wait_for() {
+  tries=0
+  until "$@"; do
+    tries=$((tries + 1)); [ $tries -lt 1200 ] || exit 3; sleep 0.05
+  done
+}
+has_ended() { ! grep -qs '^State:.[^Z]' "/proc/$1/status"; }
+dtrain create quick.yaml -q || exit 4
+dtrain create slow.yaml -q --timeout 300ms; [ $? = 124 ] || exit 5
+rm -f "$HOME/pid"
+dtrain create slow.yaml -q &
+runner=$!
+wait_for [ -e "$HOME/pid" ]
+trial=$(cat "$HOME/pid")
+has_ended $trial && exit 6
+kill -9 $runner
+wait_for has_ended $trial
+echo lived
+)sh";
+
+TEST_F(OldKernelRunTest, TrialsRunStopAndEndWithTheirRunner) {
+  const MissingCall pidfd_open{SYS_pidfd_open};
+  const MissingCall close_range{SYS_close_range};
+  const MissingCall clone_pidfd{.number = SYS_clone, .flags = CLONE_PIDFD};
+  const MissingCall clone3{SYS_clone3};
+  struct Row {
+    const char* kernel;
+    std::vector<MissingCall> calls;
+  };
+  for (const Row& row :
+       {Row{"4.18", {pidfd_open, close_range, clone_pidfd, clone3}},
+        Row{"5.4", {close_range}},
+        Row{"a container",
+            {{SYS_pidfd_open, EPERM},
+             {SYS_close_range, EPERM},
+             {SYS_clone, EPERM, CLONE_PIDFD}}}}) {
+    SCOPED_TRACE(row.kernel);
+    constexpr int kForbidden = 2;
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const bool forbidden = std::ranges::all_of(row.calls, Forbid);
+      if (!forbidden) std::_Exit(kForbidden);
+      const CliResult result = dtrain_.RunProgram({"sh", "-c", kLives});
+      std::cerr << result.err;
+      std::_Exit(result.out == "lived\n" ? 0 : 1);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    if (WEXITSTATUS(status) == kForbidden) {
+      GTEST_SKIP() << "seccomp is forbidden here";
+    }
+    EXPECT_EQ(status, 0);
+    fs::remove(dtrain_.directory() / "pid");
+  }
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <new>
 #include <optional>
 #include <stdexcept>
@@ -15,16 +14,14 @@
 #include <vector>
 
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
+#include "tests/support/old_kernel.h"
 #include "tests/support/temporary_directory.h"
 
 namespace dtrain {
@@ -130,15 +127,20 @@ TEST(SpawnTest, StartsASession) {
   EXPECT_EQ(AwaitExit(pid).signal, SIGKILL);
 }
 
-TEST(SpawnTest, PidFdIsReadableAtTheEnd) {
-  const pid_t pid = Spawn().RunFromPath({"true"});
-  const UniqueFd pidfd = OpenPidFd(pid);
-  ASSERT_TRUE(pidfd);
-  pollfd entry{.fd = pidfd.get(), .events = POLLIN, .revents = 0};
-  EXPECT_EQ(::poll(&entry, 1, 60'000), 1);
-  AwaitExit(pid);
-  EXPECT_FALSE(OpenPidFd(pid));
+// Returns what OpenExitFd does wrong, or empty.
+std::string ExitFdFault() {
+  const pid_t pid = Spawn().RunFromPath({"sleep", "60"});
+  const UniqueFd end = OpenExitFd(pid);
+  if (!end) return "holds none";
+  pollfd entry{.fd = end.get(), .events = POLLIN, .revents = 0};
+  if (::poll(&entry, 1, /*milliseconds=*/20) != 0) return "readable too early";
+  ::kill(pid, SIGKILL);
+  if (::poll(&entry, 1, 60'000) != 1) return "not readable at the end";
+  if (AwaitExit(pid).signal != SIGKILL) return "reaps the child";
+  return OpenExitFd(pid) ? "watches a child that was reaped" : "";
 }
+
+TEST(SpawnTest, ExitFdIsReadableAtTheEnd) { EXPECT_EQ(ExitFdFault(), ""); }
 
 // What a parent may leave to this process.
 class IgnoredChildSignalTest : public testing::Test {
@@ -180,34 +182,71 @@ TEST(HasEndedTest, FalseWhileTheChildLives) {
   AwaitExit(pid);
 }
 
-// Lets pidfd_open(2) fail in this process, as kernels before 5.3 and some
-// containers do; false if the kernel does not allow it.
-bool ForbidPidFd() {
-  sock_filter program[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_open, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-  const sock_fprog filter{.len = std::size(program), .filter = program};
-  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+std::string CapturedRunFault() {
+  return RunCaptured({"true"}, {"PATH=/usr/bin:/bin"}, kLong).succeeded()
+             ? ""
+             : "did not see the end";
 }
 
-TEST(RunCapturedTest, SeesTheEndWithoutPidFds) {
+std::string ClosedDescriptorsFault() {
+  const UniqueFd inherited(::fcntl(STDIN_FILENO, F_DUPFD, 50));
+  const UniqueFd kept(::fcntl(STDIN_FILENO, F_DUPFD, 60));
+  CloseRange(50, 59);
+  if (::fcntl(50, F_GETFD) >= 0) return "left one open";
+  if (::fcntl(60, F_GETFD) < 0) return "closed one beyond the range";
+  Spawn spawn;
+  spawn.CloseFrom(60);
+  const std::string open =
+      RunScript(spawn, "[ -e /proc/self/fd/60 ] && echo open || echo closed");
+  return open == "closed\n" ? "" : "the child has: " + open;
+}
+
+std::string ChildCallFault() {
+  const auto answer = CallInChild([] { return std::string("yes"); }, kLong);
+  return answer.text == "yes" ? "" : "no answer";
+}
+
+struct OldKernel {
+  const char* name;
+  MissingCall call;
+  std::string (*fault)();
+};
+
+class OldKernelTest : public testing::TestWithParam<OldKernel> {};
+
+TEST_P(OldKernelTest, HasAFallback) {
   constexpr int kForbidden = 2;
-  const auto run = [] {
-    if (!ForbidPidFd()) std::_Exit(kForbidden);
-    const bool refused = !OpenPidFd(::getpid()) && errno == ENOSYS;
-    const CapturedRun run =
-        RunCaptured({"true"}, {"PATH=/usr/bin:/bin"}, kLong);
-    std::_Exit(refused && run.succeeded() ? 0 : 1);
-  };
+  Pipe pipe = MakePipe();
   const pid_t child = ::fork();
-  if (child == 0) run();
+  if (child == 0) {
+    const auto& [name, call, fault_of] = GetParam();
+    if (!Forbid(call)) std::_Exit(kForbidden);
+    if (::syscall(call.number, ~0U, 0, 0) == 0 || errno != call.error) {
+      std::_Exit(kForbidden + 1);
+    }
+    const std::string fault = fault_of();
+    std::_Exit(::write(pipe.writing.get(), fault.data(), fault.size()) < 0);
+  }
+  pipe.writing.reset();
+  const auto fault = ReadUntil(pipe.reading.get(), In(kLong));
   const int code = AwaitExit(child).code;
   if (code == kForbidden) GTEST_SKIP() << "seccomp is forbidden here";
   EXPECT_EQ(code, 0);
+  EXPECT_EQ(fault, "");
 }
+
+INSTANTIATE_TEST_SUITE_P(
+    Calls, OldKernelTest,
+    testing::Values(
+        OldKernel{"ExitFd", {SYS_pidfd_open}, ExitFdFault},
+        OldKernel{"ExitFdInAContainer", {SYS_pidfd_open, EPERM}, ExitFdFault},
+        OldKernel{"CapturedRun", {SYS_pidfd_open}, CapturedRunFault},
+        OldKernel{"Descriptors", {SYS_close_range}, ClosedDescriptorsFault},
+        OldKernel{"DescriptorsInAContainer",
+                  {SYS_close_range, EPERM},
+                  ClosedDescriptorsFault},
+        OldKernel{"ChildCall", {SYS_close_range}, ChildCallFault}),
+    [](const auto& row) { return std::string(row.param.name); });
 
 TEST(ReadUntilTest, ReadsToTheEnd) {
   Pipe pipe = MakePipe();
