@@ -52,6 +52,7 @@ constexpr char kForce[] = "force";
 constexpr int kExitNotLoaded = 127;
 
 fs::path FindFetchProgram() {
+  RequireLibc("downloads of data sets");
   fs::path program = InstallPrefix() / "libexec" / "dtrain" / "data-fetch";
   std::error_code ignored;
   if (fs::exists(program, ignored)) return program;

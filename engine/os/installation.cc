@@ -15,6 +15,7 @@
 #include <string_view>
 #include <system_error>
 
+#include <features.h>
 #include <link.h>
 
 #include "engine/base/error.h"
@@ -90,15 +91,68 @@ fs::path InstallPrefix(const fs::path& program) {
   return hosts ? above.parent_path() : above;
 }
 
+namespace {
+
+constexpr const char* kUsers = "built-in models and model_def.cpp";
+
+// Returns "2.11.0+cu130" for a torch of pip, which has a file for it, or empty.
+std::string TorchVersion(const fs::path& torch) {
+  const std::string text = ReadFile(torch / "version.py").value_or("");
+  constexpr std::string_view kBefore = "__version__ = '";
+  const std::size_t at = text.find(kBefore);
+  if (at == std::string::npos) return "";
+  const std::size_t begin = at + kBefore.size();
+  return text.substr(begin, text.find('\'', begin) - begin);
+}
+
+// Throws Error(kResources) if the torch of an environment is another one than
+// `wanted`, "2.11.0". Another patch level will do.
+void RequireVersion(const fs::path& torch, const std::string& wanted) {
+  const std::string series = wanted.substr(0, wanted.rfind('.') + 1);
+  const std::string version = TorchVersion(torch);
+  if (version.empty() || version.starts_with(series)) return;
+  throw Error(ErrorKind::kResources,
+              torch.string() + ": is torch " + version + ", and " + kUsers +
+                  " need torch " + series +
+                  "*; use an environment of its own for them, where `pip "
+                  "install \"./dtrain-….whl[models]\"` installs that; "
+                  "programs run with any torch");
+}
+
+// Returns the C library's version as a number that can be compared.
+int LibcVersion(int major, int minor) { return major * 1000 + minor; }
+
+}  // namespace
+
+void RequireLibc(const std::string& users, std::string_view running) {
+  int major = 0;
+  int minor = 0;
+  std::istringstream text{std::string(running)};
+  char point = '.';
+  text >> major >> point >> minor;
+  if (LibcVersion(major, minor) >= LibcVersion(__GLIBC__, __GLIBC_MINOR__)) {
+    return;
+  }
+  throw Error(ErrorKind::kResources,
+              users + " need glibc " + std::to_string(__GLIBC__) + "." +
+                  std::to_string(__GLIBC_MINOR__) + ", and this system has " +
+                  std::string(running) +
+                  "; use a newer system or container for them; programs run "
+                  "here");
+}
+
 fs::path FindLibTorch(const fs::path& prefix) {
   const std::optional<std::string> list =
       ReadFile(prefix / "lib" / "dtrain" / "libtorch");
   if (!list) return {};
   std::error_code ignored;
   std::istringstream lines(*list);
+  std::string wanted;
+  std::getline(lines, wanted);
   for (std::string line; std::getline(lines, line);) {
     const fs::path candidate = prefix / line;
     if (fs::exists(candidate / "lib" / "libtorch_cpu.so", ignored)) {
+      RequireVersion(candidate, wanted);
       return candidate;
     }
   }
@@ -107,16 +161,16 @@ fs::path FindLibTorch(const fs::path& prefix) {
   const std::string command =
       fs::exists(fetch, ignored)
           ? "run " + fetch.string() + " (a download of 530 MB)"
-          : "install it beside dtrain: pip install 'torch==2.11.*'";
-  throw Error(ErrorKind::kFailed,
-              prefix.string() +
-                  ": LibTorch is not installed, and built-in models and "
-                  "model_def.cpp need it; " +
-                  command);
+          : "install it beside dtrain: pip install "
+            "\"./dtrain-….whl[models]\"";
+  throw Error(ErrorKind::kResources, prefix.string() +
+                                         ": LibTorch is not installed, and " +
+                                         kUsers + " need it; " + command);
 }
 
 fs::path FindTrialHost() {
   fs::path host = FindHost("trial-host", " with LibTorch");
+  RequireLibc(kUsers);
   // The dynamic linker would report a missing LibTorch only in a trial's log.
   (void)FindLibTorch(InstallPrefix());
   return host;

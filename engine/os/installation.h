@@ -2,6 +2,9 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
+
+#include <gnu/libc-version.h>
 
 namespace dtrain {
 
@@ -20,17 +23,23 @@ std::filesystem::path InstallPrefix();
 std::filesystem::path InstallPrefix(const std::filesystem::path& program);
 
 /// Returns the directory of LibTorch, `torch` in its wheel, that a packaged
-/// installation in `prefix` loads. PREFIX/lib/dtrain/libtorch lists the
-/// candidates, one a line, relative to `prefix` and in the order in which the
-/// programs search them. Returns an empty path if there is no such file: the
-/// programs were built with the path of their LibTorch. Throws Error(kFailed)
-/// if no candidate contains LibTorch; the text names the command that
-/// installs it.
+/// installation in `prefix` loads. The first line of PREFIX/lib/dtrain/libtorch
+/// is its version, the others are the candidates, relative to `prefix` and in
+/// the order in which the programs search them. Returns an empty path if there
+/// is no such file: the programs were built with the path of their LibTorch.
+/// Throws Error(kResources) if no candidate contains LibTorch, or the first
+/// that does has another version; the text names the command that installs it.
 std::filesystem::path FindLibTorch(const std::filesystem::path& prefix);
+
+/// Throws Error(kResources) if the C library is older than the one that dtrain
+/// was built with: only dtrain and command-host are linked with an older one
+/// (scripts/cmake/DtrainStatic.cmake). `users` are those that need it.
+void RequireLibc(const std::string& users,
+                 std::string_view running = ::gnu_get_libc_version());
 
 /// Returns this installation's program that starts trials of models, and the
 /// one for commands, PREFIX/libexec/dtrain/NAME. Throw Error(kFailed) if it is
-/// missing, and FindTrialHost as FindLibTorch.
+/// missing, and FindTrialHost as RequireLibc and FindLibTorch.
 std::filesystem::path FindTrialHost();
 std::filesystem::path FindCommandHost();
 

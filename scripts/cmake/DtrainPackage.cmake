@@ -1,6 +1,6 @@
 # DTRAIN_PACKAGE: programs for scripts/package, which work on other machines. They
-# find LibTorch by paths relative to themselves, listed in P/lib/dtrain/libtorch in
-# the order of the search (engine/os/installation.h): the directory of
+# find LibTorch by paths relative to themselves, listed in P/lib/dtrain/libtorch below
+# its version, in the order of the search (engine/os/installation.h): the directory of
 # dtrain-fetch-libtorch, then site-packages of each Python that LibTorch supports.
 #
 # Components of the installation besides the default one:
@@ -21,7 +21,8 @@ foreach(_minor RANGE 10 14)
     list(APPEND DTRAIN_TORCH_PLACES lib/python3.${_minor}/${_site}/torch)
   endforeach()
 endforeach()
-string(REPLACE ";" "\n" _places "${DTRAIN_TORCH_PLACES}\n")
+string(REPLACE ";" "\n" _places
+  "${LibTorch_WANTED_VERSION};${DTRAIN_TORCH_PLACES}\n")
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/installed/libtorch CONTENT "${_places}" @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/installed/libtorch DESTINATION lib/dtrain)
 
