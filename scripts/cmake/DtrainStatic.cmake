@@ -7,6 +7,20 @@
 #   dtrain_linked_library(NAME TARGET ARCHIVE)  defines NAME: ARCHIVE for programs of
 #                                               dtrain_link_statically, else TARGET
 #   dtrain_link_statically(PROGRAM)
+# DTRAIN_LIBC_SYSROOT names a directory with an older glibc (libc6 and libc6-dev of a
+# Debian release). These programs are then linked with it and run wherever it or a newer
+# one is; what the archives take from a newer one is in engine/os/older_libc.cc.
+# scripts/package sets it, which checks the result.
+set(DTRAIN_LIBC_SYSROOT "" CACHE PATH "Directory of an older glibc to link programs with")
+if(DTRAIN_LIBC_SYSROOT)
+  add_library(dtrain_older_libc OBJECT ${PROJECT_SOURCE_DIR}/engine/os/older_libc.cc)
+  # GCC searches the directories of its own C library before those of --sysroot.
+  set(_lib ${DTRAIN_LIBC_SYSROOT}/usr/lib/${CMAKE_LIBRARY_ARCHITECTURE})
+  target_link_options(dtrain_older_libc INTERFACE
+    --sysroot=${DTRAIN_LIBC_SYSROOT} -B${_lib} -L${_lib})
+  target_link_libraries(dtrain_older_libc INTERFACE dl pthread)
+endif()
+
 function(dtrain_linked_library name target archive)
   add_library(${name} INTERFACE)
   find_library(DTRAIN_${archive} ${archive})
@@ -24,6 +38,9 @@ function(dtrain_link_statically program)
   if(NOT DTRAIN_SANITIZE)
     set_target_properties(${program} PROPERTIES DTRAIN_LINKED_STATICALLY ON)
     target_link_options(${program} PRIVATE -static-libstdc++ -static-libgcc)
+    if(DTRAIN_LIBC_SYSROOT)
+      target_link_libraries(${program} PRIVATE dtrain_older_libc)
+    endif()
   endif()
 endfunction()
 

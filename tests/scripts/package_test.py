@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import tomllib
 import unittest
 import zipfile
 from importlib.machinery import SourceFileLoader
@@ -26,16 +27,28 @@ class PackageTest(unittest.TestCase):
         self.addCleanup(directory.cleanup)
         self.directory = Path(directory.name)
 
-    def wheel(self, content: bytes) -> Path:
+    def wheel(self, content: bytes, name: str = "bin/dtrain") -> Path:
         file = self.directory / "dtrain.whl"
         with zipfile.ZipFile(file, "w") as archive:
-            archive.writestr("bin/dtrain", content)
+            archive.writestr(f"dtrain-1.0.data/data/{name}", content)
         return file
 
-    def test_refuses_a_wheel_that_needs_a_newer_c_library(self) -> None:
-        package.check_symbols(self.wheel(b"\x7fELF\0GLIBC_2.36\0GLIBC_2.2.5\0"))
-        with self.assertRaisesRegex(SystemExit, "bin/dtrain needs glibc 2.38, .* has 2.36"):
-            package.check_symbols(self.wheel(b"\x7fELF\0GLIBC_2.36\0GLIBC_2.38\0"))
+    def test_refuses_a_file_that_needs_a_newer_c_library(self) -> None:
+        for name, limit, newer in (("bin/dtrain", "2.31", "2.34"),
+                                   ("libexec/dtrain/command-host", "2.31", "2.32"),
+                                   ("libexec/dtrain/trial-host", "2.36", "2.38"),
+                                   ("libexec/dtrain/data-fetch", "2.36", "2.38"),
+                                   ("lib/libdtrain_trial.so", "2.36", "2.37")):
+            content = f"\x7fELF\0GLIBC_{limit}\0GLIBC_2.2.5\0".encode()
+            package.check_symbols(self.wheel(content, name))
+            with self.assertRaisesRegex(SystemExit, f"{name} needs glibc {newer}, .* {limit};"):
+                package.check_symbols(self.wheel(content + f"GLIBC_{newer}\0".encode(), name))
+
+    def test_needs_torch_for_models_only(self) -> None:
+        project = tomllib.loads(package.PYPROJECT.format(
+            version="1.0", build="b", source="s", sysroot="r", packages=[]))["project"]
+        self.assertNotIn("dependencies", project)
+        self.assertEqual(project["optional-dependencies"], {"models": ["torch==2.11.*"]})
 
     def test_refuses_a_wheel_with_paths_of_the_checkout(self) -> None:
         path = str(package.REPOSITORY).encode()

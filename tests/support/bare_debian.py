@@ -1,4 +1,4 @@
-"""A bare Debian 12 in a directory, to see what a new machine lacks. Needs root, debootstrap and a
+"""A bare Debian in a directory, to see what a new machine lacks. Needs root, debootstrap and a
 network."""
 
 import os
@@ -26,12 +26,15 @@ def machine_mirror() -> str:
     return next(address for address in found if "security" not in address)
 
 
-def make(root: Path, mirror: str | None = None, packages: str = "ca-certificates") -> None:
-    """Makes a minimal Debian 12 with the package sources, proxy and certificates of this one."""
+def make(root: Path, mirror: str | None = None, packages: str = "ca-certificates",
+         release: str = "bookworm") -> None:
+    """Makes a minimal Debian 12, or another release, with the package sources, proxy and
+    certificates of this one."""
     log = root.with_suffix(".log")
     with log.open("w") as output:
-        subprocess.run(["debootstrap", "--variant=minbase", f"--include={packages}",
-                        "bookworm", root, mirror or machine_mirror()], check=True, stdout=output)
+        mirror = mirror or machine_mirror()
+        subprocess.run(["debootstrap", "--variant=minbase", f"--include={packages}", release, root,
+                        mirror], check=True, stdout=output)
     shutil.rmtree(root / "etc/apt/sources.list.d", ignore_errors=True)
     (root / "etc/apt/sources.list").unlink(missing_ok=True)
     for name in ("apt/sources.list", "apt/sources.list.d", "apt/apt.conf.d", "pip.conf", "hosts",
@@ -42,6 +45,9 @@ def make(root: Path, mirror: str | None = None, packages: str = "ca-certificates
         elif source.exists():
             target.unlink(missing_ok=True)
             shutil.copyfile(source, target)
+    if release != "bookworm":
+        shutil.rmtree(root / "etc/apt/sources.list.d", ignore_errors=True)
+        (root / "etc/apt/sources.list").write_text(f"deb {mirror} {release} main\n")
     pip = Path.home() / ".config/pip/pip.conf"
     if pip.exists():
         shutil.copyfile(pip, root / "etc/pip.conf")
