@@ -33,7 +33,8 @@ nlohmann::json HolderJson(const SlotHolder& holder) {
   using nlohmann::json;
   return {{"trial", TextOrNull(holder.trial)},
           {"pid", holder.pid == 0 ? json(nullptr) : json(holder.pid)},
-          {"store", TextOrNull(holder.store)}};
+          {"store", TextOrNull(holder.store)},
+          {"user", TextOrNull(holder.user)}};
 }
 
 // The first holder of a slot is shown beside the slot.
@@ -69,7 +70,7 @@ void AddRows(const SlotUse& use, const std::string& device, Table& table) {
     table.AddRow({use.slot, Cell("in use", "in use", Tone::kWarning),
                   FormatNumber(holder.share), holder.trial,
                   holder.pid == 0 ? "" : std::to_string(holder.pid),
-                  holder.store, device});
+                  holder.user.empty() ? holder.store : holder.user, device});
   }
   if (use.free_share() <= 0) return;
   table.AddRow({use.slot, Cell("free", "free", Tone::kGood),

@@ -116,7 +116,9 @@ ForkOrder LaunchedTrial::NextFork() {
   if (next_ > 0 && !memory_) order.rendezvous = -1;
   // Each rank inherits the locks of all slots, so that they are free only when
   // the last rank has ended.
-  for (const UniqueFd& lock : lease_.locks) order.fds.push_back(lock.get());
+  for (const auto* locks : {&lease_.locks, &lease_.claims}) {
+    for (const UniqueFd& lock : *locks) order.fds.push_back(lock.get());
+  }
   order.variables = DeviceVariables(ranks_[next_].gpus);
   return order;
 }

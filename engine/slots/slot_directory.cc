@@ -113,9 +113,12 @@ void SlotDirectory::Remove(const std::string& name) const {
 }
 
 std::vector<std::string> SlotDirectory::List(const std::string& prefix) const {
+  return ListNames(directory_.get(), prefix);
+}
+
+std::vector<std::string> ListNames(int of, const std::string& prefix) {
   std::vector<std::string> names;
-  UniqueFd directory(
-      ::openat(directory_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  UniqueFd directory(::openat(of, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(directory.get()),
                                                    ::closedir);
   if (stream == nullptr) return names;

@@ -45,6 +45,9 @@ class SlotDirectory {
   UniqueFd directory_;
 };
 
+/// Returns the names in the open directory that begin with `prefix`, ascending.
+std::vector<std::string> ListNames(int directory, const std::string& prefix);
+
 /// Replaces the contents of `file`. A full disk leaves it empty: the contents
 /// only explain to users who waits for whom.
 void WriteContent(int file, const std::string& text);

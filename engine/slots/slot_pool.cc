@@ -25,6 +25,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "engine/slots/shared_slots.h"
 #include "engine/slots/slot_directory.h"
 
 namespace dtrain {
@@ -80,11 +81,14 @@ struct SlotPool::SharedState {
   explicit SharedState(const Clock& clock)
       : directory(SlotDirectory::Open()),
         queue(directory, clock),
-        files(directory) {}
+        files(directory),
+        users(SharedSlots::Open()) {}
 
   SlotDirectory directory;
   SlotQueue queue;
   SlotFiles files;
+  SharedSlots users;
+  std::vector<UniqueFd> claims;  // of the present try
 };
 
 SlotPool::SlotPool(SlotPlan plan, Clock clock)
@@ -132,10 +136,12 @@ std::optional<SlotLease> SlotPool::TryTake(const SlotWaiter& waiter) {
 
 std::optional<SlotLease> SlotPool::TryTakeLocked() {
   if (!shared_->queue.IsMyTurn(names_)) return std::nullopt;
+  shared_->claims.clear();
   const std::vector<std::string> taken =
       plan_.gpu_share < 1 ? LockShare() : LockSlots();
   if (taken.empty()) return std::nullopt;
   SlotLease lease;
+  lease.claims.swap(shared_->claims);
   for (const std::string& file : taken) {
     lease.locks.push_back(shared_->files.Release(file));
     if (std::ranges::find(names_, file) != names_.end()) {
@@ -156,11 +162,26 @@ std::vector<std::string> SlotPool::LockSlots() {
   for (const std::string& name : names_) {
     if (taken.size() == needed_) break;
     if (IsSetAside(name)) continue;
-    if (shared_->files.TryLock(name)) taken.push_back(name);
+    if (!shared_->files.TryLock(name)) continue;
+    if (Claim(name)) {
+      taken.push_back(name);
+    } else {
+      shared_->files.Unlock(name);
+    }
   }
   if (taken.size() == needed_) return taken;
+  shared_->claims.clear();
   Unlock(taken);
   return {};
+}
+
+// Tells the other users that this one has the slot, or a part of it; false if
+// another user has it.
+bool SlotPool::Claim(const std::string& file, std::optional<int> part) {
+  auto claim = shared_->users.Take(file, part);
+  if (!claim) return false;
+  if (*claim) shared_->claims.push_back(*std::move(claim));
+  return true;
 }
 
 // Locks a GPU's file and those of as many of its quarters as a trial needs, or
@@ -180,13 +201,20 @@ std::vector<std::string> SlotPool::LockShare() {
   if (chosen.empty()) return {};
   Unlock(std::span(chosen).subspan(needed_ + 1));
   chosen.resize(needed_ + 1);
+  for (const std::string& quarter : std::span(chosen).subspan(1)) {
+    if (Claim(chosen.front(), quarter.back() - '0')) continue;
+    shared_->claims.clear();
+    Unlock(chosen);
+    return {};
+  }
   return chosen;
 }
 
 // Locks the file of `gpu` and those of its free quarters; none if another trial
-// has the whole GPU.
+// has the whole GPU, or another user a part of it.
 std::vector<std::string> SlotPool::LockFree(const Gpu& gpu) {
   std::vector<std::string> locked = {GpuFile(gpu.index)};
+  if (shared_->users.FindHolder(locked.front())) return {};
   if (!shared_->files.TryLock(locked.front(), FileLock::Mode::kShared))
     return {};
   for (int quarter = 0; quarter < kQuarters; ++quarter) {
@@ -236,6 +264,10 @@ void SlotPool::StartWatching() {
   if (watch_) {
     ::inotify_add_watch(watch_.get(), SlotDirectory::Path().c_str(),
                         IN_CLOSE_WRITE | IN_DELETE);
+    if (shared_->users.usable()) {
+      ::inotify_add_watch(watch_.get(), SharedSlots::Path().c_str(),
+                          IN_CLOSE_WRITE);
+    }
   }
 }
 

@@ -21,6 +21,7 @@ struct SlotLease {
   std::vector<std::string> slots;  // "gpu:0", "cpu:1"
   std::vector<Gpu> gpus;
   std::vector<UniqueFd> locks;
+  std::vector<UniqueFd> claims;  // that other users see
 };
 
 /// The trials that wait for slots, as `dtrain slots` shows them.
@@ -36,7 +37,8 @@ void DescribeHolder(const SlotLease& lease, TrialId trial, std::int64_t pid,
                     const std::string& store);
 
 /// Takes slots of this machine for one runner's trials, in the order of the
-/// queue of all runners of this user. One thread.
+/// queue of all runners of this user. Slots that other users have are not
+/// free. One thread.
 class SlotPool {
  public:
   /// Throws Error(kResources) if the slot directory cannot be used.
@@ -78,6 +80,7 @@ class SlotPool {
   std::vector<std::string> LockSlots();
   std::vector<std::string> LockShare();
   std::vector<std::string> LockFree(const Gpu& gpu);
+  bool Claim(const std::string& file, std::optional<int> part = std::nullopt);
   bool IsSetAside(const std::string& file) const;
   void Unlock(std::span<const std::string> files);
   void StartWatching();

@@ -28,6 +28,7 @@
 #include "engine/config/experiment_config.h"
 #include "engine/os/file_lock.h"
 #include "engine/slots/cgroup.h"
+#include "engine/slots/shared_slots.h"
 #include "engine/slots/slot_directory.h"
 
 namespace dtrain {
@@ -309,7 +310,7 @@ std::optional<SlotHolder> ReadHolder(const SlotDirectory& directory,
 
 bool IsSame(const SlotHolder& left, const SlotHolder& right) {
   return left.pid == right.pid && left.trial == right.trial &&
-         left.store == right.store;
+         left.store == right.store && left.user == right.user;
 }
 
 // Returns the holders of a GPU's quarters; a trial may hold several.
@@ -334,8 +335,13 @@ std::vector<SlotHolder> HoldersOfShares(const SlotDirectory& directory,
 }
 
 SlotUse ReadSlotUse(const std::optional<SlotDirectory>& directory,
-                    const std::string& slot, const std::string& file) {
+                    const SharedSlots& users, const std::string& slot,
+                    const std::string& file) {
   SlotUse use{.slot = slot};
+  if (const auto user = users.FindHolder(file)) {
+    use.holders.push_back({.user = UserText(*user)});
+    return use;
+  }
   if (!directory) return use;
   if (auto holder = ReadHolder(*directory, file)) {
     use.holders.push_back(*std::move(holder));
@@ -344,9 +350,9 @@ SlotUse ReadSlotUse(const std::optional<SlotDirectory>& directory,
 }
 
 SlotUse UseOfGpu(const std::optional<SlotDirectory>& directory,
-                 std::int64_t index) {
-  SlotUse use =
-      ReadSlotUse(directory, "gpu:" + std::to_string(index), GpuFile(index));
+                 const SharedSlots& users, std::int64_t index) {
+  SlotUse use = ReadSlotUse(directory, users, "gpu:" + std::to_string(index),
+                            GpuFile(index));
   if (directory && use.free()) use.holders = HoldersOfShares(*directory, index);
   return use;
 }
@@ -394,8 +400,11 @@ void AddHolder(SlotHolder holder, SlotWait& wait) {
 }
 
 // Adds the holders of a slot, or of its quarters.
-void AddHolders(const SlotDirectory& directory, const std::string& file,
-                SlotWait& wait) {
+void AddHolders(const SlotDirectory& directory, const SharedSlots& users,
+                const std::string& file, SlotWait& wait) {
+  if (const auto user = users.FindHolder(file)) {
+    return AddHolder({.user = UserText(*user)}, wait);
+  }
   for (int quarter = 0; quarter < kQuarters; ++quarter) {
     auto part = ReadHolder(directory, file + "." + std::to_string(quarter));
     if (part) AddHolder(*std::move(part), wait);
@@ -413,11 +422,11 @@ std::vector<std::string> SlotWait::HolderNames(
     const std::vector<SlotHolder>& all) const {
   std::vector<std::string> names;
   for (const SlotHolder& holder : all) {
-    std::string name = holder.trial;
+    std::string name = holder.trial.empty() ? holder.user : holder.trial;
     if (name.empty()) {
       name = holder.pid == 0 ? "another program"
                              : "process " + std::to_string(holder.pid);
-    } else if (holder.store != store) {
+    } else if (holder.user.empty() && holder.store != store) {
       name += " of " + holder.store;
     }
     names.push_back(std::move(name));
@@ -451,6 +460,7 @@ std::vector<SlotWait> SlotWaits() {
   if (!directory) return {};
   const SlotQueue queue(*directory, Clock::System());
   const auto lock = LockForAWhile(queue);
+  const SharedSlots users = SharedSlots::Open();
   std::vector<SlotWait> waits;
   std::vector<std::set<std::string>> required;  // the slots of each
   for (const std::vector<std::string>& ticket : queue.Tickets()) {
@@ -458,7 +468,7 @@ std::vector<SlotWait> SlotWaits() {
     if (!wait) continue;
     const std::set<std::string> slots(ticket.begin(), ticket.end() - 1);
     for (std::size_t i = 0; i + 1 < ticket.size(); ++i) {
-      AddHolders(*directory, ticket[i], *wait);
+      AddHolders(*directory, users, ticket[i], *wait);
     }
     // Tickets are in the order of their turns, so who stands before this one
     // and waits for one of its slots is served first.
@@ -490,10 +500,13 @@ std::vector<SlotUse> SlotsInUse(const std::vector<Gpu>& gpus,
     lock = LockForAWhile(queue.emplace(*directory, Clock::System()));
   std::vector<SlotUse> uses;
   uses.reserve(gpus.size() + static_cast<std::size_t>(cpus));
-  for (const Gpu& gpu : gpus) uses.push_back(UseOfGpu(directory, gpu.index));
+  const SharedSlots users = SharedSlots::Open();
+  for (const Gpu& gpu : gpus) {
+    uses.push_back(UseOfGpu(directory, users, gpu.index));
+  }
   for (std::int64_t cpu = 0; cpu < cpus; ++cpu) {
-    uses.push_back(
-        ReadSlotUse(directory, "cpu:" + std::to_string(cpu), CpuFile(cpu)));
+    uses.push_back(ReadSlotUse(directory, users, "cpu:" + std::to_string(cpu),
+                               CpuFile(cpu)));
   }
   return uses;
 }

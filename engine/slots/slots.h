@@ -122,6 +122,7 @@ struct SlotHolder {
   std::int64_t pid = 0;  // 0: not written yet
   std::string trial;     // "EXP.N", or empty
   std::string store;     // its store's directory
+  std::string user;      // "user bob", if it is another user
   double share = 1;
 };
 
