@@ -27,6 +27,7 @@
 #include "engine/analysis/statistics.h"
 #include "engine/app/stores.h"
 #include "engine/app/trial_fields.h"
+#include "engine/app/trial_files.h"
 #include "engine/app/trial_values.h"
 #include "engine/base/error.h"
 #include "engine/base/json.h"
@@ -423,8 +424,11 @@ int Best(const BestOptions& options, const GlobalOptions& globals) {
                {{"experiment", detail.row.id}, {"metric", detail.row.metric}});
   for (const ListedTrial& trial : rows) {
     if (!trial.row.best->checkpoint.empty()) continue;
-    PrintNotice(globals, "note: " + NoBestCheckpointText(trial.row, detail.row,
-                                                         trial.saved, units));
+    PrintNotice(
+        globals,
+        "note: " +
+            NoBestCheckpointText(trial.row, detail.row, trial.saved, units) +
+            TrialFilesRemark(store, trial.row.id, ProgramFor(globals)));
   }
   return kExitDone;
 }

@@ -19,6 +19,7 @@
 #include "engine/app/disk_use.h"
 #include "engine/app/record_experiment.h"
 #include "engine/app/stores.h"
+#include "engine/app/trial_files.h"
 #include "engine/base/length.h"
 #include "engine/base/text.h"
 #include "engine/config/read_config.h"
@@ -46,8 +47,8 @@ void PrintProfile(const ProfileReport& profile, const GlobalOptions& globals) {
 }
 
 void PrintTrial(const TrialRow& row, const std::string& metric,
-                const std::string& directory, const SlotWait* wait,
-                const Units& units) {
+                const std::string& directory, const std::string& files,
+                const SlotWait* wait, const Units& units) {
   const std::string named = metric + " ";
   std::cout << "trial " << ToString(row.id) << '\n';
   PrintFact("state", StateText(row.state, wait) +
@@ -73,6 +74,7 @@ void PrintTrial(const TrialRow& row, const std::string& metric,
   PrintFact("duration",
             FormatSeconds(ElapsedSeconds(row, Clock::System().now())));
   PrintFact("directory", directory);
+  PrintFact("files", files);
 }
 
 nlohmann::json EvaluationsJson(const std::vector<EvaluationRow>& rows,
@@ -106,6 +108,7 @@ void DescribeTrial(const Store& store, const ExperimentRow& experiment,
                    const GlobalOptions& globals) {
   const TrialRow row = FindTrial(store, experiment, number);
   const std::string directory = store.layout().Trial(row.id).string();
+  const auto files = ListTrialFiles(store, row.id);
   const auto profile = store.Profile(row.id);
   const auto evaluations = store.Evaluations(experiment.id, number);
   const SlotQueueView queue(store);
@@ -116,12 +119,18 @@ void DescribeTrial(const Store& store, const ExperimentRow& experiment,
     nlohmann::json document = TrialJson(row, experiment.metric, seconds, wait);
     AddLength(units.counted, document);
     document["directory"] = directory;
+    document["files"] = files.size();
     document["profile"] = ProfileJson(profile);
     document["evaluations"] = EvaluationsJson(evaluations, units.counted);
     PrintJson(document);
     return;
   }
-  PrintTrial(row, experiment.metric, directory, wait, units);
+  const std::string text = TrialFilesText(files);
+  PrintTrial(row, experiment.metric, directory,
+             text.empty() ? ""
+                          : text + ": " + ProgramFor(globals) + " files " +
+                                ToString(row.id),
+             wait, units);
   if (profile) PrintProfile(*profile, globals);
   PrintEvaluations(evaluations, units);
 }

@@ -29,6 +29,7 @@
 #include "cli/output.h"
 #include "engine/app/disk_use.h"
 #include "engine/app/stores.h"
+#include "engine/app/trial_files.h"
 #include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/base/uuid.h"
@@ -63,7 +64,10 @@ struct Garbage {
 // runner. A dry collection only reports.
 class GarbageCollection {
  public:
-  GarbageCollection(Store& store, bool dry) : store_(store), dry_(dry) {}
+  // `files`: also those that programs wrote in their working directories, but
+  // not of the best trials.
+  GarbageCollection(Store& store, bool dry, bool files)
+      : store_(store), dry_(dry), files_(files) {}
 
   // Returns false, and removes nothing, if a runner or a trial is alive.
   [[nodiscard]] bool Collect(const ExperimentRow& experiment);
@@ -75,16 +79,18 @@ class GarbageCollection {
   void CollectAbandoned();
 
   const std::vector<Garbage>& removed() const { return removed_; }
+  // Bytes of files of programs that a collection with `files` would remove.
+  std::int64_t left_files() const { return left_files_; }
   // Reasons for which directories of checkpoint_storage were left alone: they
   // belong to another store.
   std::vector<std::string> PassedOver() const;
 
  private:
   void ApplyPolicy(const ExperimentRow& experiment);
-  void RemoveLeftovers(std::int64_t experiment, bool ended);
+  void RemoveLeftovers(const ExperimentRow& row);
   void RemoveTrash(std::int64_t experiment, const fs::path& directory);
   // Removes the working trees of a trial that ran a command.
-  void RemoveTrees(TrialId trial, bool ended);
+  void RemoveTrees(TrialId trial, bool keeps_files);
   void RemoveLeftoversIn(const fs::path& directory, std::int64_t experiment,
                          const std::vector<CheckpointRow>& checkpoints);
   bool IsForeign(const std::string& storage);
@@ -95,6 +101,8 @@ class GarbageCollection {
 
   Store& store_;
   bool dry_;
+  bool files_;
+  std::int64_t left_files_ = 0;
   std::vector<Garbage> removed_;
   std::map<std::string, std::string>
       foreign_;  // storage to StorageOwnerProblem
@@ -138,9 +146,8 @@ bool GarbageCollection::Collect(const ExperimentRow& experiment) {
   // Read again under the lock.
   const auto rows = store_.Experiments({.archived = true, .id = id});
   if (rows.empty()) return true;
-  const bool ended = IsFinal(rows.front().state);
-  if (ended) ApplyPolicy(rows.front());
-  RemoveLeftovers(id, ended);
+  if (IsFinal(rows.front().state)) ApplyPolicy(rows.front());
+  RemoveLeftovers(rows.front());
   return true;
 }
 
@@ -172,7 +179,13 @@ void GarbageCollection::ApplyPolicy(const ExperimentRow& experiment) {
   }
 }
 
-void GarbageCollection::RemoveLeftovers(std::int64_t experiment, bool ended) {
+void GarbageCollection::RemoveLeftovers(const ExperimentRow& row) {
+  const std::int64_t experiment = row.id;
+  const auto detail = store_.Experiment(experiment);
+  if (!detail) return;
+  const auto keep_files = TrialsThatKeepFiles(
+      store_.Trials(experiment), row,
+      ConfigFromJson(detail->config).checkpoints.save_experiment_best);
   const auto checkpoints = store_.Checkpoints(experiment, /*deleted=*/true);
   const StoreLayout& layout = store_.layout();
   const fs::path trials = layout.Trials(experiment);
@@ -185,7 +198,7 @@ void GarbageCollection::RemoveLeftovers(std::int64_t experiment, bool ended) {
     const TrialId trial{experiment, *number};
     RemoveTrash(experiment, layout.Trial(trial));
     RemoveLeftoversIn(layout.Checkpoints(trial), experiment, checkpoints);
-    RemoveTrees(trial, ended);
+    RemoveTrees(trial, keep_files.contains(*number));
   }
   for (const std::string& storage : OwnStorages()) {
     const fs::path root =
@@ -226,13 +239,17 @@ void GarbageCollection::RemoveLeftoversIn(
   }
 }
 
-void GarbageCollection::RemoveTrees(TrialId trial, bool ended) {
+void GarbageCollection::RemoveTrees(TrialId trial, bool keeps_files) {
   const fs::path tree = store_.layout().WorkingTree(trial);
   const std::string own = tree.filename().string();
   for (const std::string& name : NamesIn(tree.parent_path())) {
     const bool unfinished = name == NewTree(own).string();
     const bool trash = name == own + std::string(kTrashSuffix);
-    if (!unfinished && !trash && !(ended && name == own)) continue;
+    if (!unfinished && !trash && (name != own || keeps_files)) continue;
+    if (name == own && !files_) {
+      left_files_ += FreeableBytes(tree.parent_path() / name);
+      continue;
+    }
     Remove({.experiment = trial.experiment,
             .kind = name == own ? "files" : "leftover",
             .path = tree.parent_path() / name,
@@ -334,6 +351,7 @@ void GarbageCollection::Remove(Garbage garbage) {
 
 struct GcOptions : TableOptions {
   std::vector<std::string> experiments;
+  bool files = false;
   bool dry_run = false;
 };
 
@@ -402,7 +420,7 @@ void PrintKeptUse(const Kept& kept, const GlobalOptions& globals) {
 }
 
 // `kept`: in a dry run.
-void Print(const std::vector<Garbage>& removed,
+void Print(const std::vector<Garbage>& removed, std::int64_t left_files,
            const std::vector<std::int64_t>& skipped,
            const std::optional<Kept>& kept, const GcOptions& options,
            const GlobalOptions& globals) {
@@ -414,8 +432,10 @@ void Print(const std::vector<Garbage>& removed,
                     " is running and was skipped; run gc again after it ends");
   }
   if (options.format() != Format::kText || !removed.empty()) {
-    nlohmann::json document = {
-        {"bytes", bytes}, {"dry_run", options.dry_run}, {"skipped", skipped}};
+    nlohmann::json document = {{"bytes", bytes},
+                               {"dry_run", options.dry_run},
+                               {"skipped", skipped},
+                               {"left_files", left_files}};
     if (kept) {
       document["disk"] = kept->use.Json();
       document["disk"]["database"] = kept->database;
@@ -426,6 +446,11 @@ void Print(const std::vector<Garbage>& removed,
   PrintNotice(globals, std::string(options.dry_run ? "would free " : "freed ") +
                            FormatBytes(bytes) + " (" +
                            CountText(removed.size(), "item") + ")");
+  if (left_files > 0) {
+    PrintNotice(globals, "programs wrote " + FormatBytes(left_files) +
+                             " in their working directories, which --files "
+                             "deletes but for the best trials");
+  }
   if (kept) PrintKeptUse(*kept, globals);
 }
 
@@ -438,12 +463,12 @@ int Gc(const GcOptions& options, const GlobalOptions& globals) {
   const bool there = fs::exists(FindStore(globals).Database(), error);
   if (!there && ids.empty()) {
     // Without the database every file would look unreferenced.
-    Print({}, {}, std::nullopt, options, globals);
+    Print({}, 0, {}, std::nullopt, options, globals);
     return kExitDone;
   }
   Store store =
       options.dry_run ? OpenStore(globals) : OpenStoreToChange(globals, ids);
-  GarbageCollection collection(store, options.dry_run);
+  GarbageCollection collection(store, options.dry_run, options.files);
   std::vector<std::int64_t> skipped;
   const auto collect = [&](const ExperimentRow& row) {
     if (!collection.Collect(row)) skipped.push_back(row.id);
@@ -462,7 +487,8 @@ int Gc(const GcOptions& options, const GlobalOptions& globals) {
   }
   std::optional<Kept> kept;
   if (options.dry_run) kept = ReadKept(store, ids);
-  Print(collection.removed(), skipped, kept, options, globals);
+  Print(collection.removed(), collection.left_files(), skipped, kept, options,
+        globals);
   return kExitDone;
 }
 
@@ -472,6 +498,10 @@ CommandRun SetUpGc(CLI::App& app) {
   auto options = std::make_shared<GcOptions>();
   AddOption(app, "EXP", options->experiments,
             "Experiment IDs; without any, the whole store");
+  AddFlag(app, "--files", options->files,
+          "Also delete what programs of ended trials wrote in their working "
+          "directories; of a completed experiment that of the best trials "
+          "stays");
   AddFlag(app, "--dry-run", options->dry_run,
           "List what would be deleted; delete nothing");
   AddTableOptions(app, *options);
@@ -479,8 +509,8 @@ CommandRun SetUpGc(CLI::App& app) {
       app,
       {.notes =
            "Deletes checkpoints of ended experiments that their checkpoint "
-           "policy does not keep, working files of ended commands, and "
-           "leftovers of crashes. Running experiments are skipped.",
+           "policy does not keep, and leftovers of crashes; with --files also "
+           "what programs wrote. Running experiments are skipped.",
        .exits = {{kExitDone}, {kExitUsage}, {kExitNotFound}, {kExitStore}},
        .examples = {{"Show how much space can be freed", "dtrain gc --dry-run"},
                     {"Clean up after one experiment", "dtrain gc 3"}}});

@@ -45,6 +45,7 @@
 #include "engine/app/run_experiment.h"
 #include "engine/app/script_check.h"
 #include "engine/app/stores.h"
+#include "engine/app/trial_files.h"
 #include "engine/base/error.h"
 #include "engine/base/length.h"
 #include "engine/base/text.h"
@@ -338,7 +339,10 @@ SummaryContext MakeSummaryContext(const Store& store, const ExperimentRow& row,
   for (const TrialRow& trial : ListTrials(store, row)) {
     ++context.trials[trial.state];
     if (trial.reason == kKilledReason) ++context.killed;
-    if (trial.id.number == row.best_trial) context.best_state = trial.state;
+    if (trial.id.number == row.best_trial) {
+      context.best_state = trial.state;
+      context.best_files = TrialFilesText(ListTrialFiles(store, trial.id));
+    }
     if (trial.reason.starts_with(kEndedEarly) && context.early++ == 0) {
       context.why_early = "trial " + ToString(trial.id) + " " + trial.reason;
     }

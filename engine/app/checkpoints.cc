@@ -199,11 +199,7 @@ SourceCheckpoint SourceFrom(const Store& store, TrialId trial,
     PrintNotice(globals,
                 "warning: " + report.problem + "; trying an older one");
   }
-  throw Error(ErrorKind::kNotFound,
-              "trial " + ToString(trial) +
-                  " has no checkpoint to start from; 'dtrain checkpoints " +
-                  std::to_string(trial.experiment) +
-                  "' lists the existing ones");
+  FailNoCheckpoint(store, trial);
 }
 
 std::optional<SourceCheckpoint> FindSource(ExperimentConfig& config,

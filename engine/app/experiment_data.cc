@@ -16,6 +16,7 @@
 #include "engine/analysis/statistics.h"
 #include "engine/app/plot_data.h"
 #include "engine/app/stores.h"
+#include "engine/app/trial_files.h"
 #include "engine/app/trial_values.h"
 #include "engine/base/error.h"
 #include "engine/base/json.h"
@@ -462,11 +463,19 @@ std::vector<SearchAxis> ReadSearchAxes(const ExperimentDetail& detail) {
                     detail.row.searcher == "grid");
 }
 
-// `best` has its position for people beside its count.
-json RecordJson(const ExperimentDetail& detail, const Units& units) {
+// `best` has its position for people beside its count, and in place of a
+// checkpoint what its program wrote.
+json RecordJson(const Store& store, const ExperimentDetail& detail,
+                const Units& units) {
   const ExperimentRow& row = detail.row;
   json best = BestJson(row.best, row.metric, {row.id, row.best_trial});
-  if (row.best) best["at"] = PositionText(row.best->at(), units);
+  if (row.best) {
+    best["at"] = PositionText(row.best->at(), units);
+    best["files"] =
+        row.best->checkpoint.empty()
+            ? TrialFilesText(ListTrialFiles(store, {row.id, row.best_trial}))
+            : "";
+  }
   return {{"id", row.id},
           {"name", row.name},
           {"description", row.description},
@@ -493,7 +502,7 @@ json RecordJson(const ExperimentDetail& detail, const Units& units) {
 
 json ExperimentSummary(const Store& store, const ExperimentDetail& detail,
                        const PageOptions& options) {
-  json data = RecordJson(detail, FindUnits(store, detail.row.id));
+  json data = RecordJson(store, detail, FindUnits(store, detail.row.id));
   data["importance"] =
       ImportanceJson(store, detail, ReadSearchAxes(detail), options.selection);
   data["filter"] = options.selection.ToJson(detail.row.id);
@@ -520,7 +529,7 @@ json ExperimentData(const Store& store, const ExperimentDetail& detail,
     store.ForEachMetric({.experiment = row.id, .superseded = true}, add);
   }
   metrics.Flush();
-  json data = RecordJson(detail, FindUnits(store, row.id));
+  json data = RecordJson(store, detail, FindUnits(store, row.id));
   data["states"] = StateNames();
   data["trials"] = TrialColumns(trials, row.created, bundle);
   if (!options.without_metrics) {
@@ -591,7 +600,7 @@ json ExperimentChanges(const Store& store, const ExperimentDetail& detail,
     }
   }
   metrics.Flush();
-  json data = RecordJson(detail, FindUnits(store, row.id));
+  json data = RecordJson(store, detail, FindUnits(store, row.id));
   for (const char* large : {"config", "yaml", "provenance"}) data.erase(large);
   data["trials"] = TrialColumns(trials, row.created, bundle);
   data["searched"] = json::array();

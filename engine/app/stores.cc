@@ -26,6 +26,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/app/trial_files.h"
 #include "engine/base/error.h"
 #include "engine/base/metric_order.h"
 #include "engine/base/text.h"
@@ -116,15 +117,6 @@ void WarnAboutSkipped(const fs::path& store, const std::string& why,
   PrintNotice(globals, "warning: skipped " + store.string() + ": " + why +
                            "; to use it anyway: --store " +
                            QuotePathForShell(store.string()));
-}
-
-[[noreturn]] void FailNoCheckpoint(TrialId trial) {
-  throw Error(
-      ErrorKind::kNotFound,
-      "trial " + ToString(trial) + " has no checkpoint; 'dtrain checkpoints " +
-          std::to_string(trial.experiment) +
-          "' lists those of all trials; checkpoint_storage.save_trial_best in "
-          "the YAML keeps the best one of each");
 }
 
 }  // namespace
@@ -239,7 +231,7 @@ CheckpointRow FindBestCheckpoint(const Store& store, const Target& target) {
                     std::to_string(experiment.id) + "')");
   }
   const TrialRow trial = FindTrial(store, experiment, number);
-  if (trial.latest_checkpoint.empty()) FailNoCheckpoint(trial.id);
+  if (trial.latest_checkpoint.empty()) FailNoCheckpoint(store, trial.id);
   if (!trial.best) {
     throw Error(ErrorKind::kNotFound,
                 "trial " + ToString(trial.id) +
@@ -295,12 +287,32 @@ TrialRow FindOnlyTrial(const Store& store, const Target& target) {
                   "' shows the best)");
 }
 
+void FailNoCheckpoint(const Store& store, TrialId trial) {
+  const auto detail = store.Experiment(trial.experiment);
+  const bool saved_none =
+      store.Checkpoints(trial.experiment, /*deleted=*/true, trial.number)
+          .empty();
+  if (saved_none && detail && IsCommand(ConfigFromJson(detail->config))) {
+    throw Error(ErrorKind::kNotFound,
+                "trial " + ToString(trial) +
+                    " has no checkpoint: its program saved none, in Python "
+                    "'with trial.checkpoint() as path:' does (docs/python.md)" +
+                    TrialFilesRemark(store, trial, "dtrain"));
+  }
+  throw Error(
+      ErrorKind::kNotFound,
+      "trial " + ToString(trial) + " has no checkpoint; 'dtrain checkpoints " +
+          std::to_string(trial.experiment) +
+          "' lists those of all trials; checkpoint_storage.save_trial_best in "
+          "the YAML keeps the best one of each");
+}
+
 CheckpointRow FindLatestCheckpoint(const Store& store, const Target& target) {
   const TrialRow trial = FindOnlyTrial(store, target);
   if (!trial.latest_checkpoint.empty()) {
     return FindCheckpoint(store, trial.latest_checkpoint);
   }
-  FailNoCheckpoint(trial.id);
+  FailNoCheckpoint(store, trial.id);
 }
 
 CheckpointRow FindSourceCheckpoint(const Store& store, const std::string& text,

@@ -102,6 +102,8 @@ std::string NoBestCheckpointText(const TrialRow& trial,
                                  const ExperimentRow& experiment,
                                  const std::optional<CheckpointRow>& saved,
                                  const Units& units);
+/// Throws Error(kNotFound) that says how a trial gets a checkpoint.
+[[noreturn]] void FailNoCheckpoint(const Store& store, TrialId trial);
 /// Returns the checkpoint of the best validation of a trial or, for an
 /// experiment, of its best trial. Throws Error(kNotFound) if it has none,
 /// naming the best existing checkpoint.

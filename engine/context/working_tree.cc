@@ -310,6 +310,48 @@ void TidyWorkingTree(const fs::path& master, const fs::path& tree) {
   }
 }
 
+std::vector<WrittenFile> ListWrittenFiles(const fs::path& master,
+                                          const fs::path& tree) {
+  std::vector<WrittenFile> written;
+  if (!IsPlainDirectory(tree)) return written;
+  ContextManifest manifest;
+  try {
+    manifest = ReadList(master);
+  } catch (const Error&) {
+    // Without the list all files may be the trial's.
+  }
+  std::map<std::string, std::int64_t> stored;  // bytes by path
+  for (const StoredFile& file : manifest.files) stored[file.path] = file.bytes;
+  std::error_code error;
+  fs::recursive_directory_iterator entry(
+      tree, fs::directory_options::skip_permission_denied, error);
+  for (; !error && entry != fs::recursive_directory_iterator();
+       entry.increment(error)) {
+    if (entry->path().filename() == "__pycache__") {
+      entry.disable_recursion_pending();
+      continue;
+    }
+    struct stat status {};
+    if (::lstat(entry->path().c_str(), &status) != 0 ||
+        !S_ISREG(status.st_mode)) {
+      continue;
+    }
+    const std::string path = entry->path().lexically_relative(tree).string();
+    const auto copy = stored.find(path);
+    if (copy != stored.end() && status.st_size == copy->second &&
+        HaveTheSameBytes(entry->path(), master / path, copy->second)) {
+      continue;
+    }
+    written.push_back(
+        {.path = path,
+         .bytes = status.st_size,
+         .modified = std::chrono::seconds(status.st_mtim.tv_sec) +
+                     std::chrono::microseconds(status.st_mtim.tv_nsec / 1000)});
+  }
+  std::ranges::sort(written, {}, &WrittenFile::path);
+  return written;
+}
+
 bool SharesBlocks(const fs::path& directory) {
   const auto open_nameless = [&] {
     return UniqueFd(

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/base/clock.h"
+
 namespace dtrain {
 
 /// A file of a stored context.
@@ -55,6 +57,19 @@ void MakeWorkingTree(const std::filesystem::path& master,
 /// Links are not followed. REQUIRES: no process works in it.
 void TidyWorkingTree(const std::filesystem::path& master,
                      const std::filesystem::path& tree);
+
+/// A file that a trial wrote in its working tree.
+struct WrittenFile {
+  std::string path;  // within the tree: "a/b.txt"
+  std::int64_t bytes = 0;
+  Timestamp modified{0};
+};
+
+/// Returns the regular files of `tree` that are not equal to those of `master`,
+/// by path; none without a tree. Links are not followed, and Python's caches
+/// and what cannot be examined are left out.
+std::vector<WrittenFile> ListWrittenFiles(const std::filesystem::path& master,
+                                          const std::filesystem::path& tree);
 
 /// True if copies of a file in `directory` share its disk blocks (reflinks).
 bool SharesBlocks(const std::filesystem::path& directory);

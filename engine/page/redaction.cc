@@ -100,6 +100,7 @@ void Redact(json& experiment) {
   }
   provenance = std::move(kept);
   experiment["logs"] = json::object();
+  if (auto& best = experiment["best"]; best.is_object()) best.erase("files");
   if (experiment.contains("error")) RemoveLogLine(experiment["error"]);
   if (experiment.contains("reasons")) {
     for (json& reason : experiment["reasons"]) RemoveLogLine(reason);

@@ -61,6 +61,12 @@ std::string BestLines(const RunResult& result, const SummaryContext& context) {
     text += "  hyperparameters  " + EscapeForTerminal(hparams) + "\n";
   }
   const std::string& checkpoint = result.best->checkpoint;
+  if (checkpoint.empty() && !context.best_files.empty()) {
+    return text + "  files            " +
+           EscapeForTerminal(context.best_files + ": " + context.command +
+                             " files " + ToString(trial)) +
+           "\n";
+  }
   return text + "  checkpoint       " +
          (checkpoint.empty() ? "none for this validation; see " +
                                    EscapeForTerminal(context.command) +

@@ -418,7 +418,8 @@ TEST_F(OwnTreeTest, IsCollectedAfterItsExperimentEnds) {
   EXPECT_TRUE(fs::exists(layout_.WorkingTree({1, 1})));
   ASSERT_EQ(dtrain_.Run({"cancel", "1"}).code, 0);
   EXPECT_FALSE(fs::exists(layout_.WorkingTree({1, 1}) / "run.sh"));
-  const json ended = dtrain_.Run({"gc", "--json"}).Json();
+  EXPECT_EQ(dtrain_.Run({"gc", "--json"}).Json()["removed"], json::array());
+  const json ended = dtrain_.Run({"gc", "--files", "--json"}).Json();
   ASSERT_EQ(ended["removed"].size(), 1u);
   EXPECT_EQ(ended["removed"][0]["kind"], "files");
   EXPECT_EQ(ended["bytes"], 4);  // "1\n" and "4\n"

@@ -44,7 +44,7 @@ class ContinueTest : public testing::Test {
 TEST_F(ContinueTest, RefusesAnUnknownSource) {
   ExpectRefused({"9.1"}, 3, "no experiment 9");
   ExpectRefused({"1.7"}, 3, "has no trial 1.7");
-  ExpectRefused({"1.1"}, 3, "trial 1.1 has no checkpoint to start from");
+  ExpectRefused({"1.1"}, 3, "trial 1.1 has no checkpoint");
   ExpectRefused({"ffff"}, 3, "ffff");
   ExpectRefused({"1.x"}, 2, "'1.x' is not a valid ID");
   ExpectRefused({"0a1b", "--best"}, 2, "--best: requires a trial");

@@ -41,6 +41,8 @@ for batches in 1 2; do
 {"type":"validation","batches":$batches,"metrics":{"loss":$value}}
 END
 done
+echo weights > net.pt
+echo done > log.txt
 """
 CONFIG = """
 name: NAME
@@ -304,6 +306,22 @@ class StoreTest(unittest.TestCase):
                          ("loss", 6, 2, {"width": 3}, "COMPLETED"))
         self.assertEqual((best.length, best.unit), (2, "batches"))
         self.assertEqual(sorted(os.listdir(best.checkpoint)), ["log.txt", "net.pt"])
+
+    def test_trials_have_the_files_that_their_programs_wrote(self):
+        best = results.best(1)
+        [row] = [row for row in results.experiment(1).trials() if row["trial"] == best.trial]
+        for trial in (best, row):
+            files = trial.files()
+            self.assertEqual([file["file"] for file in files], ["log.txt", "net.pt"])
+            with trial.open("net.pt") as file:
+                self.assertEqual(len(file.read()), files[1]["bytes"])
+            self.assertIsInstance(trial.open("log.txt", "r").read(), str)
+            with self.assertRaisesRegex(LookupError, "wrote no file 'nett.pt'; did you mean 'net.pt'"):
+                trial.open("nett.pt")
+            with self.assertRaisesRegex(LookupError, "'.' of trial .* is a directory; .* net.pt"):
+                trial.open(".")
+            with self.assertRaisesRegex(ValueError, "mode='w': files of a trial are only read"):
+                trial.open("net.pt", "w")
 
     def test_weights_are_the_one_file_that_has_them(self):
         with mock.patch.dict(sys.modules, torch=torch_module()):

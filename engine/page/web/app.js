@@ -61,7 +61,7 @@ export function summary(data) {
     if (one.best) {
       part.append(element('pre', {}, [`dtrain reproduce ${one.best.trial}`, ...(one.best.checkpoint ?
         [`dtrain continue ${one.best.trial} --best`, `dtrain checkpoint show ${one.best.checkpoint}`] :
-        [])].join('\n')));
+        one.best.files ? [`dtrain files ${one.best.trial}  # ${one.best.files}`] : [])].join('\n')));
     }
     parts.append(part);
   }

@@ -14,13 +14,14 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, Optional, Sequence, Union
+from typing import IO, Any, Dict, Iterable, List, Optional, Sequence, Union
 
 _NUMBERS = {"NaN", "Infinity", "-Infinity"}  # strings, since JSON has no such numbers
-_TIMES = ("time", "created", "started", "ended")
+_TIMES = ("time", "created", "started", "ended", "modified")
 _TRIAL_COLUMNS = ("trial", "state", "reason", "hparams", "batches", "length", "unit", "rung",
                   "best", "latest", "checkpoint", "seed", "restarts", "preemptions", "runs",
                   "slots", "created", "started", "ended", "duration")
+_FILE_COLUMNS = ("file", "bytes", "modified", "path")
 _METRIC_COLUMNS = ("trial", "kind", "batches", "length", "unit", "epoch", "name", "value", "time")
 _WEIGHTS = (".pt", ".pth", ".safetensors")
 _NOT_FOUND = 3  # exit code of dtrain
@@ -62,6 +63,47 @@ class Rows(List[Dict[str, Any]]):
         return table
 
 
+class _Files:
+    """What a trial's program wrote in its working directory, beside its checkpoints."""
+
+    _trial: str
+    _place: Union[str, Path, None]
+
+    def files(self) -> Rows:
+        """Returns a dictionary for each file, by name, as `dtrain files --json`: "file" (its
+        name, such as "out/model.pt"), "bytes", "modified" (a time) and "path".
+
+        Raises RuntimeError if dtrain fails.
+        """
+        found = _run(["files", "--json", "--", self._trial], self._place)
+        return Rows(found["files"], _FILE_COLUMNS)
+
+    def open(self, name: str, mode: str = "rb") -> IO[Any]:
+        """Opens one of `files()` for reading: `torch.load(best.open("model.pt"))`.
+
+        `mode`: "rb", or "r" for text. Raises LookupError if there is no such file, ValueError
+        for a mode that writes.
+        """
+        if mode not in ("r", "rb", "rt"):
+            raise ValueError(f"mode={mode!r}: files of a trial are only read; use 'rb' or 'r'")
+        found = _run(["files", "--json", "--", self._trial, name], self._place)["files"]
+        paths = [row["path"] for row in found if row["file"] == os.path.normpath(name)]
+        if not paths:
+            raise LookupError(f"'{name}' of trial {self._trial} is a directory; it has: " +
+                              ", ".join(row["file"] for row in found))
+        return open(paths[0], mode, encoding=None if mode == "rb" else "utf-8")
+
+
+class Trial(Dict[str, Any], _Files):
+    """A row of `Experiment.trials()`: a dictionary, and the trial's files."""
+
+    def __init__(self, row: Dict[str, Any], store: Union[str, Path, None] = None) -> None:
+        """For `trials()`. `row`: an item of "trials" in `dtrain trials --json`."""
+        super().__init__(row)
+        self._trial = row.get("trial", "")
+        self._place = store
+
+
 class Experiment:
     """A recorded experiment; `dtrain.experiment()` returns it."""
 
@@ -77,7 +119,8 @@ class Experiment:
         """Returns a dictionary for each trial, by number, as `dtrain trials --json`: among
         others "trial" ("3.7"), "state", "hparams", "length" and "unit" (how long it has
         trained: 9 "epochs"), "best" and "latest" (None, or "metric", "value", "length",
-        "unit" and "checkpoint"), "duration" (seconds), "reason".
+        "unit" and "checkpoint"), "duration" (seconds), "reason". Each also has `files()` and
+        `open()`.
 
         Raises LookupError if there is no such experiment, RuntimeError if dtrain fails.
         """
@@ -86,7 +129,7 @@ class Experiment:
             _numbers(row, "duration")
             for validation in (row["best"], row["latest"]):
                 _numbers(validation, "value")
-        return Rows(rows, _TRIAL_COLUMNS)
+        return Rows((Trial(row, self._store) for row in rows), _TRIAL_COLUMNS)
 
     def metrics(self, kind: Optional[str] = None, name: Optional[str] = None) -> Rows:
         """Returns a dictionary for each reported value, as `dtrain metrics --json`: "trial",
@@ -121,7 +164,7 @@ class Experiment:
         return _run([command, "--json", *options, "--", self._name], self._store)
 
 
-class Best:
+class Best(_Files):
     """The best trial of an experiment, as it was when `dtrain.best()` read it."""
 
     def __init__(self, row: Dict[str, Any], store: Union[str, Path, None] = None) -> None:
@@ -129,7 +172,8 @@ class Best:
         _numbers(row, "value")
         _numbers(row["best_saved"], "value")
         self._row = row
-        self._store = store
+        self._store = self._place = store
+        self._trial = row["trial"]
         self.trial: str = row["trial"]
         """Experiment and number, such as "3.7"."""
         self.metric: str = row["metric"]

@@ -166,5 +166,31 @@ TEST_F(WorkingTreeTest, RemovesNothingThroughALink) {
   EXPECT_EQ(ReadText(master_ / "train.py"), "print()");
 }
 
+TEST_F(WorkingTreeTest, ListsWhatTheTrialWrote) {
+  const auto names = [&] {
+    std::vector<std::string> paths;
+    for (const WrittenFile& file : ListWrittenFiles(master_, tree_)) {
+      paths.push_back(file.path);
+    }
+    return paths;
+  };
+  EXPECT_THAT(names(), IsEmpty());
+  Make();
+  EXPECT_THAT(names(), IsEmpty());
+  std::ofstream(tree_ / "a/b/run") << "ok";  // as long as before
+  std::ofstream(tree_ / "a/new.txt") << "12345";
+  fs::create_directory(tree_ / "__pycache__");
+  std::ofstream(tree_ / "__pycache__/train.pyc") << "x";
+  fs::create_directory_symlink("/etc", tree_ / "data");
+  fs::create_symlink("train.py", tree_ / "link.py");
+  ASSERT_EQ(::mkfifo((tree_ / "pipe").c_str(), 0600), 0);
+  EXPECT_THAT(names(), ElementsAre("a/b/run", "a/new.txt"));
+  EXPECT_EQ(ListWrittenFiles(master_, tree_)[1].bytes, 5);
+  Tidy();
+  EXPECT_THAT(names(), ElementsAre("a/b/run", "a/new.txt"));
+  fs::remove(ContextListPath(master_));
+  EXPECT_THAT(names(), ElementsAre("a/b/run", "a/new.txt"));
+}
+
 }  // namespace
 }  // namespace dtrain
