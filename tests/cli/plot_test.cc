@@ -243,37 +243,6 @@ TEST_F(PlotTest, DrawsTheRungs) {
   EXPECT_THAT(Svg({"4", "--kind", "rungs"}), HasSubstr(">created</text>"));
 }
 
-TEST_F(PlotTest, NamesTheLengthsOfTheRungs) {
-  const auto add = [&](const std::string& searcher) {
-    const ConfigResult config = ReadConfig(
-        "name: rungs\nentrypoint: builtin:FaultTrial\n"
-        "searcher: {metric: loss, max_length: {epochs: 16}, "
-        "max_trials: 30, divisor: 4, " +
-            searcher + "}\n",
-        {.file_name = "rungs.yaml"});
-    Store::OpenForWriting(StoreLayout(dtrain_.store()))
-        .Write([&](StoreWriter& w) {
-          const std::int64_t id =
-              w.AddExperiment({.name = "rungs",
-                               .searcher = "asha",
-                               .metric = "loss",
-                               .config = config.config.value().effective,
-                               .created = Timestamp(1)});
-          w.AddTrial({.id = {id, 1}, .request_id = "r", .created = {}});
-          w.SetTrialRung({id, 1}, 2);
-        });
-  };
-  add("name: async_halving, num_rungs: 2");
-  add("name: adaptive_asha, bracket_rungs: [3, 2]");
-  const CliResult one = dtrain_.Run({"plot", "5", "--kind", "rungs"});
-  EXPECT_EQ(one.code, 0) << one.err;
-  EXPECT_THAT(one.out, HasSubstr("rung 1 (4 epochs) +"));
-  EXPECT_THAT(one.out, HasSubstr("rung 2 (16 epochs) +"));
-  const CliResult brackets = dtrain_.Run({"plot", "6", "--kind", "rungs"});
-  EXPECT_THAT(brackets.out, HasSubstr("rung 1 (1 or 4 epochs) +"));
-  EXPECT_THAT(brackets.out, HasSubstr("rung 2 (4 or 16 epochs) +"));
-}
-
 TEST_F(PlotTest, SaysThatThereAreTooFewTrialsForImportance) {
   const CliResult text = dtrain_.Run({"plot", "4", "--kind", "importance"});
   EXPECT_EQ(text.code, 0);
@@ -349,9 +318,6 @@ TEST_F(PlotTest, NamesWhatIsNotFound) {
       {{"9"}, "no experiment 9"},
       {{"4", "--kind", "history", "--metric", "beauty:min"},
        "has no validation metric 'beauty'; it has accuracy, speed"},
-      {{"4", "--kind", "edf", "--at", "7"}, "has no validation at 7 batches"},
-      {{"4", "--group", "hp.beauty"},
-       "--group: no trial has a hyperparameter 'beauty'; they have batch, lr"},
       {{"4", "--kind", "slice", "--hparam", "beauty"},
        "--hparam: 'beauty' is not searched; searched are lr"}};
   for (const auto& [arguments, error] : cases) {
@@ -362,22 +328,6 @@ TEST_F(PlotTest, NamesWhatIsNotFound) {
     EXPECT_EQ(result.out, "");
     EXPECT_THAT(result.err, HasSubstr(error));
   }
-}
-
-TEST_F(PlotTest, NamesAtMostTwentyMetrics) {
-  Store::OpenForWriting(StoreLayout(dtrain_.store()))
-      .Write([](StoreWriter& writer) {
-        MetricValues values;
-        for (int i = 0; i < 500; ++i) {
-          values.emplace_back(std::string(1'000, 'm') + std::to_string(i), 1);
-        }
-        writer.AddMetrics({4, 1}, MetricKind::kTraining, 100, 1, values,
-                          Timestamp(1));
-      });
-  const CliResult result = dtrain_.Run({"plot", "4", "--metric", "f1"});
-  EXPECT_EQ(result.code, 3);
-  EXPECT_LT(result.err.size(), 2'000);
-  EXPECT_THAT(result.err, HasSubstr("and 482 more\n"));
 }
 
 TEST_F(PlotTest, WarnsOfExperimentsWithoutTheMetric) {

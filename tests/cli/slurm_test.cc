@@ -83,28 +83,6 @@ TEST_F(SlurmDryRunTest, ASearchByAModelFillsAllJobs) {
   EXPECT_THAT(pairs.out, HasSubstr("  max_concurrent_trials: 12\n"));
 }
 
-TEST_F(SlurmDryRunTest, ASearchByAModelFillsTheNodesOfAnAllocation) {
-  dtrain_.Write("search.yaml",
-                SlurmPlanYaml(kSlurmModelSearcher, "executor: slurm"));
-  const std::pair<std::map<std::string, std::string>, int> rows[] = {
-      {{{"SLURM_JOB_CPUS_PER_NODE", "16(x3)"}}, 48},
-      {{{"SLURM_CPUS_ON_NODE", "8"}}, 24},
-      {{{"SLURM_GPUS_ON_NODE", "2"}, {"SLURM_CPUS_ON_NODE", "8"}}, 6},
-      {{{"SLURM_GPUS_PER_NODE", "a100:2"}, {"SLURM_CPUS_ON_NODE", "8"}}, 6},
-      {{}, 3}};
-  for (auto [environment, trials] : rows) {
-    environment["SLURM_JOB_ID"] = "7";
-    environment["SLURM_JOB_NUM_NODES"] = "3";
-    EXPECT_THAT(
-        dtrain_
-            .Run({"create", "search.yaml", "--dry-run"},
-                 {.environment = environment})
-            .out,
-        HasSubstr("  max_concurrent_trials: " + std::to_string(trials) + "\n"))
-        << testing::PrintToString(environment);
-  }
-}
-
 TEST_F(SlurmDryRunTest, ASearchByAModelDoesNotKnowTheSlotsOfWorkers) {
   dtrain_.Write("search.yaml", SlurmPlanYaml(kSlurmModelSearcher,
                                              "slots: 'cpu:2', listen: 0"));
@@ -140,46 +118,6 @@ TEST_F(SlurmDryRunTest, SaysThatASearchCannotFillItsJobs) {
                    "searcher.max_concurrent_trials=32"});
   EXPECT_EQ(raised.err, "");
   EXPECT_THAT(raised.out, HasSubstr("up to 8 jobs would be submitted"));
-}
-
-// As many jobs as have slots for all trials that run at once, and no more.
-TEST_F(SlurmDryRunTest, SaysHowManyJobsTheSearchFills) {
-  struct Row {
-    int at_once;  // trials; 0: all 100
-    std::string resources;
-    std::string slurm;
-    int jobs;
-  };
-  const std::vector<Row> rows = {
-      {1, "", "gpus_per_node: 4", 1},
-      {8, "", "gpus_per_node: 4", 2},
-      {9, "", "gpus_per_node: 4", 3},
-      {9, "", "gpus_per_node: 4, nodes: 2", 2},
-      {9, "", "cpus_per_task: 2", 5},
-      {9, "", "max_jobs: 20", 9},
-      {0, "", "gpus_per_node: 4, max_jobs: 50", 25},
-      {9, ", slots: 'cpu:2'", "cpus_per_task: 4", 5},
-      {9, ", slots: 'gpu:2'", "gpus_per_node: 4", 5},
-      {9, ", slots_per_trial: 2", "gpus_per_node: 4", 5},
-      // A slot of each job is left over.
-      {9, ", slots_per_trial: 3", "gpus_per_node: 4, max_jobs: 20", 9},
-      {9, ", slots_per_trial: 0.5", "gpus_per_node: 4", 2},
-      {9, ", max_slots: 4", "gpus_per_node: 4", 1},
-      {9, ", max_slots: 6", "gpus_per_node: 4", 2},
-      {1, "", "gpus_per_node: 4, min_jobs: 5", 5},
-      {0, "", "gpus_per_node: 4, max_jobs: 2", 2}};
-  for (const Row& row : rows) {
-    SCOPED_TRACE(std::to_string(row.at_once) + row.resources + row.slurm);
-    dtrain_.Write("search.yaml",
-                  SlurmPlanYaml("name: random, max_concurrent_trials: " +
-                                    std::to_string(row.at_once),
-                                "executor: slurm" + row.resources) +
-                      "slurm: {" + row.slurm + "}\n");
-    EXPECT_THAT(
-        dtrain_.Run({"create", "search.yaml", "--dry-run"}).out,
-        HasSubstr("up to " + std::to_string(row.jobs) +
-                  (row.jobs == 1 ? " job" : " jobs") + " would be submitted"));
-  }
 }
 
 TEST_F(SlurmDryRunTest, CreateSaysWhereSbatchWasSearchedFor) {
