@@ -71,6 +71,13 @@ void Redact(LaunchEvent& event, const TrialEnvironment& environment) {
   }
 }
 
+// Returns resources.max_slots as it is recorded now.
+std::optional<std::int64_t> RecordedMaxSlots(const Store& store,
+                                             std::int64_t experiment) {
+  const auto detail = store.Experiment(experiment);
+  return detail ? FindMaxSlots(detail->config) : std::nullopt;
+}
+
 }  // namespace
 
 Experiment::Experiment(ExperimentSetup setup, ExperimentDeps deps)
@@ -118,7 +125,8 @@ RunResult Experiment::Run() {
   Recover();
   // The slots of this machine were planned within that limit.
   const bool is_planned = setup_.slots > 0;
-  (void)requests_.SetMaxSlots(RecordedMaxSlots(), !is_planned);
+  (void)requests_.SetMaxSlots(RecordedMaxSlots(deps_.store, setup_.id),
+                              !is_planned);
   deps_.reporter.Begin(setup_.info);
   for (const std::string& warning : setup_.warnings) {
     deps_.reporter.OnNotice(LogLevel::kWarning, warning);
@@ -479,7 +487,7 @@ void Experiment::PollRequests() {
   if (!deps_.store.ChangedByOthers()) return;
   // Running trials are left alone if fewer may run now; as they end, fewer
   // start.
-  const auto most = RecordedMaxSlots();
+  const auto most = RecordedMaxSlots(deps_.store, setup_.id);
   if (requests_.SetMaxSlots(most, /*limit=*/true)) {
     deps_.reporter.OnNotice(LogLevel::kInfo,
                             "resources.max_slots is now " +
@@ -490,11 +498,6 @@ void Experiment::PollRequests() {
   for (const RequestRow& request : deps_.store.OpenRequests(setup_.id)) {
     Execute(request);
   }
-}
-
-std::optional<std::int64_t> Experiment::RecordedMaxSlots() const {
-  const auto detail = deps_.store.Experiment(setup_.id);
-  return detail ? FindMaxSlots(detail->config) : std::nullopt;
 }
 
 // Returns the number of slots that the trials may use.

@@ -127,9 +127,7 @@ class Experiment {
   std::size_t FreeSlots() const;
   void Schedule();
   void StopProcess(TrialState& trial, StopCause cause);
-  void ExplainRepeat(const TrialState& trial);
   void Start(TrialState& trial);
-  TrialSpec MakeSpec(const TrialState& trial) const;
 
   // Messages of trials: experiment_messages.cc.
   void On(const TrialStarted& event);
@@ -201,7 +199,6 @@ class Experiment {
   bool StopIfLost(bool with_storage = true);
   void FailExperiment(const std::string& why);
   void PollRequests();
-  std::optional<std::int64_t> RecordedMaxSlots() const;
   void Execute(const RequestRow& request);
   void KillTrial(const RequestRow& request);
   void CancelAll(bool now);

@@ -26,6 +26,45 @@ std::string EarlyReason(const std::string& why) {
   return std::string(kEndedEarly) + (why.empty() ? " by itself" : ": " + why);
 }
 
+// Returns what the next process of a trial, which resumes from `latest`, is to
+// do, without the paths of its files. REQUIRES: it has an operation.
+TrialSpec MakeSpec(const ExperimentSetup& setup, const TrialState& trial,
+                   const CheckpointRow* latest) {
+  const ExperimentConfig& config = setup.config;
+  TrialSpec spec;
+  spec.id = trial.row.id;
+  spec.run = trial.row.runs;
+  spec.entrypoint = EntrypointText(config);
+  spec.library = setup.options.library;
+  spec.rules = config.rules;
+  if (const auto* words =
+          std::get_if<std::vector<std::string>>(&config.entrypoint)) {
+    spec.command = *words;
+    spec.placeholders = config.placeholders;
+    spec.metrics = config.metrics;
+    spec.max_length = Length{config.searcher.max_length, config.length_unit};
+    spec.stops_trials = config.searcher.stop_once;
+    spec.alternatives =
+        Alternatives(config.hyperparameters, config.searcher.name == "grid");
+  }
+  spec.hparams = trial.row.hparams;
+  spec.data = config.data;
+  spec.seed = trial.row.seed;
+  spec.world_size = setup.ranks;
+  // The runner is to act first, because it reports the cause.
+  spec.nccl_timeout = config.hang_timeout + kNcclTimeoutMargin;
+  spec.threads = setup.threads;
+  if (latest != nullptr) spec.restore = latest->uuid;
+  for (const std::int64_t length : trial.completed) {
+    spec.completed.push_back({length, config.length_unit});
+  }
+  spec.until = Length{trial.operations.front(), config.length_unit};
+  spec.settings = config.training;
+  spec.settings.searcher_metric = config.searcher.metric;
+  spec.settings.smaller_is_better = config.searcher.smaller_is_better;
+  return spec;
+}
+
 }  // namespace
 
 void Experiment::HandleEvents() {
@@ -313,24 +352,22 @@ void Experiment::StopProcess(TrialState& trial, StopCause cause) {
   deps_.launcher.RequestStop(trial.row.id);
 }
 
-// Says once in a run that trials without checkpoints repeat their training.
-void Experiment::ExplainRepeat(const TrialState& trial) {
-  const bool repeats =
-      !trial.completed.empty() && keeper_.Latest(trial.row.id) == nullptr;
-  if (!repeats || std::exchange(explained_repeat_, true)) return;
-  deps_.reporter.OnNotice(
-      LogLevel::kInfo,
-      "trial " + ToString(trial.row.id) +
-          " has saved no checkpoint, so it trains from its beginning again, "
-          "to " +
-          LengthText(trial.operations.front(), setup_.config.length_unit) +
-          "; other trials may do so too");
-}
-
 void Experiment::Start(TrialState& trial) {
-  const TrialSpec spec = MakeSpec(trial);
-  const std::int64_t from = keeper_.Saved(trial.row.id).batches;
-  ExplainRepeat(trial);
+  const CheckpointRow* latest = keeper_.Latest(trial.row.id);
+  TrialSpec spec = MakeSpec(setup_, trial, latest);
+  files_.SetPaths(spec, setup_.config.source_checkpoint_uuid);
+  const std::int64_t from = latest == nullptr ? 0 : latest->batches;
+  // Trials without checkpoints repeat their training, which a run says once.
+  const bool repeats = !trial.completed.empty() && latest == nullptr;
+  if (repeats && !std::exchange(explained_repeat_, true)) {
+    deps_.reporter.OnNotice(
+        LogLevel::kInfo,
+        "trial " + ToString(trial.row.id) +
+            " has saved no checkpoint, so it trains from its beginning again, "
+            "to " +
+            LengthText(trial.operations.front(), setup_.config.length_unit) +
+            "; other trials may do so too");
+  }
   const TrialProcess& process = trials_.StartProcess(trial, spec.restore, from);
   if (!process.earlier.empty()) {
     outbox_.Add([id = trial.row.id, from](
@@ -343,45 +380,6 @@ void Experiment::Start(TrialState& trial) {
     // All trials may have been asked to stop since.
     if (stop_.stopping()) deps_.launcher.RequestStop(spec.id);
   });
-}
-
-TrialSpec Experiment::MakeSpec(const TrialState& trial) const {
-  const ExperimentConfig& config = setup_.config;
-  TrialSpec spec;
-  spec.id = trial.row.id;
-  spec.run = trial.row.runs;
-  spec.entrypoint = EntrypointText(config);
-  spec.library = setup_.options.library;
-  spec.rules = config.rules;
-  if (const auto* words =
-          std::get_if<std::vector<std::string>>(&config.entrypoint)) {
-    spec.command = *words;
-    spec.placeholders = config.placeholders;
-    spec.metrics = config.metrics;
-    spec.max_length = Length{config.searcher.max_length, config.length_unit};
-    spec.stops_trials = config.searcher.stop_once;
-    spec.alternatives =
-        Alternatives(config.hyperparameters, config.searcher.name == "grid");
-  }
-  spec.hparams = trial.row.hparams;
-  spec.data = config.data;
-  spec.seed = trial.row.seed;
-  spec.world_size = setup_.ranks;
-  // The runner is to act first, because it reports the cause.
-  spec.nccl_timeout = config.hang_timeout + kNcclTimeoutMargin;
-  spec.threads = setup_.threads;
-  if (const CheckpointRow* latest = keeper_.Latest(trial.row.id)) {
-    spec.restore = latest->uuid;
-  }
-  files_.SetPaths(spec, config.source_checkpoint_uuid);
-  for (const std::int64_t length : trial.completed) {
-    spec.completed.push_back({length, config.length_unit});
-  }
-  spec.until = Length{trial.operations.front(), config.length_unit};
-  spec.settings = config.training;
-  spec.settings.searcher_metric = config.searcher.metric;
-  spec.settings.smaller_is_better = config.searcher.smaller_is_better;
-  return spec;
 }
 
 }  // namespace dtrain

@@ -3,6 +3,11 @@
 // experiment wins over everything, the end of the search over a stop that came
 // too late to matter, and a cancel over a pause. Of several failures or
 // problems the first is kept, since later ones are often its consequences.
+//
+// RunTime has what the loop would otherwise keep in a dozen times of its own:
+// the limit of the run, what is recorded of its seconds, and when the next look
+// at the store and at all trials is due. Each call gets the time from its
+// caller, so that nothing here reads a clock.
 
 #include "engine/run/run_stop.h"
 

@@ -1,5 +1,6 @@
 // Values that an Experiment computes from its trials, without I/O: the display
-// of rungs, the progress, the best trial and the unread hyperparameters.
+// of rungs, the progress, the best trial, the metrics that validations must
+// have, and the unread hyperparameters.
 //
 // Progress is the length trained by the length planned. It never falls below
 // the recorded one: when the plan grows, because more trials are promoted than

@@ -26,6 +26,8 @@
 #include <limits>
 #include <utility>
 
+#include "engine/base/text.h"
+
 namespace dtrain {
 
 EarlierValues::EarlierValues(std::int64_t from, std::int64_t last)
