@@ -7,6 +7,7 @@ PRELOAD is the library of tests/support/preload.cc.
 """
 
 import contextlib
+import datetime
 import gzip
 import json
 import os
@@ -396,6 +397,14 @@ class ServeTest(unittest.TestCase):
         change = self.reader.bundle("/api/experiment/1/changes?since=0&known=1:18:20")
         self.assertEqual(change["experiments"][0]["metrics"]["rows"], 2)
         self.assertNotIn("yaml", change["experiments"][0])
+
+    def test_changes_overlap_the_time_between_an_event_and_its_commit(self):
+        ended = json.loads(run("describe", "1.1", "--json").stdout)["ended"]
+        ended = datetime.datetime.fromisoformat(ended.replace("Z", "+00:00"))
+        for seconds, rows in ((-1, 21), (0, 21), (1, 21), (4, 21), (6, 0), (60, 0)):
+            since = (ended + datetime.timedelta(seconds=seconds)).timestamp()
+            change = self.reader.bundle(f"/api/experiment/1/changes?since={since * 1e6:.0f}")
+            self.assertEqual(change["experiments"][0]["metrics"]["rows"], rows, seconds)
 
     def events(self, server):
         """Yields the events of a stream."""
