@@ -13,10 +13,11 @@ CommandSetUp SetUpArchive, SetUpBackup, SetUpBest, SetUpCancel,
     SetUpDoctor, SetUpEvaluate, SetUpFiles, SetUpGc, SetUpImportSweep,
     SetUpImportance, SetUpInit, SetUpKill, SetUpLabel, SetUpList, SetUpLogs,
     SetUpMetrics, SetUpModels, SetUpNote, SetUpPause, SetUpPlot, SetUpPredict,
-    SetUpPreviewSearch, SetUpReport, SetUpReproduce, SetUpResume, SetUpRun,
-    SetUpServe, SetUpSetDescription, SetUpSetMaxSlots, SetUpSetName, SetUpSlots,
-    SetUpTensorboard, SetUpTrials, SetUpUnarchive, SetUpValidate, SetUpVersion,
-    SetUpWait, SetUpWatch, SetUpWorker, SetUpWorkers;
+    SetUpPreviewSearch, SetUpPythonPath, SetUpReport, SetUpReproduce,
+    SetUpResume, SetUpRun, SetUpServe, SetUpSetDescription, SetUpSetMaxSlots,
+    SetUpSetName, SetUpSlots, SetUpTensorboard, SetUpTrials, SetUpUnarchive,
+    SetUpValidate, SetUpVersion, SetUpWait, SetUpWatch, SetUpWorker,
+    SetUpWorkers;
 
 namespace {
 
@@ -161,6 +162,8 @@ constexpr std::array kCommands = {
             "Check the store and the machine for problems", SetUpDoctor},
     Command{CommandGroup::kMaintain, "completion", "",
             "Print a completion script for bash, zsh or fish", SetUpCompletion},
+    Command{CommandGroup::kMaintain, "python-path", "",
+            "Print the directory of the Python module", SetUpPythonPath},
     Command{CommandGroup::kMaintain, "version", "",
             "Show the versions of dtrain and its libraries", SetUpVersion},
 };

@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "engine/app/provenance.h"
+#include "engine/os/installation.h"
 
 namespace dtrain {
 namespace {
@@ -38,6 +39,18 @@ CommandRun SetUpVersion(CLI::App& app) {
                         {"Print the version of SQLite",
                          "dtrain version --json | jq -r .libraries.sqlite"}}});
   return [options](const GlobalOptions&) { return Version(*options); };
+}
+
+CommandRun SetUpPythonPath(CLI::App& app) {
+  SetHelp(app, {.notes = "A wheel has the module in site-packages as well.",
+                .exits = {{kExitDone}, {kExitUsage}},
+                .examples = {{"Use the module outside trials, as in a notebook",
+                              "export PYTHONPATH=$(dtrain python-path)"}}});
+  return [](const GlobalOptions&) {
+    std::cout << (InstallPrefix() / "lib" / "dtrain" / "python").string()
+              << '\n';
+    return kExitDone;
+  };
 }
 
 }  // namespace dtrain
