@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "engine/base/text.h"
+#include "engine/report/terminal.h"
 
 namespace dtrain {
 namespace {
@@ -21,7 +22,7 @@ void AppendRow(const std::string& name, std::string_view text,
   if (!fits) label += '\n';
   label.resize(label.size() + (fits ? column - label.size() : column), ' ');
   out += label;
-  AppendWrapped(text, column, kHelpWidth, out);
+  out += WrapText(text, column, column, kHelpWidth) + "\n";
 }
 
 std::string ArgumentText(const OptionInfo& argument) {
@@ -76,7 +77,7 @@ std::string Epilog(const CommandHelp& help) {
   std::string text;
   if (!help.notes.empty()) {
     text += '\n';
-    AppendWrapped(help.notes, 0, kHelpWidth, text);
+    text += WrapText(help.notes, 0, 0, kHelpWidth) + "\n";
   }
   text += "\nExit codes:\n";
   for (const ExitMeaning& exit : help.exits) {
@@ -102,7 +103,7 @@ std::string ProgramHelp(const CommandInfo& program) {
     AppendRow(command.name, command.summary, kCommandColumn, text);
   }
   text += "\nGlobal options:\n" + OptionRows(program.options) + "\n";
-  AppendWrapped(program.help.notes, 0, kHelpWidth, text);
+  text += WrapText(program.help.notes, 0, 0, kHelpWidth) + "\n";
   return text;
 }
 
@@ -145,29 +146,11 @@ std::string UsageText(const CommandInfo& command) {
   }
   usage += " [OPTIONS]";
   for (const OptionInfo& argument : command.arguments) {
-    usage += " " + ArgumentText(argument);
+    // What follows the dashes is taken as it is.
+    const bool is_program = argument.text.starts_with("After --:");
+    usage += (is_program ? " -- " : " ") + ArgumentText(argument);
   }
   return usage + (command.subcommands.empty() ? "" : " SUBCOMMAND");
-}
-
-void AppendWrapped(std::string_view text, std::size_t indent, std::size_t width,
-                   std::string& out) {
-  std::size_t used = indent;
-  bool first = true;
-  for (const std::string& word : Split(text, ' ')) {
-    const std::size_t columns = DisplayWidth(word);
-    if (!first && used + 1 + columns > width) {
-      out += "\n" + std::string(indent, ' ');
-      used = indent;
-    } else if (!first) {
-      out += ' ';
-      ++used;
-    }
-    out += word;
-    used += columns;
-    first = false;
-  }
-  out += '\n';
 }
 
 void AppendHelpRow(const std::string& name, std::string_view text,

@@ -91,12 +91,6 @@ std::string OptionText(const OptionInfo& option);
 /// "COMMAND [OPTIONS] EXP...", without the program's name.
 std::string UsageText(const CommandInfo& command);
 
-/// Appends `text` and a line break to a line that has `indent` columns. Breaks
-/// lines at blanks so that they have at most `width` columns, and indents those
-/// that follow.
-void AppendWrapped(std::string_view text, std::size_t indent, std::size_t width,
-                   std::string& out);
-
 /// Appends "  NAME    TEXT" to a help text, wrapped to its 80 columns.
 void AppendHelpRow(const std::string& name, std::string_view text,
                    std::string& out);

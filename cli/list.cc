@@ -6,7 +6,10 @@
 // keys the order is that of ids; --reverse reverses equal rows, too.
 
 #include <algorithm>
+#include <iostream>
 #include <memory>
+
+#include <unistd.h>
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
@@ -81,14 +84,16 @@ void Limit(const ListOptions& options, std::vector<ExperimentRow>& rows) {
   if (options.by_id() && !on_terminal) std::ranges::reverse(rows);
 }
 
-std::vector<Cell> Row(const ExperimentRow& row, const SlotWait* wait,
-                      Timestamp now, bool local) {
+// `origin`: "reproduces 3.7" for an experiment that has the name of another.
+std::vector<Cell> Row(const ExperimentRow& row, const std::string& origin,
+                      const SlotWait* wait, Timestamp now, bool local) {
   const double seconds = ElapsedSeconds(row, now);
   const std::string state(StateName(row.state));
   const std::string best =
       row.best ? row.metric + " " + FormatMetric(row.best->value) : "-";
   return {std::to_string(row.id),
-          row.name,
+          Cell(row.name + (origin.empty() ? "" : " (" + origin + ")"), row.name,
+               Tone::kPlain, origin.empty() ? 0 : row.name.size() + 1),
           Cell(StateText(row.state, wait), state, ChooseTone(row.state)),
           Cell(FormatProgress(row), FormatNumber(row.progress)),
           row.searcher,
@@ -101,8 +106,25 @@ std::vector<Cell> Row(const ExperimentRow& row, const SlotWait* wait,
           Cell(FormatSeconds(seconds), FormatNumber(seconds))};
 }
 
-// Adds why experiments failed to a table for people. CSV keeps its columns;
-// there `--columns` has it.
+// Prints why experiments failed below the table, in a line each: in a column it
+// would take the room of the others.
+void PrintErrors(const std::vector<ExperimentRow>& rows,
+                 const GlobalOptions& globals) {
+  const TerminalMode mode = GetTerminalMode(STDOUT_FILENO, globals.color);
+  for (const ExperimentRow& row : rows) {
+    if (row.error.empty()) continue;
+    const std::string line = EscapeForTerminal(
+        "experiment " + std::to_string(row.id) + ": " + row.error);
+    std::cout << Paint(mode, Tone::kDim,
+                       mode.width == 0
+                           ? line
+                           : Truncate(line, mode.width, Ellipsis(mode)))
+              << '\n';
+  }
+}
+
+// Adds why experiments failed to a table without a limit of its width. CSV
+// keeps its columns; there `--columns` has it.
 void ShowErrors(Listing<ExperimentRow>& listing) {
   listing.columns.push_back({.name = "error", .elastic = true, .least = 20});
   listing.cells = [cells = listing.cells](const ExperimentRow& row) {
@@ -134,8 +156,11 @@ Listing<ExperimentRow> ExperimentListing(const Store& store,
                 return json;
               },
           .cells =
-              [&queue, now, local](const ExperimentRow& row) {
-                return Row(row, queue.FindWait(row), now, local);
+              [&queue, origins = store.Origins(), now,
+               local](const ExperimentRow& row) {
+                const auto origin = origins.find(row.id);
+                return Row(row, origin == origins.end() ? "" : origin->second,
+                           queue.FindWait(row), now, local);
               }};
 }
 
@@ -165,9 +190,10 @@ int List(const ListOptions& options, const GlobalOptions& globals) {
   }
   const SlotQueueView queue(store);
   auto listing = ExperimentListing(store, queue, now);
-  if (options.format() == Format::kText &&
-      std::ranges::any_of(rows,
-                          [](const auto& row) { return !row.error.empty(); })) {
+  const bool narrow = GetTerminalMode(STDOUT_FILENO, globals.color).width > 0;
+  const bool failed = std::ranges::any_of(
+      rows, [](const auto& row) { return !row.error.empty(); });
+  if (options.format() == Format::kText && failed && !narrow) {
     ShowErrors(listing);
   }
   SelectColumns(
@@ -177,6 +203,7 @@ int List(const ListOptions& options, const GlobalOptions& globals) {
       },
       now, listing);
   PrintListing(listing, rows, options.format(), globals);
+  if (options.format() == Format::kText && narrow) PrintErrors(rows, globals);
   if (!options.limit && rows.size() < matching) {
     PrintNotice(globals, std::to_string(matching - rows.size()) +
                              " older ones are not shown; " +

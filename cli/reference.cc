@@ -25,6 +25,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/os/files.h"
+#include "engine/report/terminal.h"
 
 namespace dtrain {
 namespace {
@@ -235,7 +236,7 @@ std::string ReferenceWriter::CommandPart(const CommandInfo& command) const {
     text += " " + name + ": " + meaning + ".";
   }
   std::string paragraph;
-  AppendWrapped(text, 0, kProseWidth, paragraph);
+  paragraph += WrapText(text, 0, 0, kProseWidth) + "\n";
   return paragraph;
 }
 

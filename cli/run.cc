@@ -61,6 +61,7 @@
 #include "engine/report/json_view.h"
 #include "engine/report/live_display.h"
 #include "engine/report/logs.h"
+#include "engine/report/terminal.h"
 #include "engine/report/plain_reporter.h"
 #include "engine/report/summary.h"
 #include "engine/run/reported_units.h"
@@ -214,6 +215,36 @@ class BeginReporter : public Reporter {
 
  private:
   std::function<void()> on_begin_;
+};
+
+// Says at the first validation which metrics of --require it lacks: with a
+// misspelt name the training would be for nothing.
+class RequirementWatch : public Reporter {
+ public:
+  RequirementWatch(const std::vector<Filter>& requirements, Reporter& display)
+      : requirements_(requirements), display_(display) {}
+
+  void OnTraining(TrialId, const TrainingReport& report) override {
+    if (!done_) Add(report.metrics);
+  }
+  void OnValidation(TrialId, const ValidationReport& report, bool) override {
+    if (std::exchange(done_, true)) return;
+    Add(report.metrics);
+    const std::vector<std::string> names(names_.begin(), names_.end());
+    for (const std::string& text : FindUnreported(requirements_, names)) {
+      display_.OnNotice(LogLevel::kWarning, text);
+    }
+  }
+
+ private:
+  void Add(const MetricValues& metrics) {
+    for (const auto& [name, value] : metrics) names_.insert(name);
+  }
+
+  std::vector<Filter> requirements_;
+  Reporter& display_;
+  std::set<std::string> names_;
+  bool done_ = false;
 };
 
 // Passes events on to the display, and prints the output of trials between
@@ -400,10 +431,16 @@ std::string LossText(const std::vector<std::string>& lost) {
 void ExplainResult(const RunResult& result, const GlobalOptions& globals) {
   const std::string id = std::to_string(result.experiment);
   if (result.state == State::kError || result.state == State::kCanceled) {
+    // "trial 3.7: REASON" was said when that trial ended, and by the summary.
+    const std::string trial = "trial " + id + ".";
+    const bool is_told =
+        result.error.empty() ||
+        (result.error.starts_with(trial) &&
+         result.error.find(": ") == result.error.find(' ', trial.size()) - 1);
     PrintError(globals, "experiment " + id + " is " +
                             std::string(StateName(result.state)) +
-                            (result.error.empty() ? "" : ": " + result.error) +
-                            "; see " + CommandFor(globals, "logs " + id));
+                            (is_told ? "" : ": " + result.error) + "; see " +
+                            CommandFor(globals, "logs " + id));
   } else if (!result.error.empty()) {
     PrintError(globals,
                "experiment " + id + " is paused: " + result.error +
@@ -442,6 +479,10 @@ std::unique_ptr<Reporter> MakeReporter(const StoreLayout& layout,
   } else {
     display = std::make_unique<PlainReporter>(std::cerr, mode(), verbosity);
   }
+  if (!request.demands.requirements.empty()) {
+    group->Add(std::make_unique<RequirementWatch>(request.demands.requirements,
+                                                  *display));
+  }
   const LogFollower::Scope scope =
       request.detach || globals.quiet ? LogFollower::Scope::kNone
       : request.follow                ? LogFollower::Scope::kAll
@@ -475,7 +516,13 @@ int ReportResult(const Store& store, const RunResult& result,
           .Write("end", std::move(document));
     }
   } else {
-    std::cout << SummaryText(result, context);
+    const std::size_t width =
+        GetTerminalMode(STDOUT_FILENO, globals.color).width;
+    for (const std::string& line : Split(SummaryText(result, context), '\n')) {
+      if (!line.empty()) {
+        std::cout << WrapText(line, 0, kWrapIndent, width) << '\n';
+      }
+    }
     if (conclusion) std::cout << EscapeForTerminal(conclusion->text) << '\n';
   }
   ExplainResult(result, globals);
@@ -611,15 +658,21 @@ int RunHere(const StoreLayout& layout, const Recording& record,
 
 }  // namespace
 
+std::int64_t StartRunner(const StoreLayout& layout, const Recording& record,
+                         const ExperimentConfig& config, RunRequest& request,
+                         const GlobalOptions& globals) {
+  return RunInBackground([&](const Departure& departure) {
+    return RunHere(layout, record, config, request, globals, departure);
+  });
+}
+
 int RunRecorded(const StoreLayout& layout, const Recording& record,
                 const ExperimentConfig& config, RunRequest& request,
                 const GlobalOptions& globals) {
   if (!request.detach) {
     return RunHere(layout, record, config, request, globals, nullptr);
   }
-  const std::int64_t id = RunInBackground([&](const Departure& departure) {
-    return RunHere(layout, record, config, request, globals, departure);
-  });
+  const std::int64_t id = StartRunner(layout, record, config, request, globals);
   if (request.json) {
     PrintJson({{"experiment", id}, {"store", layout.root().string()}});
   } else {

@@ -112,6 +112,12 @@ int RunRecorded(const StoreLayout& layout, const Recording& record,
                 const ExperimentConfig& config, RunRequest& request,
                 const GlobalOptions& globals);
 
+/// Does the same in a process of its own and returns the id as soon as it runs
+/// the experiment. Throws what it threw before.
+std::int64_t StartRunner(const StoreLayout& layout, const Recording& record,
+                         const ExperimentConfig& config, RunRequest& request,
+                         const GlobalOptions& globals);
+
 /// Returns the display of a run: a live display or lines on stderr, JSON lines
 /// on stdout. `on_begin` is called once the runner holds the experiment.
 std::unique_ptr<Reporter> MakeReporter(const StoreLayout& layout,

@@ -30,6 +30,14 @@ std::vector<Column> HparamColumns(const nlohmann::json& config) {
                        .optional = true,
                        .verbatim = true});
   }
+  const auto last_part = [](const Column& column) {
+    return column.name.substr(column.name.rfind('.') + 1);
+  };
+  for (Column& column : columns) {
+    const auto alike =
+        std::ranges::count(columns, last_part(column), last_part);
+    if (alike == 1) column.brief = last_part(column);
+  }
   return columns;
 }
 

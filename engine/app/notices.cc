@@ -1,5 +1,6 @@
 #include "engine/app/notices.h"
 
+#include <string_view>
 #include <type_traits>
 
 #include <unistd.h>
@@ -19,13 +20,19 @@ void WriteNotice(const GlobalOptions& globals, const std::string& text) {
 
 void PrintNotice(const GlobalOptions& globals, const std::string& text) {
   if (globals.quiet) return;
-  WriteNotice(globals, "dtrain: " + EscapeForTerminal(text) + "\n");
+  const TerminalMode mode = GetTerminalMode(STDERR_FILENO, globals.color);
+  WriteNotice(globals, WrapText("dtrain: " + EscapeForTerminal(text), 0,
+                                kWrapIndent, mode.width) +
+                           "\n");
 }
 
 void PrintError(const GlobalOptions& globals, const std::string& text) {
   const TerminalMode mode = GetTerminalMode(STDERR_FILENO, globals.color);
+  constexpr std::string_view kBegin = "dtrain: error: ";
   WriteNotice(globals, "dtrain: " + Paint(mode, Tone::kBad, "error:") + " " +
-                           EscapeForTerminal(text) + "\n");
+                           WrapText(EscapeForTerminal(text), kBegin.size(),
+                                    kWrapIndent, mode.width) +
+                           "\n");
 }
 
 }  // namespace dtrain

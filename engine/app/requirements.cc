@@ -9,6 +9,7 @@
 #include "engine/app/requirements.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -307,6 +308,32 @@ std::vector<Filter> ParseRequirements(
     }
   }
   return requirements;
+}
+
+std::vector<std::string> FindUnreported(
+    const std::vector<Filter>& requirements,
+    const std::vector<std::string>& metrics) {
+  std::vector<std::string> warnings;
+  const std::vector<TrialRow> none;
+  for (const Filter& requirement : requirements) {
+    for (const FieldName& field : requirement.Fields()) {
+      const std::string& name = field.name;
+      const bool is_length = std::ranges::any_of(
+          std::array{Unit::kBatches, Unit::kRecords, Unit::kEpochs},
+          [&](Unit unit) { return name == UnitName(unit); });
+      if (name == kState || name.starts_with(kHparamPrefix) || is_length ||
+          FindCount(name, none) ||
+          std::ranges::find(metrics, name) != metrics.end() ||
+          std::ranges::find(metrics, field.Text()) != metrics.end()) {
+        continue;
+      }
+      warnings.push_back("--require '" + requirement.text() +
+                         "': the first validation has no '" + name +
+                         "', only " + Join(metrics, ", ") +
+                         DidYouMean(name, metrics));
+    }
+  }
+  return warnings;
 }
 
 std::vector<Check> CheckRequirements(const Demands& demands, const Store& store,

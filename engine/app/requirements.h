@@ -27,6 +27,12 @@ struct Demands {
 std::vector<Filter> ParseRequirements(
     const std::vector<std::string>& expressions);
 
+/// Returns a warning for each metric that the requirements name and that is not
+/// in `metrics`, those reported up to the first validation.
+std::vector<std::string> FindUnreported(
+    const std::vector<Filter>& requirements,
+    const std::vector<std::string>& metrics);
+
 /// Evaluates the requirements for the experiment: `state`, numbers of trials
 /// (`failed`, `completed`, `stopped`, `trials`) unless a metric has the name,
 /// and of the best trial `hp.NAME`, a metric at its best validation (or the

@@ -91,7 +91,10 @@ constexpr KeySpec kSearcherKeys[] = {
                     "sync_halving=async_halving hyperband=adaptive_asha "
                     "tpe=bayesian_asha bayes=bayesian_asha "
                     "bayesian=bayesian_asha bohb=bayesian_asha "
-                    "optuna=bayesian_asha median=async_halving",
+                    "optuna=bayesian_asha gp=bayesian_asha "
+                    "hyperopt=bayesian_asha smac=bayesian_asha "
+                    "median=async_halving pbt=adaptive_asha "
+                    "random_search=random grid_search=grid",
      .store = IntoSearcher<&SearcherConfig::name>},
     {.path = "searcher.metric",
      .type = kText,

@@ -293,7 +293,7 @@ std::string PrintedMetrics::Hint() const {
   if (!steps_.began_with_zero()) return hint;
   return hint +
          "; its first step was 0: if that is the first step of training, set "
-         "metrics.first_step: 0";
+         "metrics.first_step: 0, with 'dtrain run' --pattern first_step=0";
 }
 
 }  // namespace dtrain

@@ -285,31 +285,38 @@ double FiniteMean(std::span<const double> values) {
 
 }  // namespace
 
+void CurveRange::Add(std::span<const double> values) {
+  for (const double value : values) {
+    if (!std::isfinite(value)) continue;
+    least = std::min(least, value);
+    most = std::max(most, value);
+  }
+}
+
 std::string Sparkline(std::span<const double> values, std::size_t width,
-                      bool utf8) {
+                      bool utf8, std::optional<CurveRange> range) {
   const std::size_t columns = std::min(width, values.size());
   std::vector<double> means;
-  double least = std::numeric_limits<double>::infinity();
-  double most = -least;
   for (std::size_t i = 0; i < columns; ++i) {
     const std::size_t begin = values.size() * i / columns;
     const std::size_t end = values.size() * (i + 1) / columns;
     means.push_back(FiniteMean(values.subspan(begin, end - begin)));
-    if (!std::isfinite(means.back())) continue;
-    least = std::min(least, means.back());
-    most = std::max(most, means.back());
   }
-  if (least > most) return "";
+  CurveRange drawn;
+  drawn.Add(means);
+  if (drawn.least > drawn.most) return "";
+  const auto [least, most] = range.value_or(drawn);
   const std::span<const char* const> levels =
       utf8 ? std::span<const char* const>(kBlocks) : kAsciiLevels;
-  const double range = most / 2 - least / 2;  // half of it cannot overflow
+  const double half = most / 2 - least / 2;  // all of it may overflow
   std::string line;
   for (const double mean : means) {
     if (!std::isfinite(mean)) {
       line += ' ';
       continue;
     }
-    const double share = range > 0 ? (mean / 2 - least / 2) / range : 0.5;
+    const double share =
+        half > 0 ? std::clamp((mean / 2 - least / 2) / half, 0.0, 1.0) : 0.5;
     const double level = share * static_cast<double>(levels.size());
     line +=
         levels[std::min(static_cast<std::size_t>(level), levels.size() - 1)];

@@ -81,13 +81,23 @@ Tone ChooseTone(State state);
 /// Columns of a sparkline in a table.
 inline constexpr std::size_t kSparkWidth = 16;
 
+/// Least and greatest of the finite values of curves that are drawn with one
+/// scale.
+struct CurveRange {
+  double least = std::numeric_limits<double>::infinity();
+  double most = -std::numeric_limits<double>::infinity();
+
+  void Add(std::span<const double> values);
+};
+
 /// Draws `values`, oldest first, as a curve of one line: a character for each,
-/// as high as the value lies between the least and the greatest one, in the
-/// middle if all are equal. More than `width` values are averaged in groups of
-/// adjacent ones. A value that is not finite is a blank, as is a group of them.
-/// `utf8`: block characters, else "_.-^". Empty if no value is finite.
+/// as high as the value lies in `range`, or between the least and the greatest
+/// one that is drawn, in the middle if these are equal. More than `width`
+/// values are averaged in groups of adjacent ones. A value that is not finite
+/// is a blank, as is a group of them. `utf8`: block characters, else "_.-^".
+/// Empty if no value is finite.
 std::string Sparkline(std::span<const double> values, std::size_t width,
-                      bool utf8);
+                      bool utf8, std::optional<CurveRange> range = {});
 
 /// Escapes `text` for XML, between tags and in attributes, and for terminals.
 std::string EscapeXml(const std::string& text);

@@ -490,14 +490,16 @@ void LiveDisplay::OnTrialEnded(const TrialRow& trial,
   for (const std::string& line :
        EndedLines(info_, trial, last_lines,
                   reports_.Find(trial.id, trial.at()).epoch)) {
-    Print(tone, line);
+    // The others are the end of its log.
+    Print(tone, line, /*wrap=*/tone != Tone::kPlain || !failure);
     tone = Tone::kPlain;
   }
 }
 
 void LiveDisplay::OnOutput(TrialId trial, const LogRecord& record) {
   if (!IsVisible(record.level, verbosity_)) return;
-  Print(ChooseTone(record.level), OutputLine(info_, trial, record));
+  Print(ChooseTone(record.level), OutputLine(info_, trial, record),
+        /*wrap=*/false);
 }
 
 void LiveDisplay::OnCheckpointFailed(TrialId trial,
@@ -521,9 +523,14 @@ void LiveDisplay::OnStatus(const RunStatus& status) {
   Draw(status);
 }
 
-void LiveDisplay::Print(Tone tone, const std::string& line) {
+void LiveDisplay::Print(Tone tone, const std::string& line, bool wrap) {
   lines_.Erase();
-  lines_.out() << Paint(lines_.mode(), tone, line) + "\n" << std::flush;
+  const TerminalMode mode = lines_.mode();
+  lines_.out() << Paint(mode, tone,
+                        wrap ? WrapText(line, 0, kWrapIndent, mode.width)
+                             : line) +
+                      "\n"
+               << std::flush;
 }
 
 void LiveDisplay::Draw(const RunStatus& status) {

@@ -143,7 +143,8 @@ class LiveDisplay : public Reporter {
   void End(const RunResult&) override { lines_.Erase(); }
 
  private:
-  void Print(Tone tone, const std::string& line);
+  // `wrap`: between words; not what programs print.
+  void Print(Tone tone, const std::string& line, bool wrap = true);
   void Draw(const RunStatus& status);
   std::int64_t TrialsWithoutSlot(const RunStatus& status);
 

@@ -231,7 +231,8 @@ void PlainReporter::OnTrialEnded(const TrialRow& trial,
   for (const std::string& line :
        EndedLines(info_, trial, last_lines,
                   reports_.Find(trial.id, trial.at()).epoch)) {
-    PrintLine(least, tone, line);
+    // The others are the end of its log.
+    PrintLine(least, tone, line, /*wrap=*/tone != Tone::kPlain || !failure);
     tone = Tone::kPlain;
   }
 }
@@ -248,7 +249,7 @@ void PlainReporter::End(const RunResult&) {
 void PlainReporter::OnOutput(TrialId trial, const LogRecord& record) {
   if (!IsVisible(record.level, verbosity_)) return;
   PrintLine(Verbosity::kQuiet, ChooseTone(record.level),
-            OutputLine(info_, trial, record));
+            OutputLine(info_, trial, record), /*wrap=*/false);
 }
 
 void PlainReporter::OnCheckpointFailed(TrialId trial,
@@ -271,9 +272,12 @@ void PlainReporter::OnStatus(const RunStatus& status) {
 }
 
 void PlainReporter::PrintLine(Verbosity least, Tone tone,
-                              const std::string& line) {
+                              const std::string& line, bool wrap) {
   if (verbosity_ < least) return;
-  out_ << Paint(mode_, tone, line) + "\n" << std::flush;
+  out_ << Paint(mode_, tone,
+                wrap ? WrapText(line, 0, kWrapIndent, mode_.width) : line) +
+              "\n"
+       << std::flush;
 }
 
 std::string NoticeLine(LogLevel level, const std::string& text) {

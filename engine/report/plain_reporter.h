@@ -129,7 +129,9 @@ class PlainReporter : public Reporter {
   void End(const RunResult& result) override;
 
  private:
-  void PrintLine(Verbosity least, Tone tone, const std::string& line);
+  // `wrap`: between words; not what programs print.
+  void PrintLine(Verbosity least, Tone tone, const std::string& line,
+                 bool wrap = true);
 
   std::ostream& out_;
   TerminalMode mode_;

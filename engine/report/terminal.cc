@@ -87,6 +87,58 @@ TerminalMode GetTerminalMode(int fd, ColorChoice choice) {
   return mode;
 }
 
+namespace {
+
+// Returns the words of `text`, those in quotes as one.
+std::vector<std::string> WordsToWrap(std::string_view text) {
+  std::vector<std::string> words;
+  std::vector<std::string> parts = Split(text, ' ');
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    std::string word = parts[i];
+    const std::size_t begin = word.find_first_not_of("(");
+    const char quote = begin == word.npos ? '\0' : word[begin];
+    if ((quote == '\'' || quote == '`') &&
+        word.find(quote, begin + 1) == word.npos) {
+      std::string whole = word;
+      std::size_t last = i;
+      while (++last < parts.size()) {
+        whole += " " + parts[last];
+        if (parts[last].find(quote) != std::string::npos) break;
+      }
+      if (last < parts.size()) {
+        word = whole;
+        i = last;
+      }
+    }
+    words.push_back(std::move(word));
+  }
+  return words;
+}
+
+}  // namespace
+
+std::string WrapText(std::string_view text, std::size_t first,
+                     std::size_t indent, std::size_t width) {
+  if (width == 0) return std::string(text);
+  std::string out;
+  std::size_t used = first;
+  bool begins = true;
+  for (const std::string& word : WordsToWrap(text)) {
+    const std::size_t columns = DisplayWidth(word);
+    if (!begins && used + 1 + columns > width) {
+      out += "\n" + std::string(indent, ' ');
+      used = indent;
+    } else if (!begins) {
+      out += ' ';
+      ++used;
+    }
+    out += word;
+    used += columns;
+    begins = false;
+  }
+  return out;
+}
+
 std::string_view Ellipsis(const TerminalMode& mode) {
   return mode.utf8 ? "…" : "...";
 }
@@ -146,6 +198,12 @@ std::size_t Table::MinWidth(std::size_t column, std::size_t width) const {
 
 namespace {
 
+std::string ShownName(const Column& column, bool brief) {
+  const std::string& name =
+      brief && !column.brief.empty() ? column.brief : column.name;
+  return column.verbatim ? EscapeForTerminal(name) : UpperCase(name);
+}
+
 // Columns of a line while its columns have the width `widths`; 0: omitted.
 std::size_t LineWidth(const std::vector<std::size_t>& widths) {
   std::size_t total = 0;
@@ -187,21 +245,35 @@ std::string Fitted(const Cell& cell, std::size_t width,
 
 }  // namespace
 
-std::vector<std::size_t> Table::Widths(std::size_t limit) const {
+bool Table::IsEmpty(std::size_t column) const {
+  return !rows_.empty() && std::ranges::all_of(rows_, [&](const auto& row) {
+    return row[column].text.empty();
+  });
+}
+
+std::vector<std::size_t> Table::WholeWidths(bool brief) const {
   std::vector<std::size_t> widths;
   for (const Column& column : columns_) {
-    widths.push_back(DisplayWidth(EscapeForTerminal(column.name)));
+    widths.push_back(DisplayWidth(ShownName(column, brief)));
   }
   for (const auto& row : rows_) {
     for (std::size_t i = 0; i < row.size(); ++i) {
       widths[i] = std::max(widths[i], DisplayWidth(row[i].text));
     }
   }
+  return widths;
+}
+
+std::vector<std::size_t> Table::Widths(std::size_t limit, bool brief) const {
+  std::vector<std::size_t> widths = WholeWidths(brief);
   if (limit == 0 || LineWidth(widths) <= limit) return widths;
+  for (std::size_t i = widths.size(); i-- > 1;) {
+    if (LineWidth(widths) > limit && IsEmpty(i)) widths[i] = 0;
+  }
   std::vector<std::size_t> natural;
   std::vector<std::size_t> least;
   for (std::size_t i = 0; i < widths.size(); ++i) {
-    least.push_back(MinWidth(i, widths[i]));
+    least.push_back(widths[i] == 0 ? 0 : MinWidth(i, widths[i]));
     natural.push_back(std::max(
         least[i], columns_[i].elastic ? std::min(widths[i], columns_[i].least)
                                       : widths[i]));
@@ -238,11 +310,12 @@ void Table::PrintLine(std::ostream& out, const TerminalMode& mode,
 }
 
 void Table::PrintText(std::ostream& out, const TerminalMode& mode) const {
-  const std::vector<std::size_t> widths = Widths(mode.width);
+  const bool brief =
+      mode.width > 0 && LineWidth(WholeWidths(/*brief=*/false)) > mode.width;
+  const std::vector<std::size_t> widths = Widths(mode.width, brief);
   std::vector<Cell> header;
   for (const Column& column : columns_) {
-    const std::string name = column.verbatim ? EscapeForTerminal(column.name)
-                                             : UpperCase(column.name);
+    const std::string name = ShownName(column, brief);
     header.emplace_back(name, name, Tone::kStrong);
   }
   PrintLine(out, mode, widths, header);
@@ -256,7 +329,7 @@ void Table::PrintOmitted(std::ostream& out, const TerminalMode& mode,
   std::vector<std::string> names;
   std::size_t more = 0;
   for (std::size_t i = 0; i < widths.size(); ++i) {
-    if (widths[i] > 0) continue;
+    if (widths[i] > 0 || IsEmpty(i)) continue;
     if (names.size() < kMaxOmittedNames) {
       names.push_back(header[i].text);
     } else {
@@ -267,18 +340,11 @@ void Table::PrintOmitted(std::ostream& out, const TerminalMode& mode,
   std::string text = "(omitted: " + Join(names, ", ");
   if (more > 0) text += " and " + std::to_string(more) + " more";
   text += "; use a wider terminal or --json)";
-  std::string line;
-  for (const std::string& word : Split(text, ' ')) {
-    if (!line.empty() &&
-        DisplayWidth(line) + 1 + DisplayWidth(word) > mode.width) {
-      out << Paint(mode, Tone::kDim, line) << '\n';
-      line.clear();
-    }
-    line += (line.empty() ? "" : " ") + word;
-    if (DisplayWidth(line) > mode.width)
-      line = Truncate(line, mode.width, Ellipsis(mode));
+  for (const std::string& line :
+       Split(WrapText(text, 0, 0, mode.width), '\n')) {
+    out << Paint(mode, Tone::kDim, Truncate(line, mode.width, Ellipsis(mode)))
+        << '\n';
   }
-  out << Paint(mode, Tone::kDim, line) << '\n';
 }
 
 void Table::PrintCsv(std::ostream& out, bool terminal) const {

@@ -38,6 +38,16 @@ TerminalMode DecideMode(ColorChoice choice, bool terminal,
 /// that stdout is a terminal.
 TerminalMode GetTerminalMode(int fd, ColorChoice choice);
 
+/// Indentation of the following lines of a message that is too long for one.
+inline constexpr std::size_t kWrapIndent = 2;
+
+/// Breaks `text` at blanks into lines of at most `width` columns (0: no limit).
+/// The first begins in column `first`, the others are indented by `indent`.
+/// What stands in 'quotes' or `backquotes`, such as a command to copy, stays on
+/// one line, as does a word that is longer than one.
+std::string WrapText(std::string_view text, std::size_t first,
+                     std::size_t indent, std::size_t width);
+
 /// Returns the sign of a cut text: one character where the locale has it, else
 /// three dots.
 std::string_view Ellipsis(const TerminalMode& mode);
@@ -67,10 +77,11 @@ struct Cell {
 struct Column {
   std::string name;  // snake_case, the name in CSV
   bool right = false;
-  bool elastic = false;   // cells may be cut: never for numbers
-  std::size_t least = 8;  // optional columns are omitted to keep this width
-  bool optional = false;  // omitted first where the terminal is narrow
-  bool verbatim = false;  // the name is shown as it is, not in capitals
+  bool elastic = false;    // cells may be cut: never for numbers
+  std::size_t least = 8;   // optional columns are omitted to keep this width
+  bool optional = false;   // omitted first where the terminal is narrow
+  bool verbatim = false;   // the name is shown as it is, not in capitals
+  std::string brief = {};  // name where the terminal is narrow; empty: the same
 };
 
 /// Rows under named columns, printed as text or CSV. Keeps every row in memory:
@@ -83,9 +94,10 @@ class Table {
   void AddRow(std::vector<Cell> row);
 
   /// Prints aligned columns, separated by two blanks. Escapes every cell. Where
-  /// the terminal is too narrow, the last optional columns are omitted first,
-  /// then elastic ones are cut, then the last columns are omitted; only the
-  /// first may exceed the width. A note below the rows names omitted columns.
+  /// the terminal is too narrow, names become brief, empty columns are omitted,
+  /// then the last optional ones, then elastic ones are cut, then the last
+  /// columns are omitted; only the first may exceed the width. A note below the
+  /// rows names omitted columns that are not empty.
   void PrintText(std::ostream& out, const TerminalMode& mode) const;
   /// Prints RFC 4180: a header line, lines that end with CR LF, in valid UTF-8.
   /// Escapes every field on a `terminal`.
@@ -95,9 +107,12 @@ class Table {
 
  private:
   // Returns the width of each column; 0: omitted.
-  std::vector<std::size_t> Widths(std::size_t limit) const;
+  std::vector<std::size_t> Widths(std::size_t limit, bool brief) const;
   // Returns the width below which a column of `width` is not cut.
   std::size_t MinWidth(std::size_t column, std::size_t width) const;
+  bool IsEmpty(std::size_t column) const;
+  // Without a limit.
+  std::vector<std::size_t> WholeWidths(bool brief) const;
   void PrintLine(std::ostream& out, const TerminalMode& mode,
                  const std::vector<std::size_t>& widths,
                  const std::vector<Cell>& cells) const;

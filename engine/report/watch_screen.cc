@@ -261,11 +261,6 @@ std::string HparamsText(const WatchedRun& run, const TrialRow& trial) {
       SearchedHparams(run.frame.info.hyperparameters, trial.hparams)));
 }
 
-std::string CurveText(const WatchedRun& run, const TrialRow& trial, bool utf8) {
-  if (!run.frame.history) return "";
-  return Sparkline(run.frame.history(trial.id), kSparkWidth, utf8);
-}
-
 }  // namespace
 
 bool WatchScreen::IsBefore(const Row& a, const Row& b) const {
@@ -418,14 +413,14 @@ std::vector<ListColumn> EmptyColumns(const RunInfo& info, bool one_metric,
           {.name = "curve", .importance = 2}};
 }
 
-void AddCells(const WatchedRun& run, const TrialRow& trial, bool utf8,
-              std::vector<ListColumn>& columns) {
+void AddCells(const WatchedRun& run, const TrialRow& trial,
+              const std::string& curve, std::vector<ListColumn>& columns) {
   const std::array cells = {ToString(trial.id),
                             std::string(StateName(trial.state)),
                             CountText(trial, FindStatus(run, trial.id)),
                             LatestText(trial),
                             BestText(trial),
-                            CurveText(run, trial, utf8)};
+                            curve};
   for (std::size_t i = 0; i < cells.size(); ++i) {
     columns[i].cells.push_back(cells[i]);
   }
@@ -444,8 +439,19 @@ void WatchScreen::AddTable(const std::vector<Row>& rows, std::size_t height,
     return row.run->frame.info.metric == info.metric;
   });
   std::vector<ListColumn> columns = EmptyColumns(info, one_metric, mode);
+  // Curves of one metric have one scale, so that they can be compared.
+  std::vector<std::vector<double>> curves;
+  std::map<const WatchedRun*, CurveRange> ranges;
   for (const Row& row : visible) {
-    AddCells(*row.run, *row.trial, mode.utf8, columns);
+    const auto& history = row.run->frame.history;
+    curves.push_back(history ? history(row.trial->id) : std::vector<double>());
+    ranges[row.group].Add(curves.back());
+  }
+  for (std::size_t i = 0; i < visible.size(); ++i) {
+    const Row& row = visible[i];
+    AddCells(*row.run, *row.trial,
+             Sparkline(curves[i], kSparkWidth, mode.utf8, ranges[row.group]),
+             columns);
   }
   std::erase_if(columns, [](const ListColumn& column) {
     return std::ranges::all_of(column.cells, &std::string::empty);

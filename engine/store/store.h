@@ -94,6 +94,9 @@ class Store {
   /// Returns the batches of a trial's last report.
   std::optional<std::int64_t> LastReport(TrialId trial, MetricKind kind) const;
   std::vector<std::string> MetricNames(std::int64_t experiment) const;
+  /// Returns "reproduces 3.7" or "continues 3.7" for the experiments that do,
+  /// by id.
+  std::map<std::int64_t, std::string> Origins() const;
   /// Returns a value of the metric for each trial that has one, or for `trial`,
   /// by the number of the trial. kBest and kLast do not read the other values.
   std::map<std::int64_t, double> TrialMetric(std::int64_t experiment,

@@ -283,5 +283,29 @@ TEST_F(RequirementsTest, DoNotReportTheOnlyTrialOfAnExperimentThatFailed) {
   EXPECT_EQ(notices_, "");
 }
 
+TEST_F(RequirementsTest, NameWhatTheFirstValidationLacks) {
+  struct Case {
+    std::string expression;
+    std::vector<std::string> warnings;
+  };
+  const std::vector<Case> cases = {
+      {"acc>0.5", {}},
+      {"min(acc)>0.5 and state==COMPLETED and failed==0", {}},
+      {"hp.lr<1 or epochs>3 or trials>2", {}},
+      {"lost<0.5",
+       {"--require 'lost<0.5': the first validation has no 'lost', only acc, "
+        "loss; did you mean 'loss'?"}},
+      {"max(f1)>0.5 and loss<1",
+       {"--require 'max(f1)>0.5': the first validation has no 'f1', only acc, "
+        "loss"}},
+  };
+  for (const Case& it : cases) {
+    EXPECT_EQ(
+        FindUnreported(ParseRequirements({it.expression}), {"acc", "loss"}),
+        it.warnings)
+        << it.expression;
+  }
+}
+
 }  // namespace
 }  // namespace dtrain

@@ -147,6 +147,15 @@ TEST(SparklineTest, AveragesAdjacentValuesToTheWidth) {
   EXPECT_EQ(Sparkline(values, 0, true), "");
 }
 
+TEST(SparklineTest, DrawsInTheRangeOfSeveralCurves) {
+  CurveRange range;
+  range.Add(std::array{0.0, std::nan("")});
+  range.Add(std::array{8.0, 4.0});
+  EXPECT_EQ(Sparkline(std::array{0.0, 0.9}, 16, true, range), "▁▁");
+  EXPECT_EQ(Sparkline(std::array{4.0, 8.0, 9.0}, 16, true, range), "▅██");
+  EXPECT_EQ(Sparkline(std::array{std::nan("")}, 16, true, range), "");
+}
+
 TEST(SparklineTest, LeavesGapsWhereValuesAreNotFinite) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const double infinity = std::numeric_limits<double>::infinity();

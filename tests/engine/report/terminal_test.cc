@@ -252,6 +252,59 @@ TEST_F(TableTest, WritesCsvInValidUtf8) {
   EXPECT_EQ(CsvLine({"a\x1b\n", "b"}, /*terminal=*/true), "a\\x1b\\x0a,b\r\n");
 }
 
+TEST(WrapTextTest, BreaksAtBlanksAndKeepsQuotesWhole) {
+  struct Case {
+    std::string text;
+    std::size_t first;
+    std::size_t indent;
+    std::size_t width;
+    std::string wrapped;
+  };
+  const std::vector<Case> cases = {
+      {"one two three", 0, 0, 0, "one two three"},
+      {"one two three", 0, 0, 13, "one two three"},
+      {"one two three", 0, 2, 8, "one two\n  three"},
+      {"one two three", 5, 2, 8, "one\n  two\n  three"},
+      {"trial's too long a sentence", 0, 0, 12,
+       "trial's too\nlong a\nsentence"},
+      {"run 'dtrain resume 12' now", 0, 2, 12,
+       "run\n  'dtrain resume 12'\n  now"},
+      {"(`a b c`) d", 0, 0, 5, "(`a b c`)\nd"},
+      {"an 'open quote of words", 0, 0, 9, "an 'open\nquote of\nwords"},
+      {"incomprehensibilities", 0, 0, 5, "incomprehensibilities"},
+      {"größe größe", 0, 0, 6, "größe\ngröße"},
+      {"", 3, 0, 5, ""},
+  };
+  for (const Case& it : cases) {
+    EXPECT_EQ(WrapText(it.text, it.first, it.indent, it.width), it.wrapped);
+  }
+}
+
+TEST(NarrowTableTest, LosesEmptyColumnsAndLongNamesFirst) {
+  Table table({{.name = "trial"},
+               {.name = "optimizer.lr",
+                .optional = true,
+                .verbatim = true,
+                .brief = "lr"},
+               {.name = "checkpoint"},
+               {.name = "state"}});
+  table.AddRow({"3.1", "0.001", "", "RUNNING"});
+  const auto print = [&](std::size_t width) {
+    std::ostringstream out;
+    table.PrintText(out, {.width = width});
+    return out.str();
+  };
+  EXPECT_EQ(print(80),
+            "TRIAL  optimizer.lr  CHECKPOINT  STATE\n"
+            "3.1    0.001                     RUNNING\n");
+  EXPECT_EQ(print(35),
+            "TRIAL  lr     CHECKPOINT  STATE\n"
+            "3.1    0.001              RUNNING\n");
+  EXPECT_EQ(print(22),
+            "TRIAL  lr     STATE\n"
+            "3.1    0.001  RUNNING\n");
+}
+
 }  // namespace
 
 }  // namespace dtrain
