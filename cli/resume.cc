@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -26,6 +27,7 @@ namespace {
 
 struct ResumeOptions {
   std::string experiment;
+  bool all = false;
   std::string slots;
   std::string listen;
   RunFlags run;
@@ -145,7 +147,82 @@ int ResumeAndRun(const ResumeOptions& original, RunRequest& request,
       layout, [&](Store&) { return id; }, *config, request, globals);
 }
 
+// True if the experiment goes on by `--all`: its runner died, or was told to
+// stop by a signal, as at a shutdown of the machine.
+bool WasInterrupted(const Store& store, const ExperimentRow& row) {
+  if (row.state == State::kInterrupted) return true;
+  if (row.state != State::kPaused) return false;
+  return std::ranges::any_of(store.Trials(row.id), [](const TrialRow& trial) {
+    return !IsFinal(trial.state) &&
+           trial.reason.find("stopped by SIG") != std::string::npos;
+  });
+}
+
+// Resumes all interrupted experiments of the store, each with a runner of its
+// own in the background, and says which. One that cannot be resumed does not
+// keep the others.
+int ResumeAll(const ResumeOptions& options, const GlobalOptions& globals) {
+  const RunFlags& run = options.run;
+  if (!options.experiment.empty() || run.follow || run.jsonl ||
+      !run.demands.empty() || !run.timeout_text.empty() || run.ci.has_file()) {
+    throw Error(ErrorKind::kUsage,
+                "--all: resumes in the background, so it cannot be combined "
+                "with EXP or with options about one result (--follow, --jsonl, "
+                "--require, --timeout, files for CI)");
+  }
+  const StoreLayout layout = FindStore(globals);
+  std::vector<std::int64_t> ids;
+  {
+    const Store store = Store::OpenForReading(layout);  // closed before a fork
+    for (const ExperimentRow& row : ListExperiments(store, /*archived=*/true)) {
+      if (WasInterrupted(store, row)) ids.push_back(row.id);
+    }
+  }
+  nlohmann::json experiments = nlohmann::json::array();
+  bool failed = false;
+  for (const std::int64_t id : ids) {
+    ResumeOptions one = options;
+    one.experiment = std::to_string(id);
+    one.run.detach = true;
+    std::string problem;
+    try {
+      RunRequest request = CheckRunFlags(one.run, globals);
+      const auto config = ConfigToResume(one, id, layout, request, globals);
+      if (!config) continue;  // completed in the meantime
+      StartRunner(
+          layout, [id](Store&) { return id; }, *config, request, globals);
+    } catch (const Error& error) {
+      problem = error.what();
+      failed = true;
+    }
+    experiments.push_back(
+        {{"experiment", id},
+         {"problem",
+          problem.empty() ? nlohmann::json() : nlohmann::json(problem)}});
+    if (!options.run.json) {
+      std::cout << EscapeForTerminal("experiment " + one.experiment +
+                                     (problem.empty()
+                                          ? " runs in the background"
+                                          : " was not resumed: " + problem))
+                << '\n';
+    }
+  }
+  if (options.run.json) {
+    PrintJson({{"experiments", std::move(experiments)},
+               {"store", layout.root().string()}});
+  } else if (ids.empty()) {
+    PrintNotice(globals, "no experiment in " + layout.root().string() +
+                             " was interrupted");
+  }
+  return failed ? kExitFailed : kExitDone;
+}
+
 int Resume(const ResumeOptions& options, const GlobalOptions& globals) {
+  if (options.all) return ResumeAll(options, globals);
+  if (options.experiment.empty()) {
+    throw Error(ErrorKind::kUsage,
+                "EXP is required, or --all for what was interrupted");
+  }
   RunRequest request = CheckRunFlags(options.run, globals);
   return RunOrReport(request, "experiment " + options.experiment,
                      [&] { return ResumeAndRun(options, request, globals); });
@@ -155,7 +232,10 @@ int Resume(const ResumeOptions& options, const GlobalOptions& globals) {
 
 CommandRun SetUpResume(CLI::App& app) {
   auto options = std::make_shared<ResumeOptions>();
-  AddOption(app, "EXP", options->experiment, "Experiment ID (3)").Required();
+  AddOption(app, "EXP", options->experiment, "Experiment ID (3)");
+  AddFlag(app, "--all", options->all,
+          "Resume all experiments whose runner died or was stopped by a "
+          "signal, each in the background");
   AddOption(app, "--slots", options->slots,
             "Slots of this run in place of resources.slots: auto, all, none, "
             "cpu, cpu:N, gpu:N, most_free, or GPU numbers such as [0,1]")
@@ -167,7 +247,8 @@ CommandRun SetUpResume(CLI::App& app) {
       .TypeName("PORT");
   AddRunFlags(app, options->run);
   SetHelp(app, {.exits = RunExits(),
-                .examples = {{"Resume a paused experiment", "dtrain resume 3"},
+                .examples = {{"Resume what a reboot has interrupted",
+                              "dtrain resume --all"},
                              {"Train on CPUs, since the GPUs are gone",
                               "dtrain resume 3 --slots none"}}});
   return RunWith(Resume, options);

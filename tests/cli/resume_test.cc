@@ -1,6 +1,9 @@
 // Ctrl-C, dead runners, and going on.
 
 #include <csignal>
+#include <filesystem>
+#include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,6 +16,7 @@
 namespace dtrain {
 namespace {
 
+namespace fs = std::filesystem;
 using nlohmann::json;
 using testing::HasSubstr;
 
@@ -81,6 +85,53 @@ TEST_F(ResumeTest, RefusesACompletedExperiment) {
   EXPECT_EQ(result.code, 0);
   EXPECT_THAT(result.err, HasSubstr("already COMPLETED"));
   EXPECT_EQ(result.Json()["best"]["trial"], "1.1");
+}
+
+TEST_F(ResumeTest, AllResumesWhatWasInterruptedAndNothingElse) {
+  ASSERT_EQ(CreateAndSignal(SIGKILL).code, 137);
+  ASSERT_EQ(CreateAndSignal(SIGTERM).code, 143);
+  ASSERT_EQ(CreateAndSignal(SIGHUP).code, 129);
+  ASSERT_EQ(dtrain_.Run({"create", "fault.yaml", "--paused"}).code, 0);
+  ASSERT_EQ(dtrain_.Run({"create", "fault.yaml", "-d"}).code, 0);
+  ASSERT_EQ(dtrain_.Run({"pause", "5"}).code, 0);
+  ASSERT_EQ(dtrain_
+                .Run({"create", "fault.yaml", "--set",
+                      "searcher.max_length.batches=10"})
+                .code,
+            0);
+  ASSERT_EQ(CreateAndSignal(SIGTERM).code, 143);
+  fs::remove_all(StoreLayout(dtrain_.store()).Experiment(7));
+  const CliResult result = dtrain_.Run({"resume", "--all", "--json"});
+  EXPECT_EQ(result.code, 1) << result.err;  // for experiment 7
+  const json experiments = result.Json()["experiments"];
+  ASSERT_EQ(experiments.size(), 4u) << result.out;
+  for (const int index : {0, 1, 2}) {
+    EXPECT_EQ(experiments[index]["experiment"], index + 1);
+    EXPECT_EQ(experiments[index]["problem"], nullptr);
+  }
+  EXPECT_EQ(experiments[3]["experiment"], 7);
+  EXPECT_TRUE(experiments[3]["problem"].is_string());
+  EXPECT_EQ(dtrain_.Run({"wait", "1", "2", "3"}).code, 0);
+  const json rows = dtrain_.Run({"list", "--json"}).Json()["experiments"];
+  EXPECT_EQ(rows[3]["state"], "PAUSED");
+  EXPECT_EQ(rows[4]["state"], "PAUSED");
+}
+
+TEST_F(ResumeTest, AllStandsAlone) {
+  const std::vector<std::vector<std::string>> wrong = {
+      {},
+      {"1", "--all"},
+      {"--all", "-f"},
+      {"--all", "--jsonl"},
+      {"--all", "--require", "loss<1"},
+      {"--all", "--timeout", "1m"},
+      {"--all", "--junit", "a.xml"}};
+  for (std::vector<std::string> words : wrong) {
+    words.insert(words.begin(), "resume");
+    const CliResult result = dtrain_.Run(words);
+    EXPECT_EQ(result.code, 2) << testing::PrintToString(words);
+    EXPECT_THAT(result.err, HasSubstr("--all"));
+  }
 }
 
 }  // namespace
