@@ -41,6 +41,10 @@ TEST_F(WorkerCliTest, LogsOfRemoteTrialsAreTheRunners) {
   ExpectPasses("test_logs_of_remote_trials_are_the_runners");
 }
 
+TEST_F(WorkerCliTest, TrialsHaveAsManyThreadsOnEachWorker) {
+  ExpectPasses("test_trials_have_as_many_threads_on_each_worker");
+}
+
 TEST_F(WorkerCliTest, WorkerJoinsWhileATrialRunsHere) {
   ExpectPasses("test_worker_joins_while_a_trial_runs_here");
 }

@@ -217,6 +217,23 @@ class WorkerTest(Workers):
                               env={**os.environ, "DTRAIN_STORE": str(self.directory / "store")})
         self.assertIn("hello", logs.stdout)
 
+    def test_trials_have_as_many_threads_on_each_worker(self):
+        # Each trial waits until all three run, one on the first worker and two on the other.
+        self.create(f"""\
+entrypoint: [sh, -c, 'touch {self.directory}/here.$DTRAIN_HPARAM_x; until [ $(ls
+  {self.directory} | grep -c "^here") = 3 ]; do sleep 0.05; done; printf
+  "{{\\"type\\":\\"validation\\",\\"batches\\":1,\\"metrics\\":{{\\"threads\\":%d}}}}\\n"
+  $OMP_NUM_THREADS >&3']
+hyperparameters: {{x: {{type: categorical, vals: [1, 2, 3]}}}}
+searcher: {{name: grid, metric: threads, max_length: 1}}
+max_restarts: 0
+resources: {{slots: "cpu:1", listen: "127.0.0.1:0", local: false}}
+""")
+        self.worker("one", "--slots", "cpu:1")
+        self.worker("two", "--slots", "cpu:2")
+        threads = {row["best"]["value"] for row in self.expect_completed(3)}
+        self.assertEqual(len(threads), 1, threads)
+
     def test_worker_joins_while_a_trial_runs_here(self):
         self.search(local=True, trials=3, length=200, step_ms=20)
         self.wait_until_trained(1, 4)
