@@ -12,7 +12,7 @@ namespace dtrain {
 namespace {
 
 // OpenSSL's libcrypto, opened at the first checksum: linking it would add half
-// a millisecond to the start of every command.
+// a millisecond to the start of every command, and bind it to one version.
 struct Crypto {
   decltype(&::EVP_MD_CTX_new) new_context = nullptr;
   decltype(&::EVP_MD_CTX_free) free_context = nullptr;
@@ -32,13 +32,21 @@ void Find(void* library, const char* name, Function& function) {
   }
 }
 
-Crypto OpenCrypto() {
-  void* library = ::dlopen(DTRAIN_LIBCRYPTO, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    throw Error(ErrorKind::kFailed,
-                std::string("sha-256: cannot open OpenSSL's library: ") +
-                    ::dlerror() + "; install it (Debian: libssl3)");
+// Older systems, on which dtrain runs without having been built there, have
+// OpenSSL 1.1 only. These functions are the same in both.
+void* OpenLibrary() {
+  std::string why;
+  for (const char* name : {"libcrypto.so.3", "libcrypto.so.1.1"}) {
+    void* library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (library != nullptr) return library;
+    if (why.empty()) why = ::dlerror();
   }
+  throw Error(ErrorKind::kFailed, "sha-256: cannot open OpenSSL's library: " +
+                                      why + "; install it (Debian: libssl3)");
+}
+
+Crypto OpenCrypto() {
+  void* library = OpenLibrary();
   Crypto crypto;
   Find(library, "EVP_MD_CTX_new", crypto.new_context);
   Find(library, "EVP_MD_CTX_free", crypto.free_context);

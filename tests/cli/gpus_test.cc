@@ -278,7 +278,8 @@ TEST_F(GpuDriverRunTest, PausesIfAllGpusAreDead) {
 // A program brings its own CUDA; a model uses that of dtrain's LibTorch.
 TEST_F(GpuDriverRunTest, OnlyModelsNeedANewDriver) {
   dtrain_.Write("model.yaml",
-                "model: digits\n"
+                "entrypoint: digits:LeNetTrial\n"
+                "hyperparameters: {global_batch_size: 64}\n"
                 "searcher: {name: single, metric: loss, max_length: 1}\n");
   constexpr const char* kTooOld =
       "is too old for built-in models and model_def.cpp: it supports CUDA ";
