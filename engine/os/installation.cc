@@ -145,6 +145,7 @@ fs::path FindLibTorch(const fs::path& prefix) {
   const std::optional<std::string> list =
       ReadFile(prefix / "lib" / "dtrain" / "libtorch");
   if (!list) return {};
+  RequireLibc(kUsers);
   std::error_code ignored;
   std::istringstream lines(*list);
   std::string wanted;
@@ -170,7 +171,6 @@ fs::path FindLibTorch(const fs::path& prefix) {
 
 fs::path FindTrialHost() {
   fs::path host = FindHost("trial-host", " with LibTorch");
-  RequireLibc(kUsers);
   // The dynamic linker would report a missing LibTorch only in a trial's log.
   (void)FindLibTorch(InstallPrefix());
   return host;

@@ -29,6 +29,7 @@ std::filesystem::path InstallPrefix(const std::filesystem::path& program);
 /// is no such file: the programs were built with the path of their LibTorch.
 /// Throws Error(kResources) if no candidate contains LibTorch, or the first
 /// that does has another version; the text names the command that installs it.
+/// Throws as RequireLibc, too.
 std::filesystem::path FindLibTorch(const std::filesystem::path& prefix);
 
 /// Throws Error(kResources) if the C library is older than the one that dtrain
@@ -39,7 +40,7 @@ void RequireLibc(const std::string& users,
 
 /// Returns this installation's program that starts trials of models, and the
 /// one for commands, PREFIX/libexec/dtrain/NAME. Throw Error(kFailed) if it is
-/// missing, and FindTrialHost as RequireLibc and FindLibTorch.
+/// missing, and FindTrialHost as FindLibTorch.
 std::filesystem::path FindTrialHost();
 std::filesystem::path FindCommandHost();
 
