@@ -469,7 +469,9 @@ TEST_F(SlurmScaleTest, KeepsTheSlotsBusyWithThreeJobs) {
       cluster_->Run({"squeue", "--noheader", "--states=all", "--format=%i %j"});
   std::cout << "slots in use: " << 100 * busy << " % of the time\njobs:\n"
             << jobs;
-  EXPECT_GE(busy, 0.95);
+  // One slot that stays idle makes it 0.83; a machine with ten runnable
+  // processes on two cores 0.93.
+  EXPECT_GE(busy, 0.9);
   EXPECT_LE(std::ranges::count(jobs, '\n'), 3);
 }
 
