@@ -93,6 +93,19 @@ TEST_F(StoreNamesTest, AreReadWithoutWriting) {
   EXPECT_EQ(Files(), before);
 }
 
+// They are opened by a URI.
+TEST_F(StoreNamesTest, AreReadInADirectoryOfAnyName) {
+  Fill();
+  fs::path root = layout_.root();
+  for (const char* name : {"a%41b", "50%", "a?mode=rw", "a#b", "a b", "é&=+"}) {
+    fs::rename(root, directory_.path() / name);
+    root = directory_.path() / name;
+    const auto names = StoreNames::Open(StoreLayout(root));
+    ASSERT_TRUE(names) << name;
+    EXPECT_EQ(names->Experiments("").size(), 1u) << name;
+  }
+}
+
 TEST_F(StoreNamesTest, AreReadWhileAWriterHasTheStore) {
   Fill();
   Store writer = Store::OpenForWriting(layout_);
