@@ -136,7 +136,7 @@ class Install(unittest.TestCase):
                                self.prefix / "share/dtrain/configs/digits.yaml"], cwd=self.work,
                               env=self.environment, text=True, check=False, timeout=300,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual(done.returncode, 6, done.stderr)
         self.assertIn("LibTorch is not installed", done.stderr)
         self.assertFalse(store.exists())
 
