@@ -45,7 +45,9 @@ CommandRun SetUpPythonPath(CLI::App& app) {
   SetHelp(app, {.notes = "A wheel has the module in site-packages as well.",
                 .exits = {{kExitDone}, {kExitUsage}},
                 .examples = {{"Use the module outside trials, as in a notebook",
-                              "export PYTHONPATH=$(dtrain python-path)"}}});
+                              "export PYTHONPATH=$(dtrain python-path)"},
+                             {"List its files",
+                              "ls \"$(dtrain python-path)\"/dtrain"}}});
   return [](const GlobalOptions&) {
     std::cout << (InstallPrefix() / "lib" / "dtrain" / "python").string()
               << '\n';
