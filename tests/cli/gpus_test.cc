@@ -137,7 +137,7 @@ TEST_F(GpuSharesRunTest, SlotsHaveEachFieldOfAGpu) {
      "memory_bytes": 1000, "free_bytes": 900}])"));
   EXPECT_EQ(document.at("slots").at(0), json::parse(R"(
     {"slot": "gpu:0", "free": true, "free_share": 1, "holders": [],
-     "pid": null, "store": null, "trial": null})"));
+     "pid": null, "store": null, "trial": null, "user": null})"));
   EXPECT_THAT(dtrain_.Run({"slots"}, call_).out,
               HasSubstr("NVIDIA Fake, 900 B of 1.0 kB free"));
 }

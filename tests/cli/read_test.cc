@@ -309,11 +309,11 @@ TEST_F(ReadTest, WorkersHaveEachFieldOfTheirFile) {
 )";
 
   EXPECT_EQ(dtrain_.Run({"workers", "2", "--csv"}).out,
-            "id,name,host,job,state,slots,used,time left,trials\n"
-            "0,(runner),head,,ready,4,2,,2.1\n"
-            "3,b,node-b,71,draining,8,6,0:00:00,\"2.2, 2.4\"\n"
-            ",,,72,pending (Resources),,,,\n"
-            ",,node-c,73,starting,,,,\n");
+            "id,name,host,job,state,slots,used,time left,trials\r\n"
+            "0,(runner),head,,ready,4,2,,2.1\r\n"
+            "3,b,node-b,71,draining,8,6,0:00:00,\"2.2, 2.4\"\r\n"
+            ",,,72,pending (Resources),,,,\r\n"
+            ",,node-c,73,starting,,,,\r\n");
   EXPECT_EQ(dtrain_.Run({"workers", "2", "--json"}).Json(), json::parse(R"({
     "experiment": 2,
     "demand": 5,

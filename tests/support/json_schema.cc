@@ -171,8 +171,8 @@ std::vector<std::string> ShellWords(const std::vector<std::string>& argv) {
 const std::map<std::string, std::vector<std::string>>& SchemasOfCommands() {
   static const std::map<std::string, std::vector<std::string>> kSchemas = {
       {"create", {"run", "created", "dry-run", "test", "refused"}},
-      {"resume", {"run", "created", "refused"}},
-      {"activate", {"run", "created", "refused"}},
+      {"resume", {"run", "created", "resume-all", "refused"}},
+      {"activate", {"run", "created", "resume-all", "refused"}},
       {"continue", {"run", "created", "refused"}},
       {"reproduce", {"run", "created", "comparison", "refused"}},
       {"run", {"run", "created", "dry-run", "refused"}},
