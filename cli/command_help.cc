@@ -146,7 +146,7 @@ std::string UsageText(const CommandInfo& command) {
   }
   usage += " [OPTIONS]";
   for (const OptionInfo& argument : command.arguments) {
-    // What follows the dashes is taken as it is.
+    // Options after the dashes are those of the program.
     const bool is_program = argument.text.starts_with("After --:");
     usage += (is_program ? " -- " : " ") + ArgumentText(argument);
   }

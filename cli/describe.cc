@@ -125,12 +125,9 @@ void DescribeTrial(const Store& store, const ExperimentRow& experiment,
     PrintJson(document);
     return;
   }
-  const std::string text = TrialFilesText(files);
   PrintTrial(row, experiment.metric, directory,
-             text.empty() ? ""
-                          : text + ": " + ProgramFor(globals) + " files " +
-                                ToString(row.id),
-             wait, units);
+             TrialFilesCommand(files, row.id, ProgramFor(globals)), wait,
+             units);
   if (profile) PrintProfile(*profile, globals);
   PrintEvaluations(evaluations, units);
 }

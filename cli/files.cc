@@ -5,7 +5,6 @@
 // names are looked up, and all targets checked, before the first file is
 // copied.
 
-#include <array>
 #include <cerrno>
 #include <cstdint>
 #include <filesystem>
@@ -13,7 +12,6 @@
 #include <set>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <fcntl.h>

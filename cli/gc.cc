@@ -181,11 +181,7 @@ void GarbageCollection::ApplyPolicy(const ExperimentRow& experiment) {
 
 void GarbageCollection::RemoveLeftovers(const ExperimentRow& row) {
   const std::int64_t experiment = row.id;
-  const auto detail = store_.Experiment(experiment);
-  if (!detail) return;
-  const auto keep_files = TrialsThatKeepFiles(
-      store_.Trials(experiment), row,
-      ConfigFromJson(detail->config).checkpoints.save_experiment_best);
+  const auto keep_files = TrialsThatKeepFiles(store_, row);
   const auto checkpoints = store_.Checkpoints(experiment, /*deleted=*/true);
   const StoreLayout& layout = store_.layout();
   const fs::path trials = layout.Trials(experiment);

@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <iostream>
+#include <map>
 #include <memory>
+#include <utility>
 
 #include <unistd.h>
 
@@ -136,7 +138,10 @@ void ShowErrors(Listing<ExperimentRow>& listing) {
 
 Listing<ExperimentRow> ExperimentListing(const Store& store,
                                          const SlotQueueView& queue,
-                                         Timestamp now) {
+                                         Format format, Timestamp now) {
+  // Only the table shows them.
+  std::map<std::int64_t, std::string> origins;
+  if (format == Format::kText) origins = store.Origins();
   const bool local = StdoutIsTerminal();
   return {.name = "experiments",
           .columns = {{.name = "id", .right = true},
@@ -156,7 +161,7 @@ Listing<ExperimentRow> ExperimentListing(const Store& store,
                 return json;
               },
           .cells =
-              [&queue, origins = store.Origins(), now,
+              [&queue, origins = std::move(origins), now,
                local](const ExperimentRow& row) {
                 const auto origin = origins.find(row.id);
                 return Row(row, origin == origins.end() ? "" : origin->second,
@@ -189,7 +194,7 @@ int List(const ListOptions& options, const GlobalOptions& globals) {
     return kExitDone;
   }
   const SlotQueueView queue(store);
-  auto listing = ExperimentListing(store, queue, now);
+  auto listing = ExperimentListing(store, queue, options.format(), now);
   const bool narrow = GetTerminalMode(STDOUT_FILENO, globals.color).width > 0;
   const bool failed = std::ranges::any_of(
       rows, [](const auto& row) { return !row.error.empty(); });

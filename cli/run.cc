@@ -372,7 +372,10 @@ SummaryContext MakeSummaryContext(const Store& store, const ExperimentRow& row,
     if (trial.reason == kKilledReason) ++context.killed;
     if (trial.id.number == row.best_trial) {
       context.best_state = trial.state;
-      context.best_files = TrialFilesText(ListTrialFiles(store, trial.id));
+      if (row.best && row.best->checkpoint.empty()) {
+        context.best_files = TrialFilesCommand(ListTrialFiles(store, trial.id),
+                                               trial.id, context.command);
+      }
     }
     if (trial.reason.starts_with(kEndedEarly) && context.early++ == 0) {
       context.why_early = "trial " + ToString(trial.id) + " " + trial.reason;

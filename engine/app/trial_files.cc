@@ -5,6 +5,7 @@
 #include "engine/base/metric_order.h"
 #include "engine/base/rounding.h"
 #include "engine/base/text.h"
+#include "engine/config/read_config.h"
 
 namespace dtrain {
 
@@ -25,12 +26,32 @@ std::string TrialFilesText(const std::vector<WrittenFile>& files) {
          ", " + FormatBytes(bytes);
 }
 
+std::string TrialFilesCommand(const std::vector<WrittenFile>& files,
+                              TrialId trial, const std::string& program) {
+  const std::string text = TrialFilesText(files);
+  return text.empty() ? ""
+                      : text + ": " + program + " files " + ToString(trial);
+}
+
 std::string TrialFilesRemark(const Store& store, TrialId trial,
                              const std::string& program) {
-  const std::string text = TrialFilesText(ListTrialFiles(store, trial));
-  return text.empty() ? ""
-                      : "; its program wrote " + text + ": " + program +
-                            " files " + ToString(trial);
+  const std::string text =
+      TrialFilesCommand(ListTrialFiles(store, trial), trial, program);
+  return text.empty() ? "" : "; its program wrote " + text;
+}
+
+std::set<std::int64_t> TrialsThatKeepFiles(const Store& store,
+                                           const ExperimentRow& experiment) {
+  std::int64_t save_experiment_best = 0;
+  if (experiment.state == State::kCompleted) {
+    const auto detail = store.Experiment(experiment.id);
+    if (detail) {
+      save_experiment_best =
+          ConfigFromJson(detail->config).checkpoints.save_experiment_best;
+    }
+  }
+  return TrialsThatKeepFiles(store.Trials(experiment.id, {.hparams = false}),
+                             experiment, save_experiment_best);
 }
 
 std::set<std::int64_t> TrialsThatKeepFiles(const std::vector<TrialRow>& trials,

@@ -18,8 +18,12 @@ std::vector<WrittenFile> ListTrialFiles(const Store& store, TrialId trial);
 /// files.
 std::string TrialFilesText(const std::vector<WrittenFile>& files);
 
-/// Returns ": " and what copies a trial's files, as a remark on a trial without
-/// a checkpoint; empty without files. `program` as ProgramFor returns it.
+/// Returns TrialFilesText and the command that lists them, "model.pt, 14 MB:
+/// dtrain files 4.2"; empty without files. `program` as ProgramFor returns it.
+std::string TrialFilesCommand(const std::vector<WrittenFile>& files,
+                              TrialId trial, const std::string& program);
+/// Returns "; its program wrote " and TrialFilesCommand, as a remark on a trial
+/// without a checkpoint; empty without files.
 std::string TrialFilesRemark(const Store& store, TrialId trial,
                              const std::string& program);
 
@@ -29,5 +33,8 @@ std::string TrialFilesRemark(const Store& store, TrialId trial,
 std::set<std::int64_t> TrialsThatKeepFiles(const std::vector<TrialRow>& trials,
                                            const ExperimentRow& experiment,
                                            std::int64_t save_experiment_best);
+/// Reads the trials, and the configuration of one that is COMPLETED.
+std::set<std::int64_t> TrialsThatKeepFiles(const Store& store,
+                                           const ExperimentRow& experiment);
 
 }  // namespace dtrain

@@ -486,13 +486,12 @@ void LiveDisplay::OnTrialEnded(const TrialRow& trial,
                      (!IsSearch(info_) && !trial.reason.empty() &&
                       trial.state == State::kCompleted);
   if (!failure && !early && verbosity_ != Verbosity::kVerbose) return;
-  Tone tone = failure ? Tone::kBad : Tone::kPlain;
-  for (const std::string& line :
-       EndedLines(info_, trial, last_lines,
-                  reports_.Find(trial.id, trial.at()).epoch)) {
-    // The others are the end of its log.
-    Print(tone, line, /*wrap=*/tone != Tone::kPlain || !failure);
-    tone = Tone::kPlain;
+  const auto lines = EndedLines(info_, trial, last_lines,
+                                reports_.Find(trial.id, trial.at()).epoch);
+  for (const std::string& line : lines) {
+    const bool is_log = &line != &lines.front();
+    Print(failure && !is_log ? Tone::kBad : Tone::kPlain, line,
+          /*wrap=*/!is_log);
   }
 }
 

@@ -227,13 +227,12 @@ void PlainReporter::OnTrialEnded(const TrialRow& trial,
   }
   const bool failure = IsFailure(trial);
   const Verbosity least = failure ? Verbosity::kQuiet : Verbosity::kNormal;
-  Tone tone = failure ? Tone::kBad : Tone::kPlain;
-  for (const std::string& line :
-       EndedLines(info_, trial, last_lines,
-                  reports_.Find(trial.id, trial.at()).epoch)) {
-    // The others are the end of its log.
-    PrintLine(least, tone, line, /*wrap=*/tone != Tone::kPlain || !failure);
-    tone = Tone::kPlain;
+  const auto lines = EndedLines(info_, trial, last_lines,
+                                reports_.Find(trial.id, trial.at()).epoch);
+  for (const std::string& line : lines) {
+    const bool is_log = &line != &lines.front();
+    PrintLine(least, failure && !is_log ? Tone::kBad : Tone::kPlain, line,
+              /*wrap=*/!is_log);
   }
 }
 

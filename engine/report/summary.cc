@@ -63,9 +63,7 @@ std::string BestLines(const RunResult& result, const SummaryContext& context) {
   const std::string& checkpoint = result.best->checkpoint;
   if (checkpoint.empty() && !context.best_files.empty()) {
     return text + "  files            " +
-           EscapeForTerminal(context.best_files + ": " + context.command +
-                             " files " + ToString(trial)) +
-           "\n";
+           EscapeForTerminal(context.best_files) + "\n";
   }
   return text + "  checkpoint       " +
          (checkpoint.empty() ? "none for this validation; see " +

@@ -18,8 +18,9 @@ struct SummaryContext {
   std::int64_t killed = 0;  // … that are CANCELED for being killed
   State best_state = State::kCompleted;  // of the best trial
   std::string command;                   // "dtrain" or "dtrain --store DIR"
-  std::string best_files;                // "model.pt, 14 MB", of the best trial
-  std::string max_length;                // of the search: "900 batches"
+  // "model.pt, 14 MB: dtrain files 4.2", of the best trial.
+  std::string best_files;
+  std::string max_length;  // of the search: "900 batches"
   Units units;
   // Trials that ended before their length, and why the first of them did.
   std::int64_t early = 0;

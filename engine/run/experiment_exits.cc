@@ -492,8 +492,9 @@ void Experiment::HandleIdleExit(TrialState& trial, const TrialProcess& process,
   // A program that is asked to stop ends as it likes, but lacks a checkpoint
   // if the disk prevented that.
   const bool is_told =
-      failed && (!stopped || LineAboutAFullDisk(line, {}) ||
-                 !files_.FindUnwritable(trial.row.id, true).empty());
+      failed &&
+      (!stopped || LineAboutAFullDisk(line, {}) ||
+       !files_.FindUnwritable(trial.row.id, /*has_run=*/true).empty());
   if (is_told && !line.empty() && event.signal == 0 && event.lost.empty()) {
     const CheckpointRow* latest = keeper_.Latest(trial.row.id);
     const bool is_behind =

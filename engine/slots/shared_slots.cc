@@ -10,10 +10,8 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
-#include <memory>
 #include <utility>
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -26,7 +24,7 @@ namespace dtrain {
 namespace {
 
 // The bytes that a lock on a part, or on all of a slot, covers.
-struct flock LockOf(short type, std::optional<int> part) {
+struct flock RangeLock(short type, std::optional<int> part) {
   struct flock lock {};
   lock.l_type = type;
   lock.l_whence = SEEK_SET;
@@ -36,7 +34,7 @@ struct flock LockOf(short type, std::optional<int> part) {
 }
 
 bool IsLocked(int file) {
-  struct flock lock = LockOf(F_RDLCK, std::nullopt);
+  struct flock lock = RangeLock(F_RDLCK, std::nullopt);
   return ::fcntl(file, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
@@ -102,7 +100,7 @@ std::optional<UniqueFd> SharedSlots::Take(const std::string& slot,
     return UniqueFd();
   }
   if ((status.st_mode & 0777) != 0644) ::fchmod(file.get(), 0644);
-  struct flock lock = LockOf(F_WRLCK, part);
+  struct flock lock = RangeLock(F_WRLCK, part);
   if (::fcntl(file.get(), F_OFD_SETLK, &lock) != 0) return UniqueFd();
   if (FindHolder(slot)) return std::nullopt;
   return file;

@@ -318,25 +318,6 @@ bool Store::HasEpochs(std::int64_t experiment) const {
   });
 }
 
-std::map<std::int64_t, std::string> Store::Origins() const {
-  return connection_->Guard([&] {
-    SQLite::Statement query(
-        *connection_->database,
-        "SELECT experiment, coalesce('reproduces ' || trial, 'continues ' || "
-        "coalesce((SELECT t.experiment || '.' || t.number FROM checkpoints c "
-        "JOIN trials t ON t.id = c.trial WHERE c.uuid = source), source)) "
-        "FROM (SELECT experiment, json_extract(provenance, '$.reproduces') AS "
-        "trial, json_extract(config, '$.searcher.source_checkpoint_uuid') AS "
-        "source FROM experiment_details WHERE json_valid(provenance) AND "
-        "json_valid(config)) WHERE trial IS NOT NULL OR source IS NOT NULL");
-    std::map<std::int64_t, std::string> origins;
-    while (query.executeStep()) {
-      origins[query.getColumn(0).getInt64()] = query.getColumn(1).getString();
-    }
-    return origins;
-  });
-}
-
 std::vector<std::string> Store::MetricNames(std::int64_t experiment) const {
   return connection_->Guard([&] {
     SQLite::Statement query(

@@ -434,6 +434,24 @@ std::optional<Store::Snapshot> Store::LatestSnapshot(
   });
 }
 
+std::map<std::int64_t, std::string> Store::Origins() const {
+  return connection_->Guard([&] {
+    SQLite::Statement query(
+        *connection_->database,
+        "SELECT experiment, coalesce('reproduces ' || reproduced, "
+        "'continues ' || continued) FROM (SELECT experiment, "
+        "json_extract(provenance, '$.reproduces') AS reproduced, "
+        "json_extract(provenance, '$.forked_from.trial') AS continued "
+        "FROM experiment_details WHERE json_valid(provenance)) "
+        "WHERE reproduced IS NOT NULL OR continued IS NOT NULL");
+    std::map<std::int64_t, std::string> origins;
+    while (query.executeStep()) {
+      origins[query.getColumn(0).getInt64()] = query.getColumn(1).getString();
+    }
+    return origins;
+  });
+}
+
 std::vector<RequestRow> Store::OpenRequests(std::int64_t experiment) const {
   return connection_->Guard([&] {
     SQLite::Statement query(*connection_->database,

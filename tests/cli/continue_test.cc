@@ -97,6 +97,8 @@ TEST_F(ContinueTest, RecordsItsSource) {
                                                      {"length", 100},
                                                      {"unit", "batches"}}));
   EXPECT_EQ(made["config"]["searcher"]["name"], "single");
+  EXPECT_THAT(dtrain_.Run({"list"}).out,
+              HasSubstr(" 4  again (continues 1.2) "));
   EXPECT_EQ(made["config"]["searcher"]["max_length"], json({{"batches", 10}}));
   EXPECT_EQ(made["config"]["searcher"]["source_checkpoint_uuid"], uuid);
   EXPECT_EQ(made["config"]["hyperparameters"],

@@ -267,6 +267,18 @@ TEST_F(CreateTest, SurvivesAClosedEventPipe) {
   EXPECT_EQ(result.err, "");
 }
 
+TEST_F(CreateTest, NamesAMisspeltRequirementAtTheFirstValidation) {
+  const CliResult result =
+      Create(FaultYaml("x: 0.3", 100), {"--require", "losss<1"});
+  EXPECT_EQ(result.code, 4);
+  EXPECT_THAT(result.err,
+              HasSubstr("warning: --require 'losss<1': the first validation "
+                        "has no 'losss', only "));
+  EXPECT_THAT(result.err, HasSubstr("; did you mean 'loss'?\n"));
+  EXPECT_LT(result.err.find("warning: --require"),
+            result.err.find("1.1 completed"));
+}
+
 TEST_F(CreateTest, NamesUnmetRequirements) {
   const CliResult result =
       Create(FaultYaml("x: 0.3", 100),
