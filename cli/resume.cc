@@ -2,6 +2,7 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <string_view>
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
@@ -147,15 +148,21 @@ int ResumeAndRun(const ResumeOptions& original, RunRequest& request,
       layout, [&](Store&) { return id; }, *config, request, globals);
 }
 
-// True if the experiment goes on by `--all`: its runner died, or was told to
-// stop by a signal, as at a shutdown of the machine.
+// True if `--all` resumes the experiment: its runner died, or a signal stopped
+// it, as at a shutdown of the machine.
 bool WasInterrupted(const Store& store, const ExperimentRow& row) {
   if (row.state == State::kInterrupted) return true;
   if (row.state != State::kPaused) return false;
-  return std::ranges::any_of(store.Trials(row.id), [](const TrialRow& trial) {
-    return !IsFinal(trial.state) &&
-           trial.reason.find("stopped by SIG") != std::string::npos;
-  });
+  const auto trials = store.Trials(row.id, {.hparams = false});
+  const auto has_reason = [&](std::string_view reason) {
+    return std::ranges::any_of(trials, [&](const TrialRow& trial) {
+      return !IsFinal(trial.state) &&
+             trial.reason.find(reason) != std::string::npos;
+    });
+  };
+  // A trial that waited in a run keeps the reason of the run before, so that
+  // both occur, and the last one is not known.
+  return has_reason(kStoppedBySignal) && !has_reason(kPausedByRequest);
 }
 
 // Resumes all interrupted experiments of the store, each with a runner of its

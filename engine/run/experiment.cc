@@ -519,7 +519,7 @@ void Experiment::Execute(const RequestRow& request) {
                               " from another process");
   switch (request.kind) {
     case RequestKind::kPause:
-      if (!stop_.stopping()) StopAll("paused by request");
+      if (!stop_.stopping()) StopAll(std::string(kPausedByRequest));
       return;
     case RequestKind::kCancel:
       return CancelAll(/*now=*/false);

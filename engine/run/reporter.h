@@ -87,6 +87,10 @@ inline constexpr std::string_view kEndedEarly = "ended early";
 inline constexpr std::string_view kCanceledReason = "canceled";
 /// Beginning of the reason of a trial whose worker was taken away.
 inline constexpr std::string_view kPreemptedReason = "preempted";
+/// Beginning of the reason of a trial that a signal to its runner has stopped,
+/// before the signal's name; and the reason if `dtrain pause` has.
+inline constexpr std::string_view kStoppedBySignal = "stopped by SIG";
+inline constexpr std::string_view kPausedByRequest = "paused by request";
 /// Reason of a trial that a user killed by itself.
 inline constexpr std::string_view kKilledReason = "killed by request";
 

@@ -9,8 +9,10 @@
 
 #include "engine/run/runner_lock.h"
 #include "engine/store/layout.h"
+#include "engine/store/store.h"
 #include "tests/support/cli_runner.h"
 #include "tests/support/fault_yaml.h"
+#include "tests/support/sample_store.h"
 
 namespace dtrain {
 namespace {
@@ -109,6 +111,24 @@ TEST_F(ResumeTest, AllResumesWhatWasInterruptedAndNothingElse) {
   const json rows = dtrain_.Run({"list", "--json"}).Json()["experiments"];
   EXPECT_EQ(rows[3]["state"], "PAUSED");
   EXPECT_EQ(rows[4]["state"], "PAUSED");
+}
+
+// A trial that waited in the last run has the reason of the run before.
+TEST_F(ResumeTest, AllLeavesWhatARequestHasPaused) {
+  FillSampleStore(dtrain_.store());
+  Store store = Store::OpenForWriting(StoreLayout(dtrain_.store()));
+  store.Write([](StoreWriter& writer) {
+    writer.SetExperimentState(2, State::kPaused, Timestamp(5));
+    for (const std::int64_t trial : {1, 2}) {
+      writer.AddTrial({.id = {2, trial}, .request_id = std::to_string(trial)});
+      writer.SetTrialState({2, trial}, State::kPaused, Timestamp(4),
+                           trial == 1 ? "stopped by SIGTERM; resumes from 3"
+                                      : "paused by request");
+    }
+  });
+  const CliResult result = dtrain_.Run({"resume", "--all", "--json"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.Json()["experiments"], json::array());
 }
 
 TEST_F(ResumeTest, AllStandsAlone) {
