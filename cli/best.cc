@@ -446,7 +446,7 @@ void AddBestOptions(CLI::App& app, BestOptions& options) {
             "choose them")
       .TypeName("NAMES")
       .Suggests({"best", "rung"})
-      .Completes(ValueKind::kMetricField);
+      .Completes(ValueKind::kField);
   AddFlag(app, "--reverse", options.reverse, "Reverse the order");
   AddOption(app, "--pareto", options.pareto,
             "Show the Pareto front of 2 to 4 metrics")

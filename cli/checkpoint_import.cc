@@ -389,7 +389,8 @@ CommandRun SetUpCheckpointImport(CLI::App& app) {
   AddOption(app, "--set", options->overrides,
             "Override a key of CONFIG (repeatable)")
       .TypeName("KEY=VALUE")
-      .OneEach();
+      .OneEach()
+      .Completes(ValueKind::kKey);
   AddOption(
       app, "--out", options->out,
       "Output file of a conversion (default: name of FILE with .safetensors)")

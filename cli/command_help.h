@@ -21,9 +21,10 @@ enum class ValueKind {
   kCheckpoint,  // the start of a UUID
   kSource,      // 3, 3.7 or the start of a UUID
   kMetric,
-  kMetricField,  // a metric among columns: loss, metric.best
+  kField,  // a metric or hyperparameter among columns: metric.best, hp.lr
   kLabel,
   kHparam,  // hp.lr
+  kKey,     // of the YAML, with =
   kFile,
   kDirectory,
 };

@@ -488,7 +488,8 @@ CommandRun SetUpCompare(CLI::App& app) {
   AddFlag(app, "--all", options->all, "Show equal rows, too");
   AddOption(app, "--group", options->group,
             "Statistics of all trials by their value of a hyperparameter")
-      .TypeName("hp.NAME");
+      .TypeName("hp.NAME")
+      .Completes(ValueKind::kHparam);
   AddTrialFilter(app, options->filter);
   AddTableOptions(app, *options);
   AddFlag(app, "--md", options->markdown, "Print Markdown tables");

@@ -31,6 +31,9 @@
 #include "engine/app/trial_fields.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/config/read_config.h"
+#include "engine/config/schema.h"
+#include "engine/os/files.h"
 #include "engine/store/store_names.h"
 
 namespace dtrain {
@@ -44,6 +47,7 @@ _dtrain() {
   {
     read -r kind
     mapfile -t COMPREPLY
+    [[ ${#COMPREPLY[@]} -ne 1 || ${COMPREPLY[0]} != *= ]] || compopt -o nospace 2>/dev/null
   } < <(command dtrain __complete bash "${COMP_LINE:0:COMP_POINT}" "$COMP_WORDBREAKS" 2>/dev/null)
   case $kind in
     :files) compopt -o default 2>/dev/null ;;
@@ -71,7 +75,9 @@ _dtrain() {
     values+=("${line%%$'\t'*}")
     shown+=("${line/$'\t'/  -- }")
   done
-  (( $#values )) && compadd -l -V dtrain -d shown -a values
+  local -a end
+  [[ $values[-1] == *= ]] && end=(-S '')
+  (( $#values )) && compadd -l "${end[@]}" -V dtrain -d shown -a values
 }
 if [[ $zsh_eval_context[-1] == loadautofunc ]]; then _dtrain "$@"; else compdef _dtrain dtrain; fi
 )";
@@ -191,6 +197,7 @@ class Completer {
   void AddNames(const OptionInfo& option, const std::string& prefix);
   void AddTrials(const StoreNames& names, const std::string& prefix);
   void AddHparams(const StoreNames& names, const std::string& prefix);
+  void AddKeys(const std::string& prefix);
   void Add(std::string word, std::string text, const std::string& prefix);
   void AddAll(std::vector<StoreName> names, const std::string& prefix);
   std::optional<std::int64_t> Experiment(const StoreNames& names) const;
@@ -308,7 +315,16 @@ void Completer::AddCommands(const std::string& prefix) {
 }
 
 void Completer::AddValues(const OptionInfo& option, const std::string& prefix) {
-  for (const std::string& word : option.words) Add(word, "", prefix);
+  // The last name of a list such as -hp.lr,loss.
+  std::string last = prefix;
+  if (option.kind == ValueKind::kField) {
+    const std::size_t comma = prefix.rfind(',');
+    std::size_t begin = comma == prefix.npos ? 0 : comma + 1;
+    if (begin < prefix.size() && prefix[begin] == '-') ++begin;
+    lead_ += prefix.substr(0, begin);
+    last = prefix.substr(begin);
+  }
+  for (const std::string& word : option.words) Add(word, "", last);
   switch (option.kind) {
     case ValueKind::kText:
       return;
@@ -324,10 +340,13 @@ void Completer::AddValues(const OptionInfo& option, const std::string& prefix) {
     case ValueKind::kCheckpoint:
     case ValueKind::kSource:
     case ValueKind::kMetric:
-    case ValueKind::kMetricField:
+    case ValueKind::kField:
     case ValueKind::kLabel:
     case ValueKind::kHparam:
-      AddNames(option, prefix);
+      AddNames(option, last);
+      return;
+    case ValueKind::kKey:
+      AddKeys(prefix);
   }
 }
 
@@ -342,11 +361,12 @@ void Completer::AddNames(const OptionInfo& option, const std::string& prefix) {
                       kind == ValueKind::kSource;
   if (kind == ValueKind::kMetric) {
     for (auto& name : names->Metrics(Experiment(*names))) Add(name, "", prefix);
-  } else if (kind == ValueKind::kMetricField) {
+  } else if (kind == ValueKind::kField) {
     for (auto& name : names->Metrics(Experiment(*names))) {
       Add(IsTrialColumn(name) ? std::string(kMetricPrefix) + name : name, "",
           prefix);
     }
+    AddHparams(*names, prefix);
   } else if (kind == ValueKind::kLabel) {
     for (auto& label : names->Labels()) Add(label, "", prefix);
   } else if (kind == ValueKind::kHparam) {
@@ -380,6 +400,35 @@ void Completer::AddHparams(const StoreNames& names, const std::string& prefix) {
   const auto axes = SearchAxes(
       config.value("hyperparameters", nlohmann::json::object()), false);
   for (const SearchAxis& axis : axes) Add("hp." + axis.name, "", prefix);
+}
+
+// Keys of the YAML, and the hyperparameters of the file or experiment that the
+// arguments name.
+void Completer::AddKeys(const std::string& prefix) {
+  for (const KeySpec& key : Schema()) {
+    const bool is_section =
+        key.type == KeyType::kSection || key.type == KeyType::kOptionalSection;
+    if (!is_section && !key.ignored()) {
+      Add(std::string(key.path) + "=", "", prefix);
+    }
+  }
+  nlohmann::json config;
+  if (command_->name == "continue") {
+    const auto names = StoreNames::Open(FindStore(
+        {.store = store_, .quiet = true, .write_notice = IgnoreNotice}));
+    if (names) config = names->Configuration(Experiment(*names));
+  } else if (!arguments_.empty()) {
+    const auto text = ReadFile(arguments_.front(), kMaxConfigBytes);
+    const auto result =
+        ReadConfig(text.value_or(""), {.file_name = arguments_.front()});
+    if (result.config) config = result.config->effective;
+  }
+  if (!config.is_object()) return;
+  const nlohmann::json space =
+      config.value("hyperparameters", nlohmann::json::object());
+  for (const auto& [name, value] : space.items()) {
+    Add("hyperparameters." + name + "=", "", prefix);
+  }
 }
 
 // The experiment that the arguments before the last word name.

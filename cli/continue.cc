@@ -109,7 +109,8 @@ CommandRun SetUpContinue(CLI::App& app) {
   AddOption(app, "--set", options->overrides,
             "Override a key of the source's configuration (repeatable)")
       .TypeName("KEY=VALUE")
-      .OneEach();
+      .OneEach()
+      .Completes(ValueKind::kKey);
   AddOption(app, "--name", options->name, "Name of the new experiment")
       .TypeName("NAME");
   AddOption(app, "--label", options->labels, "Add a label (repeatable)")

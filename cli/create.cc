@@ -475,7 +475,8 @@ void AddCreateOptions(CLI::App& app, CreateOptions& options) {
   AddOption(app, "--set", options.overrides,
             "Override a key of the YAML (repeatable)")
       .TypeName("KEY=VALUE")
-      .OneEach();
+      .OneEach()
+      .Completes(ValueKind::kKey);
   AddOption(app, "--name", options.name, "Override the name of the experiment")
       .TypeName("NAME");
   AddOption(app, "--label", options.labels, "Add a label (repeatable)")

@@ -52,14 +52,18 @@ void AddSelectionOptions(CLI::App& app, SelectionOptions& options,
                          const std::string& columns) {
   AddOption(app, "--filter", options.filter,
             "Only rows that match EXPR, e.g. '" + example + "'")
-      .TypeName("EXPR");
-  AddOption(app, "--columns", options.columns, columns).TypeName("NAMES");
+      .TypeName("EXPR")
+      .Completes(ValueKind::kField);
+  AddOption(app, "--columns", options.columns, columns)
+      .TypeName("NAMES")
+      .Completes(ValueKind::kField);
 }
 
 void AddTrialFilter(CLI::App& app, std::string& filter) {
   AddOption(app, "--filter", filter,
             "Only trials that match EXPR, e.g. 'hp.lr < 0.1'")
-      .TypeName("EXPR");
+      .TypeName("EXPR")
+      .Completes(ValueKind::kField);
 }
 
 void PrintNotes(const TrialSelection& selection, const GlobalOptions& globals) {

@@ -164,7 +164,7 @@ CommandRun SetUpTrials(CLI::App& app) {
             "(default: by number)")
       .TypeName("NAMES")
       .Suggests({"best", "rung"})
-      .Completes(ValueKind::kMetricField);
+      .Completes(ValueKind::kField);
   AddFlag(app, "--reverse", options->reverse, "Reverse the order");
   AddOption(app, "--limit", options->limit, "Show at most N (0: all)")
       .TypeName("N")

@@ -172,6 +172,9 @@ class Completion(unittest.TestCase):
         self.assert_typed("dtrain list --label x:y=z\t", ["list", "--label", "x:y=z @w"])
         self.assert_typed("dtrain list --label=x:y\t", ["list", "--label=x:y=z @w"])
 
+    def test_types_no_blank_after_an_equal_sign(self):
+        self.assert_typed("dtrain create --set time_l\t5", ["create", "--set", "time_limit=5"])
+
     def test_quotes_what_a_shell_would_run(self):
         self.assert_typed("dtrain list --label hos\t", ["list", "--label", HOSTILE])
         self.assert_typed("dtrain list --label quo\t", ["list", "--label", "quo'te"])

@@ -76,6 +76,36 @@ TEST_F(CompletionTest, OffersCommandsWithTheirSummaries) {
   EXPECT_THAT(Complete({"no-command", "--js"}), IsEmpty());
 }
 
+TEST_F(CompletionTest, OffersNamesOfColumns) {
+  for (const std::string option : {"--sort", "--columns", "--filter"}) {
+    EXPECT_THAT(Complete({"trials", "4", option, "hp."}), Contains("hp.lr"))
+        << option;
+    EXPECT_THAT(Complete({"best", "4", option, "acc"}), Contains("accuracy"))
+        << option;
+  }
+  EXPECT_THAT(Complete({"trials", "4", "--sort", "best,-hp.l"}),
+              ElementsAre("best,-hp.lr"));
+  EXPECT_THAT(Complete({"trials", "4", "--sort=-hp.l"}),
+              ElementsAre("--sort=-hp.lr"));
+  EXPECT_THAT(Complete({"compare", "4", "--group", ""}), ElementsAre("hp.lr"));
+}
+
+TEST_F(CompletionTest, OffersKeysOfTheYaml) {
+  EXPECT_THAT(Complete({"create", "x.yaml", "--set", "searcher.max_t"}),
+              ElementsAre("searcher.max_time=", "searcher.max_trials="));
+  EXPECT_THAT(Complete({"create", "--set", "reproducibility."}),
+              Not(Contains("reproducibility=")));
+  const std::string file = dtrain_.Write(
+      "x.yaml",
+      "entrypoint: sh x.sh\nhyperparameters: {lr: 1, depth: {a: 1}}\n"
+      "searcher: {name: single, metric: loss, max_length: {epochs: 1}}\n");
+  EXPECT_THAT(Complete({"create", file, "--set", "hyperparameters."}),
+              ElementsAre("hyperparameters.depth=", "hyperparameters.lr="));
+  EXPECT_THAT(Complete({"continue", "4", "--set=hyperparameters.l"}),
+              ElementsAre("--set=hyperparameters.lr="));
+  EXPECT_THAT(Complete({"create", file, "--set", "no.such"}), IsEmpty());
+}
+
 TEST_F(CompletionTest, OffersEveryCommandOfTheHelp) {
   EXPECT_EQ(Complete({""}), CommandsInHelp(dtrain_.Run({"--help"}).out));
 }
