@@ -19,14 +19,18 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <span>
 
 #include <dlfcn.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
 #include "engine/base/hex.h"
 #include "engine/base/text.h"
 #include "engine/os/spawn.h"
+#include "engine/slots/shared_slots.h"
 #include "engine/slots/slots.h"
 
 namespace dtrain {
@@ -130,6 +134,12 @@ struct NvmlMemory {
   unsigned long long total;
   unsigned long long free;
   unsigned long long used;
+};
+struct NvmlProcess {
+  unsigned pid;
+  unsigned long long memory;
+  unsigned gpu_instance;
+  unsigned compute_instance;
 };
 struct CudaUuid {
   unsigned char bytes[16];
@@ -269,7 +279,33 @@ class NvmlSearch {
         mig == 1) {
       return AddInstances(gpu, device);
     }
+    WarnOfOthers(gpu, device);
     search_.gpus.push_back(std::move(gpu));
+  }
+
+  // Users who cannot see each other's slots should at least know that a GPU is
+  // in use.
+  void WarnOfOthers(const Gpu& gpu, NvmlDevice device) {
+    if (sees_slots_) return;
+    std::array<NvmlProcess, 64> processes{};
+    auto count = static_cast<unsigned>(processes.size());
+    if (!nvml_.Succeeds("nvmlDeviceGetComputeRunningProcesses_v3", device,
+                        &count, processes.data())) {
+      return;
+    }
+    for (const NvmlProcess& process :
+         std::span(processes).first(std::min<std::size_t>(count, 64))) {
+      struct stat status {};
+      const std::string directory = "/proc/" + std::to_string(process.pid);
+      if (::stat(directory.c_str(), &status) != 0 ||
+          status.st_uid == ::geteuid()) {
+        continue;
+      }
+      return Warn(gpu, "is used by a process of " + UserText(status.st_uid) +
+                           " (NVML), and " + SharedSlots::Path() +
+                           ", which would show the slots of other users, "
+                           "cannot be used; choose other GPUs (--slots)");
+    }
   }
 
   void AddInstances(const Gpu& gpu, NvmlDevice device) {
@@ -299,6 +335,8 @@ class NvmlSearch {
 
   const Library& nvml_;
   GpuSearch& search_;
+  const bool sees_slots_ =
+      SharedSlots::Path().empty() || SharedSlots::Open().usable();
   std::string driver_;
   std::vector<Gpu> instances_;  // of MIG
 };

@@ -39,7 +39,8 @@ struct GpuSearch {
   /// Reason why models cannot use the GPUs, and the remedy: the driver is too
   /// old for dtrain's LibTorch. Programs bring their own CUDA and can use them.
   std::string model_problem;
-  /// GPUs that cannot be used, with the reason: one sentence each.
+  /// GPUs that cannot be used, or that another user does, with the reason: one
+  /// sentence each.
   std::vector<std::string> warnings;
 };
 

@@ -14,6 +14,7 @@
 //   context=N                   a context on GPU 0 fails with result N
 //   used=N                      N bytes of each GPU are used (100)
 //   own=N                       this process has N bytes on each GPU
+//   pid=N                       process N uses each GPU, not process 1
 
 #include <cstdio>
 #include <cstdlib>
@@ -149,7 +150,7 @@ struct FakeProcess {
 
 DTRAIN_API int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count,
                                                        FakeProcess* processes) {
-  processes[0] = {.pid = 1, .used = 7};
+  processes[0] = {.pid = static_cast<unsigned>(Number("pid", 1)), .used = 7};
   processes[1] = {.pid = static_cast<unsigned>(::getpid()),
                   .used = static_cast<unsigned long long>(Number("own", 0))};
   *count = Setting("own") ? 2 : 1;

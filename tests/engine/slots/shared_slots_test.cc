@@ -65,6 +65,8 @@ class OtherUser {
     pid_ = 0;
   }
 
+  pid_t pid() const { return pid_; }
+
   bool has_slot = false;
 
  private:
@@ -188,6 +190,32 @@ TEST_F(SharedSlotsTest, WhatAnotherUserPreparedIsNotUsed) {
     EXPECT_FALSE(*claim) << it.what;
   }
   EXPECT_EQ(fs::file_size(target / "x"), 1u);
+}
+
+// What NVML says of a GPU counts where the slots of others cannot be seen.
+TEST_F(SharedSlotsTest, UsersWithoutACommonDirectoryAreWarned) {
+  const OtherUser other(1);
+  const auto warnings = [](const std::string& settings) {
+    ::setenv("FAKE_DRIVER", settings.c_str(), /*replace=*/1);
+    const char* const driver = DTRAIN_FAKE_NVML;
+    auto search = AskNvidiaDriver({.nvml = driver, .cuda = driver});
+    ::unsetenv("FAKE_DRIVER");
+    EXPECT_EQ(search.gpus.size(), 2u);
+    return search.warnings;
+  };
+  const std::string used = "pid=" + std::to_string(other.pid());
+  EXPECT_THAT(warnings(used), testing::IsEmpty());
+  fs::remove_all(shared_);
+  std::ofstream(shared_) << "no directory";
+  EXPECT_THAT(warnings(used),
+              testing::Contains(testing::StartsWith(
+                  "GPU 0 (GPU-a) is used by a process of user 12001 (NVML), "
+                  "and " +
+                  shared_.string())));
+  // A process of one's own, and one that has ended.
+  EXPECT_THAT(warnings("pid=" + std::to_string(::getpid())),
+              testing::IsEmpty());
+  EXPECT_THAT(warnings("pid=99999999"), testing::IsEmpty());
 }
 
 TEST_F(SharedSlotsTest, ADirectoryOfOnesOwnIsSharedWithNobody) {
