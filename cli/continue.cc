@@ -76,6 +76,7 @@ int ContinueAndRun(const ContinueOptions& options, RunRequest& request,
     SetSource(start, config);
     parts = {.context = ReadStoredContext(layout, trial.experiment),
              .source = start};
+    if (parts.context) SetDeclaredLinks(config, parts.context->origin);
     provenance = SingleTrialProvenance(trial, config, globals);
   }
   const std::string yaml = ToYaml(config.effective);

@@ -10,8 +10,8 @@
 //
 // Options that stand for a key of the YAML become overrides (CollectOverrides),
 // and messages about those keys are changed back to the option that the user
-// wrote (NameOptions). --label needs two passes, since it adds to the labels of
-// the file.
+// wrote (NameOptions). --label and --link need two passes, since they add to
+// the lists of the file.
 //
 // --test shortens the experiment to a few batches, in a temporary store. The
 // searcher is replaced by one that trains two trials alternately on one slot.
@@ -86,7 +86,13 @@ std::string LengthText(const ExperimentConfig& config) {
 
 nlohmann::json ContextPlanJson(const std::optional<ContextList>& context) {
   if (!context) return nullptr;
-  return {{"files", context->files.size()}, {"bytes", context->bytes}};
+  nlohmann::json links = nlohmann::json::array();
+  for (const ContextLink& link : context->origin.links) {
+    links.push_back({{"path", link.path}, {"target", link.target.string()}});
+  }
+  return {{"files", context->files.size()},
+          {"bytes", context->bytes},
+          {"links", std::move(links)}};
 }
 
 std::string ContextText(const std::optional<ContextList>& context) {
@@ -348,16 +354,17 @@ int PrintRehearsal(const Rehearsal& rehearsal, bool json,
   return rehearsal.Passed() ? kExitDone : kExitFailed;
 }
 
-// `--label` adds to the labels of the file.
-std::string LabelOverride(const ExperimentConfig& config,
-                          const std::vector<std::string>& labels) {
-  std::string list;
-  for (const auto* part : {&config.labels, &labels}) {
-    for (const std::string& label : *part) {
-      list += (list.empty() ? "" : ", ") + QuotedForYaml(label);
+// Returns the override that adds texts to a list of the file.
+std::string AddedTo(const std::string& key,
+                    const std::vector<std::string>& list,
+                    const std::vector<std::string>& added) {
+  std::string texts;
+  for (const auto* part : {&list, &added}) {
+    for (const std::string& text : *part) {
+      texts += (texts.empty() ? "" : ", ") + QuotedForYaml(text);
     }
   }
-  return "labels=[" + list + "]";
+  return key + "=[" + texts + "]";
 }
 
 // Replaces the remedy of a warning about a key by that of the option of `run`
@@ -384,9 +391,10 @@ void NameOptions(const CreateOptions& options, Diagnostics& diagnostics) {
     const char* option;
     bool is_given;
   };
-  const std::array<Alias, 6> aliases = {
+  const std::array<Alias, 7> aliases = {
       {{"--set name", "--name", !options.name.empty()},
        {"--set labels", "--label", !options.labels.empty()},
+       {"--set context.links", "--link", !options.links.empty()},
        {"--set resources.slots", "--slots", !options.slots.empty()},
        {"--set resources.executor", "--executor", !options.executor.empty()},
        {"--set resources.listen", "--listen", !options.listen.empty()},
@@ -409,8 +417,17 @@ ConfigResult Parse(const CreateOptions& options, const std::string& text) {
   ConfigResult result =
       ParseConfigText(text, options.config, overrides, context, Checks::kTrial,
                       options.is_inline);
-  if (!result.config || options.labels.empty()) return result;
-  overrides.push_back(LabelOverride(*result.config, options.labels));
+  if (!result.config || (options.labels.empty() && options.links.empty())) {
+    return result;
+  }
+  if (!options.labels.empty()) {
+    overrides.push_back(
+        AddedTo("labels", result.config->labels, options.labels));
+  }
+  if (!options.links.empty()) {
+    overrides.push_back(
+        AddedTo("context.links", result.config->links, options.links));
+  }
   return ParseConfigText(text, options.config, overrides, context,
                          Checks::kTrial, options.is_inline);
 }
@@ -482,6 +499,12 @@ void AddCreateOptions(CLI::App& app, CreateOptions& options) {
   AddOption(app, "--label", options.labels, "Add a label (repeatable)")
       .TypeName("LABEL")
       .OneEach();
+  AddOption(app, "--link", options.links,
+            "Link a directory of data into the copy that trials work in, such "
+            "as data or ../data (repeatable)")
+      .TypeName("DIR")
+      .OneEach()
+      .IsPath();
   AddOption(app, "--slots", options.slots,
             "Override resources.slots: auto, all, none, cpu, cpu:N, gpu:N, "
             "most_free, or GPU numbers such as [0,1]")

@@ -15,6 +15,7 @@ struct CreateOptions {
   std::vector<std::string> overrides;
   std::string name;
   std::vector<std::string> labels;
+  std::vector<std::string> links;
   std::string slots;
   std::string listen;
   std::string executor;
@@ -27,11 +28,11 @@ struct CreateOptions {
 };
 
 /// Adds the options that all of these commands have, except `run`: --set,
-/// --name, --label, --slots, --dry-run, --test and --paused.
+/// --name, --label, --link, --slots, --dry-run, --test and --paused.
 void AddCreateOptions(CLI::App& app, CreateOptions& options);
 
 /// Returns the keys of the YAML that the options override, as KEY=VALUE.
-/// Labels, which are added, are not among them.
+/// Labels and links, which are added, are not among them.
 std::vector<std::string> CollectOverrides(const CreateOptions& options);
 
 /// Throws Error(kUsage) for options that cannot be combined with --test or

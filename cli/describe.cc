@@ -272,6 +272,14 @@ void PrintProvenance(const nlohmann::json& provenance) {
   if (!context.is_null()) {
     PrintFact("stored", ContextSize(context["files"], context["bytes"]) + ", " +
                             context["hash"].get<std::string>());
+    for (const nlohmann::json& link : context["links"]) {
+      PrintFact("linked",
+                link.value("path", "") + " to " + link.value("target", "") +
+                    ", " +
+                    ContextSize(link.value("files", std::int64_t{0}),
+                                link.value("bytes", std::int64_t{0})) +
+                    " at create");
+    }
   }
   for (const auto& [name, value] : provenance.items()) {
     if (name.starts_with("context_")) continue;

@@ -34,6 +34,7 @@
 #include "engine/base/text.h"
 #include "engine/config/read_config.h"
 #include "engine/context/context_list.h"
+#include "engine/context/stored_context.h"
 #include "engine/os/files.h"
 #include "engine/report/json_view.h"
 #include "engine/report/text_diff.h"
@@ -204,6 +205,19 @@ std::map<std::string, ContextFile> ReadContextFiles(
   return files;
 }
 
+// Returns a line for each linked directory, whose files are not stored.
+std::string LinkLines(const ComparedRecord& record) {
+  std::string lines;
+  for (const nlohmann::json& link :
+       record.detail.provenance.value(kContextLinks, nlohmann::json::array())) {
+    lines += link.value("path", "") + " -> " + link.value("target", "") + ": " +
+             ContextSize(link.value("files", std::int64_t{0}),
+                         link.value("bytes", std::int64_t{0})) +
+             ", newest " + link.value("modified", "") + "\n";
+  }
+  return lines;
+}
+
 std::optional<std::string> ReadStored(const ContextFile* file) {
   if (file == nullptr) return std::nullopt;
   auto text = ReadFile(file->source);
@@ -242,6 +256,8 @@ void CompareFiles(const Store& store,
                   SectionDiff& section) {
   const auto old_files = ReadContextFiles(store, records[0], section.note);
   const auto new_files = ReadContextFiles(store, records[1], section.note);
+  CompareTexts("links", {LinkLines(records[0]), LinkLines(records[1])},
+               section.texts);
   std::set<std::string> paths;
   for (const auto& [path, file] : old_files) paths.insert(path);
   for (const auto& [path, file] : new_files) paths.insert(path);

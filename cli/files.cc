@@ -147,7 +147,7 @@ int Files(const FilesOptions& options, const GlobalOptions& globals) {
   const Store store = OpenStore(globals);
   const TrialRow row =
       FindOnlyTrial(store, ResolveTarget(store, options.target));
-  const fs::path tree = store.layout().WorkingTree(row.id);
+  const fs::path tree = FindTrialDirectory(store, row.id);
   const auto written =
       SelectFiles(ListTrialFiles(store, row.id), options.names, row.id);
   std::vector<ListedFile> files;

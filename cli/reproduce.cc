@@ -43,6 +43,8 @@
 #include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/config/read_config.h"
+#include "engine/context/context_links.h"
+#include "engine/context/stored_context.h"
 #include "engine/report/json_view.h"
 #include "engine/run/reporter.h"
 #include "engine/run/runner.h"
@@ -286,6 +288,18 @@ void WarnAboutDifferences(const ExperimentDetail& experiment, const json& now,
   for (const std::string& text :
        PythonDifferences(Member(before, "python"), Member(now, "python"))) {
     PrintNotice(globals, "warning: " + text + "; results may differ");
+  }
+  for (const json& link : before.value(kContextLinks, json::array())) {
+    const std::string change = LinkChange(link);
+    const std::string target = link.value("target", "");
+    PrintNotice(globals, change.empty()
+                             ? "note: '" + link.value("path", "") +
+                                   "' is a link to " + target +
+                                   ", whose files are as they were when the "
+                                   "experiment was recorded"
+                             : "warning: " + target + ", which '" +
+                                   link.value("path", "") + "' is a link to, " +
+                                   change + "; results may differ");
   }
   WarnIfDifferent("the CPU", Member(Member(before, "cpu"), "model"),
                   Member(Member(now, "cpu"), "model"), globals);

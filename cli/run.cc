@@ -417,6 +417,19 @@ void ExplainMissingFiles(const Store& store, const ExperimentRow& row,
   }
 }
 
+// Says which directory trials have downloaded again and again.
+void SuggestLink(const Store& store, std::int64_t experiment,
+                 const GlobalOptions& globals) {
+  const auto repeated = FindRepeatedFiles(store, experiment);
+  if (!repeated) return;
+  PrintNotice(globals, "note: " + CountText(repeated->trials, "trial") +
+                           " each wrote the same " +
+                           FormatBytes(repeated->bytes) + " to '" +
+                           repeated->directory + "': --link " +
+                           QuoteForShell(repeated->directory) +
+                           " keeps one copy for all trials");
+}
+
 // Returns what is trained again when the experiment resumes, as a part of a
 // sentence.
 std::string LossText(const std::vector<std::string>& lost) {
@@ -532,6 +545,7 @@ int ReportResult(const Store& store, const RunResult& result,
   if (request.context) {
     ExplainMissingFiles(store, row, *request.context, globals);
   }
+  SuggestLink(store, row.id, globals);
   const bool met = ReportUnmet(checks, result.experiment, globals) &&
                    (!conclusion || conclusion->met);
   const bool few_failed =

@@ -22,6 +22,7 @@
 #include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/config/read_config.h"
+#include "engine/context/context_links.h"
 #include "engine/context/context_list.h"
 #include "engine/context/staged_files.h"
 #include "engine/context/stored_context.h"
@@ -39,8 +40,33 @@ namespace {
 constexpr char kFiles[] = "context_files";
 constexpr char kBytes[] = "context_bytes";
 constexpr std::size_t kMaxReported = 10;
-constexpr std::size_t kMaxIgnored = 5;
+constexpr std::size_t kMaxNamed = 5;
 constexpr std::int64_t kSaidBytes = 10'000'000;
+
+// Returns the names of linked directories with their sizes: "data (1.2 GB)".
+std::vector<std::string> LinkTexts(const ContextOrigin& origin) {
+  std::vector<std::string> texts;
+  for (const ContextLink& link : origin.links) {
+    const auto files = CountLinkedFiles(link.target);
+    texts.push_back(link.path + " (" +
+                    (!files ? "to be made"
+                     : files->complete
+                         ? FormatBytes(files->bytes)
+                         : FormatBytes(files->bytes) + " or more") +
+                    ")");
+  }
+  return texts;
+}
+
+// Joins names, at most five of them.
+std::string ShortList(std::vector<std::string> names) {
+  const std::size_t all = names.size();
+  names.resize(std::min(all, kMaxNamed));
+  return Join(names, ", ") +
+         (all > names.size()
+              ? " and " + std::to_string(all - names.size()) + " more"
+              : "");
+}
 
 void WarnAboutOmissions(const ContextList& list, const GlobalOptions& globals) {
   const std::size_t said = std::min(list.left_out.size(), kMaxReported);
@@ -56,14 +82,18 @@ void WarnAboutOmissions(const ContextList& list, const GlobalOptions& globals) {
                              std::to_string(list.left_out.size() - said) +
                              " more");
   }
-  if (list.ignored.empty()) return;
-  std::vector<std::string> names = list.ignored;
-  names.resize(std::min(names.size(), kMaxIgnored));
-  const std::size_t more = list.ignored.size() - names.size();
-  PrintNotice(globals,
-              "note: not in the copy of " + list.directory.string() +
-                  " that trials work in: " + Join(names, ", ") +
-                  (more > 0 ? " and " + std::to_string(more) + " more" : ""));
+  const std::string ignored = ShortList(list.ignored);
+  const std::string links = ShortList(LinkTexts(list.origin));
+  if (ignored.empty() && links.empty()) return;
+  const std::string copy =
+      "the copy of " + list.directory.string() + " that trials work in";
+  PrintNotice(
+      globals,
+      "note: " +
+          (ignored.empty()
+               ? "linked into " + copy + ": " + links
+               : "not in " + copy + ": " + ignored +
+                     (links.empty() ? "" : "; linked into it: ") + links));
 }
 
 void WarnAboutSecrets(const ContextList& list, const GlobalOptions& globals) {
@@ -138,10 +168,85 @@ void RequireStorage(const ExperimentConfig& config,
               problem->first.ToString() + "; nothing was created");
 }
 
+namespace {
+
+// Adds the directories that `context.links` names.
+void AddDeclaredLinks(const ExperimentConfig& config, ContextOrigin& origin) {
+  for (const std::string& path : config.links) {
+    origin.Add(path, /*declared=*/true);
+    const std::filesystem::path& target = origin.links.back().target;
+    if (!IsStore(target)) continue;
+    throw Error(ErrorKind::kUsage,
+                "context.links: '" + path + "' is a store of dtrain");
+  }
+}
+
+// Adds a link that nobody asked for, unless it cannot be made.
+bool AddFoundLink(const std::string& path, ContextOrigin& origin) {
+  const std::size_t before = origin.links.size();
+  try {
+    origin.Add(path, /*declared=*/false);
+  } catch (const Error&) {
+    // A directory around the context, or within a declared one.
+  }
+  return origin.links.size() > before;
+}
+
+// Lists the context with links to the directories that are declared, and to
+// those that the program names and that its copy would lack: by rules, by
+// links that lead out, because they are beside the context, or because the
+// copy would be too large with them, the largest first.
+ContextList ListWithLinks(const ExperimentConfig& config,
+                          const std::filesystem::path& directory,
+                          std::vector<std::filesystem::path> excluded) {
+  std::error_code error;
+  ContextOrigin origin{.directory = std::filesystem::canonical(
+                           directory.empty() ? "." : directory, error)};
+  AddDeclaredLinks(config, origin);
+  for (const std::string& path :
+       FindNamedDirectories(config, directory, NamedDirectories::kLeftOut)) {
+    AddFoundLink(path, origin);
+  }
+  for (const ContextLink& link : origin.links) excluded.push_back(link.target);
+  const auto list_files = [&] {
+    ContextList list = ListContext(directory, excluded);
+    list.origin = origin;
+    return list;
+  };
+  try {
+    return list_files();
+  } catch (const Error&) {
+    std::vector<std::pair<std::int64_t, std::string>> named;
+    for (std::string& path : FindNamedDirectories(
+             config, directory, NamedDirectories::kInContext)) {
+      const auto files = CountLinkedFiles(directory / path);
+      named.emplace_back(files ? -files->bytes : 0, std::move(path));
+    }
+    std::ranges::sort(named);
+    for (const auto& [bytes, path] : named) {
+      if (HasPython(directory / path) || !AddFoundLink(path, origin)) continue;
+      excluded.push_back(origin.links.back().target);
+      try {
+        return list_files();
+      } catch (const Error&) {
+        // The next one too.
+      }
+    }
+    throw;
+  }
+}
+
+}  // namespace
+
 std::optional<ContextList> FindContext(const ExperimentConfig& config,
                                        const std::filesystem::path& directory,
                                        const std::string& config_file,
                                        const GlobalOptions& globals) {
+  if (!config.links.empty() && !IsCommand(config)) {
+    throw Error(ErrorKind::kUsage,
+                "context.links: only programs work in a copy of the context, "
+                "and this experiment trains a model; give it paths in 'data'");
+  }
   if (!NeedsContext(config, directory)) return std::nullopt;
   std::vector<std::filesystem::path> excluded = {FindStore(globals).root()};
   if (!config.checkpoints.path.empty()) {
@@ -151,9 +256,9 @@ std::optional<ContextList> FindContext(const ExperimentConfig& config,
       HasCredentials(ReadFile(config_file).value_or(""))) {
     excluded.emplace_back(config_file);
   }
-  ContextList list = ListContext(directory, excluded);
+  ContextList list = ListWithLinks(config, directory, std::move(excluded));
   WarnAboutOmissions(list, globals);
-  for (const std::string& path : FindLeftOutPaths(config, directory)) {
+  for (const std::string& path : FindLeftOutPaths(config, list)) {
     PrintNotice(globals, "warning: " + path);
   }
   WarnAboutSecrets(list, globals);
@@ -161,6 +266,31 @@ std::optional<ContextList> FindContext(const ExperimentConfig& config,
 }
 
 namespace {
+
+// Returns what is recorded of linked directories: path, target, whether they
+// are declared, and their files. Makes declared ones that are missing.
+nlohmann::json RecordLinks(const ContextOrigin& origin) {
+  nlohmann::json links = nlohmann::json::array();
+  for (const ContextLink& link : origin.links) {
+    std::error_code error;
+    if (link.declared) {
+      std::filesystem::create_directories(link.target, error);
+    }
+    const auto files = CountLinkedFiles(link.target);
+    if (!files) {
+      throw Error(link.declared ? ErrorKind::kUsage : ErrorKind::kNotFound,
+                  "context.links: '" + link.path +
+                      "': " + link.target.string() +
+                      (error ? " cannot be made: " + error.message()
+                             : " is missing; make it again"));
+    }
+    nlohmann::json& record = links.emplace_back(files->Json());
+    record["path"] = link.path;
+    record["target"] = link.target.string();
+    record["declared"] = link.declared;
+  }
+  return links;
+}
 
 // Copies the experiment's files beside the store's and notes them in
 // `provenance`.
@@ -172,6 +302,9 @@ void Stage(const ExperimentParts& parts, const StoreLayout& layout,
     provenance[kContextHash] = manifest.Hash();
     provenance[kFiles] = manifest.files.size();
     provenance[kBytes] = manifest.bytes();
+    if (!parts.context->origin.links.empty()) {
+      provenance[kContextLinks] = RecordLinks(parts.context->origin);
+    }
   }
   if (parts.source) {
     files.AddSource(parts.source->uuid, parts.source->directory);
@@ -217,12 +350,24 @@ std::int64_t RecordExperiment(Store& store, const ExperimentConfig& config,
   }
 }
 
+void SetDeclaredLinks(const ExperimentConfig& config, ContextOrigin& origin) {
+  std::erase_if(origin.links,
+                [](const ContextLink& link) { return link.declared; });
+  AddDeclaredLinks(config, origin);
+}
+
 std::optional<ContextList> ReadStoredContext(const StoreLayout& layout,
                                              const ExperimentDetail& detail) {
   if (!detail.provenance.contains(kContextHash)) return std::nullopt;
-  return ListStoredContext(
-      layout, detail.row.id,
-      detail.provenance.at(kContextHash).get<std::string>());
+  ContextList list =
+      ListStoredContext(layout, detail.row.id,
+                        detail.provenance.at(kContextHash).get<std::string>());
+  list.origin = ReadContextOrigin(list.directory);
+  // Experiments recorded before have no such file.
+  if (list.origin.directory.empty()) {
+    list.origin.directory = detail.provenance.value("context", "");
+  }
+  return list;
 }
 
 void RequireWholeContext(const StoreLayout& layout,
@@ -263,7 +408,8 @@ nlohmann::json ContextJson(const nlohmann::json& provenance) {
   if (!provenance.contains(kContextHash)) return nullptr;
   return {{"files", provenance.value(kFiles, 0)},
           {"bytes", provenance.value(kBytes, std::int64_t{0})},
-          {"hash", provenance.at(kContextHash)}};
+          {"hash", provenance.at(kContextHash)},
+          {"links", provenance.value(kContextLinks, nlohmann::json::array())}};
 }
 
 std::string ContextSize(std::int64_t files, std::int64_t bytes) {

@@ -58,6 +58,10 @@ std::optional<ContextList> FindContext(const ExperimentConfig& config,
                                        const std::string& config_file,
                                        const GlobalOptions& globals);
 
+/// Replaces the declared links of a recorded context by those of `config`.
+/// Throws Error(kUsage) as ContextOrigin::Add.
+void SetDeclaredLinks(const ExperimentConfig& config, ContextOrigin& origin);
+
 /// The stored context of the experiment, or none if it has none. Throws
 /// Error(kDamaged) if it is not as it was recorded.
 std::optional<ContextList> ReadStoredContext(const StoreLayout& layout,
@@ -79,7 +83,8 @@ void WarnAboutCopies(const StoreLayout& layout, const ExperimentConfig& config,
                      const SlotPlan& slots, const ContextList& context,
                      const GlobalOptions& globals);
 
-/// {"files", "bytes", "hash"} of a recorded context; null without one.
+/// {"files", "bytes", "hash", "links"} of a recorded context; null without
+/// one.
 nlohmann::json ContextJson(const nlohmann::json& provenance);
 
 /// "12 files, 34.1 KB".

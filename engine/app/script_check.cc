@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "engine/app/script_text.h"
+#include "engine/app/trial_files.h"
 #include "engine/base/clock.h"
 #include "engine/base/error.h"
 #include "engine/base/placeholders.h"
@@ -851,43 +852,109 @@ std::optional<fs::path> TargetOutside(const fs::path& directory,
   return target;
 }
 
+// Returns the directory that a link would make visible to a program that names
+// `path`; empty if there is none.
+fs::path FindLinkable(const fs::path& given, const fs::path& context,
+                      NamedDirectories which) {
+  fs::path path = given.lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  std::error_code ignored;
+  const fs::path named =
+      fs::is_directory(context / path, ignored) ? path : path.parent_path();
+  if (named.empty() || named.filename() == ".." || named == ".") return {};
+  if (*named.begin() == "..") {
+    return which == NamedDirectories::kLeftOut ? named : fs::path();
+  }
+  if (which == NamedDirectories::kInContext) return named;
+  fs::path directory;
+  for (const fs::path& part : named) {
+    directory /= part;
+    if (FindExclusion(context, directory.string())) return directory;
+  }
+  return {};
+}
+
 }  // namespace
 
 static std::string LeftOutText(const std::string& path, const fs::path& context,
                                const std::string& why) {
+  const fs::path directory =
+      FindLinkable(path, context, NamedDirectories::kLeftOut);
   return "'" + path + "' exists in " +
          (context.empty() ? "." : context.string()) +
-         ", but not in the copy that trials work in: " + why +
-         "; name it by its absolute path";
+         ", but not in the copy that trials work in: " + why + "; " +
+         (directory.empty()
+              ? "name"
+              : "link it (--link " + QuoteForShell(directory.string()) +
+                    "), or name") +
+         " it by its absolute path";
 }
 
-std::vector<std::string> FindLeftOutPaths(const ExperimentConfig& config,
-                                          const fs::path& context) {
-  const auto* words = std::get_if<Words>(&config.entrypoint);
-  if (words == nullptr) return {};
-  std::set<std::string> paths;
-  // The program and script themselves are checked by StoredScriptProblem.
-  const std::string script = FindScript(FixedWords(config));
-  for (std::size_t i = 1; i < words->size(); ++i) {
-    const std::string& word = (*words)[i];
-    const std::size_t equals = word.find('=');
-    paths.insert(word);
-    if (equals != word.npos) paths.insert(word.substr(equals + 1));
+// Returns the texts that may be paths: arguments and their values,
+// hyperparameters, `data`.
+static std::set<std::string> FindTexts(const ExperimentConfig& config,
+                                       const Words& words) {
+  std::set<std::string> texts;
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const std::size_t equals = words[i].find('=');
+    texts.insert(words[i]);
+    if (equals != std::string::npos) texts.insert(words[i].substr(equals + 1));
   }
   const std::function<void(const nlohmann::json&)> add =
       [&](const nlohmann::json& value) {
-        if (value.is_string()) paths.insert(value.get<std::string>());
+        if (value.is_string()) texts.insert(value.get<std::string>());
         if (!value.is_structured()) return;
         for (const nlohmann::json& inner : value) add(inner);
       };
   add(config.hyperparameters);
   add(config.data);
-  paths.erase(script);
+  // It is checked by StoredScriptProblem.
+  texts.erase(FindScript(FixedWords(config)));
+  std::erase_if(texts, [](const std::string& text) {
+    return text.empty() || text.size() > 4096;
+  });
+  return texts;
+}
+
+std::vector<std::string> FindNamedDirectories(const ExperimentConfig& config,
+                                              const fs::path& context,
+                                              NamedDirectories which) {
+  const auto* words = std::get_if<Words>(&config.entrypoint);
+  if (words == nullptr) return {};
+  std::set<std::string> texts = FindTexts(config, *words);
+  texts.merge(ReadScriptText(*words, context).strings);
+  // The environment of the program itself.
+  const Words fixed = FixedWords(config);
+  if (!fixed.empty() && IsInContext(fixed.front())) texts.insert(fixed.front());
+  if (!fixed.empty() && PlainName(fixed.front()) == "node") {
+    texts.insert("node_modules");
+  }
+  std::set<std::string> found;
+  for (const std::string& text : texts) {
+    std::error_code ignored;
+    if (fs::path(text).is_absolute() || !fs::exists(context / text, ignored)) {
+      continue;
+    }
+    const fs::path directory = FindLinkable(text, context, which);
+    const bool is_other =
+        directory.empty() || IsStore(context / directory) ||
+        std::ranges::any_of(directory, [](const fs::path& part) {
+          return IsNeverStored(part.string()) || IsOutputName(part.string());
+        });
+    if (!is_other) found.insert(directory.string());
+  }
+  return {found.begin(), found.end()};
+}
+
+std::vector<std::string> FindLeftOutPaths(const ExperimentConfig& config,
+                                          const ContextList& stored) {
+  const auto* words = std::get_if<Words>(&config.entrypoint);
+  if (words == nullptr) return {};
   std::vector<std::string> found;
-  for (const std::string& path : paths) {
-    if (path.size() > 4096) continue;
-    if (const auto why = FindExclusion(context, path)) {
-      found.push_back(LeftOutText(path, context, *why));
+  for (const std::string& path : FindTexts(config, *words)) {
+    if (stored.origin.Reaches(path)) continue;
+    if (const auto why = FindExclusion(stored.directory, path)) {
+      found.push_back(LeftOutText(path, stored.directory, *why));
     }
   }
   return found;
@@ -924,7 +991,9 @@ std::optional<std::string> StoredScriptProblem(const ExperimentConfig& config,
   Words paths = {FindScript(words)};
   if (IsInContext(words.front())) paths.push_back(words.front());
   for (const std::string& path : paths) {
-    if (path.empty() || path.starts_with('/')) continue;
+    if (path.empty() || path.starts_with('/') || stored.origin.Reaches(path)) {
+      continue;
+    }
     const std::string normal = fs::path(path).lexically_normal().string();
     if (normal == ".." || normal.starts_with("../")) {
       return "'" + path + "' is outside " + stored.directory.string() +

@@ -50,11 +50,25 @@ std::optional<std::string> ScriptProblemHere(
 std::string FlagPlaceholder(const std::string& name, const std::string& on,
                             const std::string& off);
 
+/// Directories that a program names.
+enum class NamedDirectories {
+  kLeftOut,  // that exist, but not in the copy that trials work in
+  kInContext
+};
+
+/// Returns the directories, relative to `context`, that the command, the
+/// hyperparameters, `data` or the script names, itself or a path in it. Those
+/// whose names are usual for outputs, such as `runs` and `checkpoints`, are not
+/// among them: trials would overwrite each other's files.
+std::vector<std::string> FindNamedDirectories(
+    const ExperimentConfig& config, const std::filesystem::path& context,
+    NamedDirectories which);
+
 /// Returns a sentence about each path among the arguments and hyperparameters
-/// that exists relative to `context` but is not in the copy that trials work
-/// in.
+/// that exists in the directory of `stored`, but is neither in the copy that
+/// trials work in nor linked.
 std::vector<std::string> FindLeftOutPaths(const ExperimentConfig& config,
-                                          const std::filesystem::path& context);
+                                          const ContextList& stored);
 
 /// Returns such a sentence for each path in `text`, the reason of a failure.
 std::vector<std::string> FindLeftOutNames(const std::string& text,

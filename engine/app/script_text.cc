@@ -169,6 +169,7 @@ class ScriptReader {
       all_python = all_python && python;
       if (python) {
         FindOptions(*text);
+        FindStrings(*text);
         FollowImports(*text, file.parent_path());
       } else if (text->find('\0') == text->npos) {
         FollowWords(*text, file.parent_path());
@@ -299,6 +300,32 @@ class ScriptReader {
     }
   }
 
+  void AddString(std::string_view text) {
+    constexpr std::size_t kMaxStrings = 10'000;
+    constexpr std::size_t kLongest = 256;
+    if (!text.empty() && text.size() <= kLongest &&
+        result_.strings.size() < kMaxStrings) {
+      result_.strings.emplace(text);
+    }
+  }
+
+  // Quotes of one line only: a quotation mark in a comment must not turn what
+  // follows it inside out.
+  void FindStrings(std::string_view text) {
+    for (std::size_t at = text.find_first_of("\"'"); at != text.npos;
+         at = text.find_first_of("\"'", at + 1)) {
+      const std::size_t end = text.find_first_of("\n", at);
+      const std::size_t close = text.find(text[at], at + 1);
+      if (close > end) {
+        if (end == text.npos) return;
+        at = end;
+        continue;
+      }
+      AddString(text.substr(at + 1, close - at - 1));
+      at = close;
+    }
+  }
+
   void FindModuleThatHides() {
     std::error_code ignored;
     for (const fs::path& directory : search_paths_) {
@@ -324,6 +351,7 @@ class ScriptReader {
       if (end == text.npos) break;
       at = end + 1;
     }
+    for (const std::string& word : words) AddString(word);
     // AddWords takes the first word for the program; this text has none.
     words.insert(words.begin(), "");
     AddWords(words, directory);

@@ -27,6 +27,8 @@ struct ScriptText {
   // Options of argparse and click that take no value, such as --amp, each with
   // what switches it off, such as --no-amp, or an empty text.
   std::map<std::string, std::string> flags;
+  // Texts between quotes; of scripts other than Python, all words.
+  std::set<std::string> strings;
   // A module or package `dtrain` beside a script that imports dtrain, which
   // Python finds first; empty: none.
   std::string hides_dtrain;

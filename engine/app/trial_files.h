@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -9,6 +10,10 @@
 #include "engine/store/store.h"
 
 namespace dtrain {
+
+/// Returns the directory that a trial's program works in; the whole working
+/// tree if it is not known which part of it.
+std::filesystem::path FindTrialDirectory(const Store& store, TrialId trial);
 
 /// Returns the files that a trial's program wrote in its working directory, by
 /// path: those that are not in a checkpoint, and none of the experiment's own.
@@ -26,6 +31,23 @@ std::string TrialFilesCommand(const std::vector<WrittenFile>& files,
 /// without a checkpoint; empty without files.
 std::string TrialFilesRemark(const Store& store, TrialId trial,
                              const std::string& program);
+
+/// True for a name that is usual for a directory of outputs, such as `runs` or
+/// `checkpoints`: a link to it would let trials overwrite each other's files.
+bool IsOutputName(std::string name);
+
+/// A directory that trials have filled with the same large files.
+struct RepeatedFiles {
+  std::string directory;    // in each trial's working directory: "data"
+  std::int64_t trials = 0;  // of the first 32
+  std::int64_t bytes = 0;   // of one trial
+};
+
+/// Finds what several trials of an experiment wrote alike, of 1 MB or more each
+/// and not below an output's name: most likely a download. Returns the largest,
+/// if any. Compares the first 16 MB of files of equal path and size.
+std::optional<RepeatedFiles> FindRepeatedFiles(const Store& store,
+                                               std::int64_t experiment);
 
 /// Returns the numbers of the trials whose files `gc` leaves alone: of an
 /// experiment that has not ended, all; of one that is COMPLETED, the best

@@ -106,6 +106,7 @@ struct ExperimentConfig {
   std::variant<std::string, std::vector<std::string>> entrypoint;
   // The words are templates, see engine/base/placeholders.h.
   bool placeholders = false;
+  std::vector<std::string> links;       // of trials, to directories of data
   std::optional<MetricSource> metrics;  // of a program that reports none
   nlohmann::json hyperparameters = nlohmann::json::object();
   nlohmann::json data = nlohmann::json::object();

@@ -140,6 +140,18 @@ constexpr KeySpec kExperimentKeys[] = {
             "in an argument stands for the hyperparameter `lr`.",
      .required = true,
      .store = StoreEntrypoint},
+    {.path = "context",
+     .type = kSection,
+     .doc = "The copy of the experiment's files that each trial works in."},
+    {.path = "context.links",
+     .type = kTexts,
+     .fallback = "[]",
+     .doc = "Directories that are not copied: `data` and `../data` of each "
+            "trial are links to the originals ([data.md](data.md)). One that "
+            "is missing is made.",
+     .least = 1,
+     .most = 4096,
+     .store = Into<&Config::links>},
     {.path = "metrics",
      .type = kMetrics,
      .doc = "Source of the metrics of a program that reports none; see below.",

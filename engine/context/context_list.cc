@@ -1,5 +1,6 @@
 // A context is listed by a walk that looks at each entry once, in this order:
-// names that are never stored, ignore rules, the store itself, links, files. A
+// names that are never stored, excluded paths, ignore rules, the store itself,
+// what is left out by default, links, files. A
 // link is followed if its target is inside the context, and its target is then
 // listed under the link's path; a link to a directory that contains it would
 // never end, so it is left out, as are links to the outside. The copy checks
@@ -47,6 +48,7 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kLargestIgnoreFile = 1'000'000;
 constexpr std::size_t kLargestShown = 3;
 constexpr std::size_t kMaxIgnored = 100;
+constexpr int kMaxExamined = 10'000;
 
 std::string Shown(const fs::path& directory) {
   return directory.empty() ? "." : directory.string();
@@ -61,14 +63,6 @@ bool IsIn(const std::vector<struct stat>& all, const struct stat& one) {
       all, [&](const struct stat& other) { return IsSame(other, one); });
 }
 
-// True if `directory` is a store, of this run or another.
-bool IsStore(const fs::path& directory) {
-  const StoreLayout layout(directory);
-  std::error_code ignored;
-  return fs::is_regular_file(layout.Database(), ignored) &&
-         fs::is_directory(layout.Experiments(), ignored);
-}
-
 // True if `name`, an entry of a store's directory, is part of the store.
 bool IsPartOfStore(const std::string& name) {
   const StoreLayout layout("");
@@ -76,17 +70,52 @@ bool IsPartOfStore(const std::string& name) {
          name == layout.Experiments() || name == layout.Reserve();
 }
 
-bool IsNeverStored(const std::string& name) {
-  return name == ".git" || name == ".dtrain" || name == "__pycache__";
+// Returns what an environment of packages is, or nullptr.
+const char* NameEnvironment(const fs::path& directory) {
+  std::error_code ignored;
+  if (directory.filename() == "node_modules") return "packages of Node";
+  if (fs::exists(directory / "pyvenv.cfg", ignored)) {
+    return "a Python environment";
+  }
+  return fs::exists(directory / "conda-meta", ignored) ? "a conda environment"
+                                                       : nullptr;
 }
 
-// True for a directory that tools fill: an environment of Python, packages of
-// node, one that is hidden.
-bool IsToolDirectory(const fs::path& directory, const std::string& name) {
+// Returns what a directory holds that no trial needs unless a rule says so, or
+// nullptr.
+const char* NameUnneeded(const fs::path& directory) {
+  constexpr std::array<std::string_view, 3> kRecords = {"wandb", "mlruns",
+                                                        "lightning_logs"};
+  if (const char* const kind = NameEnvironment(directory)) return kind;
   std::error_code ignored;
-  return name.starts_with('.') || name == "node_modules" ||
-         name.ends_with(".egg-info") ||
-         fs::exists(directory / "pyvenv.cfg", ignored);
+  if (fs::exists(directory / "dtrain-export.json", ignored)) {
+    return "an export of dtrain";
+  }
+  const std::string name = directory.filename().string();
+  return std::ranges::find(kRecords, name) != kRecords.end() &&
+                 !HasPython(directory)
+             ? "records of other runs"
+             : nullptr;
+}
+
+// Returns which of dtrain's own outputs a file is, by its beginning, or
+// nullptr.
+const char* NameOutput(const fs::path& file, std::int64_t bytes) {
+  constexpr std::int64_t kSmallest = 16 << 10;  // of these
+  // Of a page and of SQLite's header, whose bytes 68 to 71 name the
+  // application.
+  constexpr std::string_view kPage =
+      "<meta name=\"generator\" content=\"dtrain\">";
+  constexpr std::string_view kDatabase = "SQLite format 3";
+  if (bytes < kSmallest) return nullptr;
+  const std::string head = ReadFile(file, 512).value_or("");
+  if (head.starts_with("<!DOCTYPE html>") && head.find(kPage) != head.npos) {
+    return "a report of dtrain";
+  }
+  return head.starts_with(kDatabase) && head.size() > 72 &&
+                 head.substr(68, 4) == "DTRN"
+             ? "a backup of a store"
+             : nullptr;
 }
 
 // True if `path` is inside `root`. REQUIRES: both have no links.
@@ -115,6 +144,9 @@ class Walk {
   std::vector<std::string> Names(const fs::path& directory);
   void AddRules(const fs::path& directory, const char* name,
                 const std::string& prefix);
+  std::string FindDefault(const fs::path& source, const std::string& path,
+                          const struct stat& status) const;
+  void Ignore(const std::string& what);
   void LeaveOut(const std::string& path, const std::string& why);
   [[noreturn]] void Fail(const std::string& path, int error) const;
   [[noreturn]] void RefuseSize(const std::string& what) const;
@@ -148,6 +180,7 @@ ContextList Walk::Run() {
   struct stat status {};
   if (::stat(root_.c_str(), &status) != 0) Fail("", errno);
   list_.directory = given_;
+  list_.origin.directory = root_;
   Enter(root_, "", status);
   std::ranges::sort(list_.files, {}, &ContextFile::path);
   return std::move(list_);
@@ -176,15 +209,20 @@ void Walk::Visit(const fs::path& directory, const std::string& prefix,
   const bool is_directory = !dangles && S_ISDIR(status.st_mode);
   // From here on, the order is that of the comment at the top.
   if (IsNeverStored(name)) return;
-  if (std::string rule = rules_.FindRule(path, is_directory); !rule.empty()) {
-    const bool is_told = is_directory && !IsToolDirectory(source, name) &&
-                         list_.ignored.size() < kMaxIgnored;
-    if (is_told) list_.ignored.push_back(path + "/ by " + std::move(rule));
+  if (!dangles && IsIn(excluded_, status)) return;
+  if (const std::string rule = rules_.FindRule(path, is_directory);
+      !rule.empty()) {
+    const bool is_told = is_directory && !name.starts_with('.') &&
+                         !name.ends_with(".egg-info") &&
+                         NameEnvironment(source) == nullptr;
+    if (is_told) Ignore(path + "/ by " + rule);
     return;
   }
   if (root_is_store_ && prefix.empty() && IsPartOfStore(name)) return;
   if (dangles) return LeaveOut(path, "a broken link");
-  if (IsIn(excluded_, status)) return;
+  if (const auto kind = FindDefault(source, path, status); !kind.empty()) {
+    return Ignore(kind);
+  }
   if (S_ISLNK(link.st_mode)) return Follow(source, path);
   if (is_directory && IsStore(source)) return;
   if (is_directory) return Enter(source, path + "/", status);
@@ -279,6 +317,11 @@ std::optional<std::string> Walk::Explain(const fs::path& path) {
     const std::string rule =
         rules_.FindRule(shown, fs::is_directory(next, error));
     if (!rule.empty()) return rule + " leaves it out";
+    struct stat status {};
+    if (::stat(next.c_str(), &status) == 0) {
+      const std::string kind = FindDefault(next, shown, status);
+      if (!kind.empty()) return kind + " is not stored by default";
+    }
     if (!IsInside(next, root_)) {
       return "'" + shown + "' is a link that leads out of the directory";
     }
@@ -286,6 +329,23 @@ std::optional<std::string> Walk::Explain(const fs::path& path) {
     prefix = shown + "/";
   }
   return std::nullopt;
+}
+
+// Returns what is left out although no rule names it: "venv/ (a Python
+// environment)"; empty if it is stored.
+std::string Walk::FindDefault(const fs::path& source, const std::string& path,
+                              const struct stat& status) const {
+  const bool is_directory = S_ISDIR(status.st_mode);
+  const char* const kind = is_directory ? NameUnneeded(source)
+                           : S_ISREG(status.st_mode)
+                               ? NameOutput(source, status.st_size)
+                               : nullptr;
+  if (kind == nullptr || rules_.IsRestored(path, is_directory)) return "";
+  return path + (is_directory ? "/ (" : " (") + kind + ")";
+}
+
+void Walk::Ignore(const std::string& what) {
+  if (list_.ignored.size() < kMaxIgnored) list_.ignored.push_back(what);
 }
 
 void Walk::LeaveOut(const std::string& path, const std::string& why) {
@@ -304,7 +364,9 @@ void Walk::RefuseSize(const std::string& what) const {
   throw Error(ErrorKind::kUsage, "context " + given_.string() +
                                      ": has more than " + what + Largest() +
                                      "; list files that no trial needs in " +
-                                     (given_ / ".detignore").string());
+                                     (given_ / ".detignore").string() +
+                                     ", and link directories of data: --link "
+                                     "DIR");
 }
 
 // Returns " (the largest: data/ 1.2 GB, data/train.bin 1.2 GB)", of the files
@@ -359,6 +421,28 @@ bool IsLikelySecret(const fs::path& path) {
 }
 
 }  // namespace
+
+bool IsStore(const fs::path& directory) {
+  const StoreLayout layout(directory);
+  std::error_code ignored;
+  return fs::is_regular_file(layout.Database(), ignored) &&
+         fs::is_directory(layout.Experiments(), ignored);
+}
+
+bool HasPython(const fs::path& directory) {
+  std::error_code error;
+  fs::recursive_directory_iterator entry(directory, error);
+  for (int seen = 0; !error && entry != fs::recursive_directory_iterator() &&
+                     seen < kMaxExamined;
+       entry.increment(error), ++seen) {
+    if (entry->path().extension() == ".py") return true;
+  }
+  return false;
+}
+
+bool IsNeverStored(const std::string& name) {
+  return name == ".git" || name == ".dtrain" || name == "__pycache__";
+}
 
 ContextList ListContext(const fs::path& directory,
                         const std::vector<fs::path>& excluded,

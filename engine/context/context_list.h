@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "engine/config/experiment_config.h"
+#include "engine/context/context_links.h"
 #include "engine/context/working_tree.h"
 
 namespace dtrain {
@@ -28,10 +29,11 @@ struct ContextList {
   std::filesystem::path directory;
   std::vector<ContextFile> files;
   std::int64_t bytes = 0;
+  ContextOrigin origin;
   std::vector<std::string> left_out;  // with the reason, for messages
-  // Directories that rules leave out, each with its rule: "data/ by
-  // .gitignore:1 (data/)". Without hidden ones and those of tools, such as
-  // node_modules.
+  // What is not stored by a rule or by default: "data/ by .gitignore:1
+  // (data/)", "venv/ (a Python environment)". Without hidden directories that
+  // rules leave out.
   std::vector<std::string> ignored;
 };
 
@@ -45,7 +47,10 @@ struct ContextLimits {
 /// Lists the files in `directory` that an experiment needs to run: all except
 /// those that its .gitignore files and the .detignore at its root name, version
 /// control, a store, Python's caches, the paths in `excluded`, and special
-/// files. Follows links that stay inside `directory` and skips others, which
+/// files. Unless a rule such as `!wandb/` names them, also without environments
+/// of Python and conda, node_modules, directories wandb, mlruns and
+/// lightning_logs without Python files, and dtrain's own exports, reports and
+/// backups. Follows links that stay inside `directory` and skips others, which
 /// `left_out` then names. Stops at a limit. Throws Error(kUsage) with the
 /// largest files, or with the file that cannot be read.
 ContextList ListContext(const std::filesystem::path& directory,
@@ -57,6 +62,16 @@ ContextList ListContext(const std::filesystem::path& directory,
 /// it is outside. Nothing if it is in the context or does not exist.
 std::optional<std::string> FindExclusion(const std::filesystem::path& directory,
                                          const std::string& path);
+
+/// True if `directory` is a store, of this run or another.
+bool IsStore(const std::filesystem::path& directory);
+
+/// True for the names of directories that no rule brings into a context: .git,
+/// .dtrain, __pycache__.
+bool IsNeverStored(const std::string& name);
+
+/// True if a Python file is among the first 10,000 entries below `directory`.
+bool HasPython(const std::filesystem::path& directory);
 
 /// Mode of a copy's files. Directories stay writable, so that the copy can be
 /// removed without chmod.

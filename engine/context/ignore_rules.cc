@@ -30,18 +30,27 @@ void IgnoreRules::Add(std::string_view text, const std::string& directory,
   }
 }
 
-std::string IgnoreRules::FindRule(std::string_view path,
-                                  bool is_directory) const {
-  // The last matching rule decides, as in git; rules of inner directories come
-  // later.
+// The last matching rule decides, as in git; rules of inner directories come
+// later.
+const IgnoreRules::Rule* IgnoreRules::FindLast(std::string_view path,
+                                               bool is_directory) const {
   for (const Rule& rule : std::views::reverse(rules_)) {
     if (!path.starts_with(rule.directory)) continue;
     const std::string_view inside = path.substr(rule.directory.size());
-    if (rule.pattern.Matches(inside, is_directory)) {
-      return rule.pattern.negated() ? "" : rule.place;
-    }
+    if (rule.pattern.Matches(inside, is_directory)) return &rule;
   }
-  return "";
+  return nullptr;
+}
+
+std::string IgnoreRules::FindRule(std::string_view path,
+                                  bool is_directory) const {
+  const Rule* const rule = FindLast(path, is_directory);
+  return rule == nullptr || rule->pattern.negated() ? "" : rule->place;
+}
+
+bool IgnoreRules::IsRestored(std::string_view path, bool is_directory) const {
+  const Rule* const rule = FindLast(path, is_directory);
+  return rule != nullptr && rule->pattern.negated();
 }
 
 namespace {

@@ -72,6 +72,10 @@ class IgnoreRules {
   /// enter it.
   std::string FindRule(std::string_view path, bool is_directory) const;
 
+  /// True if the last pattern that matches `path` is a negated one: a user
+  /// wants it.
+  bool IsRestored(std::string_view path, bool is_directory) const;
+
   /// Number of patterns, and back to that number: the patterns of a directory
   /// do not apply outside it.
   std::size_t size() const { return rules_.size(); }
@@ -83,6 +87,8 @@ class IgnoreRules {
     IgnorePattern pattern = {};
     std::string place = {};  // as FindRule returns it
   };
+
+  const Rule* FindLast(std::string_view path, bool is_directory) const;
 
   std::vector<Rule> rules_;
 };

@@ -85,10 +85,11 @@ void RemoveQuietly(const fs::path& path) {
 }
 
 // Places of the files that an experiment may have when it is recorded.
-std::array<fs::path, 3> FinalPaths(const StoreLayout& layout,
+std::array<fs::path, 4> FinalPaths(const StoreLayout& layout,
                                    std::int64_t experiment) {
-  return {layout.ContextListFile(experiment), layout.Context(experiment),
-          layout.Sources(experiment)};
+  const fs::path context = layout.Context(experiment);
+  return {layout.ContextListFile(experiment), ContextOriginPath(context),
+          context, layout.Sources(experiment)};
 }
 
 }  // namespace
@@ -120,6 +121,7 @@ ContextManifest StagedFiles::AddContext(const ContextList& list) {
   ContextManifest manifest = CopyContext(list, files, CopyAccess::kReadOnly);
   WriteList(directory_ / layout_.ContextListFile(0).filename(),
             manifest.Text());
+  WriteList(ContextOriginPath(files), list.origin.Text());
   return manifest;
 }
 

@@ -25,7 +25,8 @@ class StagedFiles {
   StagedFiles& operator=(const StagedFiles&) = delete;
   ~StagedFiles();
 
-  /// Copies a context, read-only. Throws as CopyContext.
+  /// Copies a context, read-only, and writes its origin beside it. Throws as
+  /// CopyContext.
   ContextManifest AddContext(const ContextList& list);
   /// Adds the checkpoint `uuid`, whose files are in `directory`, as the start
   /// of the trials: by hard links if possible, which need no space and survive

@@ -160,6 +160,7 @@ void RequireOwnFiles(const StoreLayout& layout,
     paths.push_back(layout.Experiment(*experiment));
     paths.push_back(layout.Context(*experiment));
     paths.push_back(layout.ContextListFile(*experiment));
+    paths.push_back(ContextOriginPath(layout.Context(*experiment)));
     paths.push_back(layout.Trials(*experiment));
     for (const std::string& name : NamesIn(paths.back())) {
       paths.push_back(layout.Trials(*experiment) / name);

@@ -12,6 +12,9 @@ namespace dtrain {
 
 /// Key in the provenance for the hash of the list of a stored context.
 inline constexpr char kContextHash[] = "context_hash";
+/// Key for the links of trials' copies, each with "path", "target", "declared"
+/// and LinkedFiles as they were recorded.
+inline constexpr char kContextLinks[] = "context_links";
 
 /// Policy for files in a stored context that are not in its list. Trials of
 /// earlier versions worked in it; files that they wrote are never executed.

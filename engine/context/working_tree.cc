@@ -32,6 +32,7 @@
 #include <unistd.h>
 
 #include "engine/base/error.h"
+#include "engine/context/context_links.h"
 #include "engine/os/files.h"
 #include "engine/os/sha256.h"
 #include "engine/os/system_error.h"
@@ -76,6 +77,11 @@ bool IsPlainDirectory(const fs::path& path) {
   return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
+// Returns the directory of the context's copy in a tree.
+fs::path InTree(const fs::path& tree, const ContextOrigin& origin) {
+  return origin.below.empty() ? tree : tree / origin.below;
+}
+
 bool HasTime(const struct stat& a, const struct stat& b) {
   return a.st_mtim.tv_sec == b.st_mtim.tv_sec &&
          a.st_mtim.tv_nsec == b.st_mtim.tv_nsec;
@@ -86,14 +92,38 @@ bool HasTime(const struct stat& a, const struct stat& b) {
 // trial wrote: it has the original's time and another size.
 class TreeCopy {
  public:
-  TreeCopy(fs::path master, fs::path tree)
-      : master_(std::move(master)), tree_(std::move(tree)) {}
+  TreeCopy(fs::path master, fs::path tree, const ContextOrigin& origin)
+      : master_(std::move(master)), tree_(std::move(tree)), origin_(origin) {}
 
   void CopyAll(const ContextManifest& manifest) {
     MakeDirectory(tree_);
+    MakeParents(origin_.below);
     for (const StoredFile& file : manifest.files) {
-      MakeParents(fs::path(file.path).parent_path());
-      CopyFile(file, tree_ / file.path);
+      const fs::path path = origin_.below / file.path;
+      MakeParents(path.parent_path());
+      CopyFile(file, tree_ / path);
+    }
+  }
+
+  // Makes the links whose places are free. A program may have put something
+  // else there.
+  void MakeLinks() {
+    for (const ContextLink& link : origin_.links) {
+      const fs::path path = (origin_.below / link.path).lexically_normal();
+      fs::path parent = tree_;
+      bool is_plain = true;
+      for (const fs::path& name : path.parent_path()) {
+        parent /= name;
+        if (::mkdir(parent.c_str(), 0700) != 0 && errno != EEXIST) {
+          CannotWrite(parent, errno);
+        }
+        is_plain = is_plain && IsPlainDirectory(parent);
+      }
+      const fs::path place = tree_ / path;
+      if (is_plain && ::symlink(link.target.c_str(), place.c_str()) != 0 &&
+          errno != EEXIST) {
+        CannotWrite(place, errno);
+      }
     }
   }
 
@@ -101,7 +131,7 @@ class TreeCopy {
     for (const StoredFile& file : manifest.files) {
       struct stat copy {};
       struct stat original {};
-      const fs::path path = tree_ / file.path;
+      const fs::path path = tree_ / origin_.below / file.path;
       const bool cut = ::lstat(path.c_str(), &copy) == 0 &&
                        S_ISREG(copy.st_mode) && copy.st_size != file.bytes &&
                        ::lstat((master_ / file.path).c_str(), &original) == 0 &&
@@ -181,6 +211,7 @@ class TreeCopy {
 
   const fs::path master_;
   const fs::path tree_;
+  const ContextOrigin& origin_;
   std::set<fs::path> made_;
   bool clones_ = true;  // until the file system refuses
   bool ranges_ = true;
@@ -227,14 +258,16 @@ bool HaveTheSameBytes(const fs::path& a, const fs::path& b,
 class TreeTidying {
  public:
   TreeTidying(const fs::path& master, const fs::path& tree)
-      : master_(master), tree_(tree) {}
+      : master_(master), tree_(tree), origin_(ReadContextOrigin(master)) {}
 
-  // Deletes a file only if it has the bytes of its original, and then the
-  // directories that have become empty, the innermost first; rmdir(2) refuses
-  // those that have not.
+  // Deletes a file only if it has the bytes of its original, a link only if it
+  // leads to its target, and then the directories that have become empty, the
+  // innermost first; rmdir(2) refuses those that have not.
   void Run() {
     if (!IsPlainDirectory(tree_)) return;
+    IsPlain(origin_.below);
     for (const StoredFile& file : ReadList(master_).files) RemoveCopy(file);
+    for (const ContextLink& link : origin_.links) RemoveLink(link);
     for (auto directory = plain_.rbegin(); directory != plain_.rend();
          ++directory) {
       if (directory->second) ::rmdir((tree_ / directory->first).c_str());
@@ -255,11 +288,11 @@ class TreeTidying {
   }
 
   void RemoveCopy(const StoredFile& file) {
-    const fs::path path = tree_ / file.path;
+    const fs::path name = origin_.below / file.path;
+    const fs::path path = tree_ / name;
     struct stat status {};
-    if (!IsPlain(fs::path(file.path).parent_path()) ||
-        ::lstat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode) ||
-        status.st_size != file.bytes) {
+    if (!IsPlain(name.parent_path()) || ::lstat(path.c_str(), &status) != 0 ||
+        !S_ISREG(status.st_mode) || status.st_size != file.bytes) {
       return;
     }
     if (HaveTheSameBytes(path, master_ / file.path, file.bytes)) {
@@ -267,8 +300,18 @@ class TreeTidying {
     }
   }
 
+  void RemoveLink(const ContextLink& link) {
+    const fs::path name = (origin_.below / link.path).lexically_normal();
+    std::error_code error;
+    if (IsPlain(name.parent_path()) &&
+        fs::read_symlink(tree_ / name, error) == link.target) {
+      ::unlink((tree_ / name).c_str());
+    }
+  }
+
   const fs::path& master_;
   const fs::path& tree_;
+  const ContextOrigin origin_;
   std::map<fs::path, bool> plain_;  // those below come after
 };
 
@@ -284,20 +327,33 @@ fs::path NewTree(const fs::path& tree) {
   return path += kNewSuffix;
 }
 
-void MakeWorkingTree(const fs::path& master, const fs::path& tree) {
+fs::path MakeWorkingTree(const fs::path& master, const fs::path& tree) {
   const ContextManifest manifest = ReadList(master);
-  if (IsPlainDirectory(tree)) return TreeCopy(master, tree).Repair(manifest);
+  const ContextOrigin origin = ReadContextOrigin(master);
+  if (IsPlainDirectory(tree)) {
+    TreeCopy copy(master, tree, origin);
+    copy.Repair(manifest);
+    copy.MakeLinks();
+    return InTree(tree, origin);
+  }
   const fs::path made = NewTree(tree);
   std::error_code error;
   fs::remove_all(made, error);
   if (error) CannotWrite(made, error.value());
   try {
-    TreeCopy(master, made).CopyAll(manifest);
+    TreeCopy copy(master, made, origin);
+    copy.CopyAll(manifest);
+    copy.MakeLinks();
   } catch (const Error&) {
     fs::remove_all(made, error);
     throw;
   }
   if (::rename(made.c_str(), tree.c_str()) != 0) CannotWrite(tree, errno);
+  return InTree(tree, origin);
+}
+
+fs::path WorkingDirectory(const fs::path& master, const fs::path& tree) {
+  return InTree(tree, ReadContextOrigin(master));
 }
 
 void TidyWorkingTree(const fs::path& master, const fs::path& tree) {
@@ -315,7 +371,9 @@ std::vector<WrittenFile> ListWrittenFiles(const fs::path& master,
   std::vector<WrittenFile> written;
   if (!IsPlainDirectory(tree)) return written;
   ContextManifest manifest;
+  fs::path directory = tree;
   try {
+    directory = WorkingDirectory(master, tree);
     manifest = ReadList(master);
   } catch (const Error&) {
     // Without the list all files may be the trial's.
@@ -324,7 +382,7 @@ std::vector<WrittenFile> ListWrittenFiles(const fs::path& master,
   for (const StoredFile& file : manifest.files) stored[file.path] = file.bytes;
   std::error_code error;
   fs::recursive_directory_iterator entry(
-      tree, fs::directory_options::skip_permission_denied, error);
+      directory, fs::directory_options::skip_permission_denied, error);
   for (; !error && entry != fs::recursive_directory_iterator();
        entry.increment(error)) {
     if (entry->path().filename() == "__pycache__") {
@@ -336,7 +394,8 @@ std::vector<WrittenFile> ListWrittenFiles(const fs::path& master,
         !S_ISREG(status.st_mode)) {
       continue;
     }
-    const std::string path = entry->path().lexically_relative(tree).string();
+    const std::string path =
+        entry->path().lexically_relative(directory).string();
     const auto copy = stored.find(path);
     if (copy != stored.end() && status.st_size == copy->second &&
         HaveTheSameBytes(entry->path(), master / path, copy->second)) {

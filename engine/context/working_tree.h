@@ -44,30 +44,37 @@ std::filesystem::path NewTree(const std::filesystem::path& tree);
 
 /// Makes `tree`, a copy of the stored context `master` in which one trial
 /// works, for this user alone (0700; files 0600, programs 0700): by reflinks if
-/// the file system has them, else by copies, never by hard links. After a crash
-/// it is complete or missing. An existing one stays as the trial left it; only
-/// files that a power failure truncated are copied again. Throws
+/// the file system has them, else by copies, never by hard links; with the
+/// links of ReadContextOrigin. After a crash it is complete or missing. An
+/// existing one stays as the trial left it; only files that a power failure
+/// truncated and missing links are made again. Returns WorkingDirectory. Throws
 /// Error(kDiskFull), Error(kStore), Error(kFailed).
-void MakeWorkingTree(const std::filesystem::path& master,
-                     const std::filesystem::path& tree);
+std::filesystem::path MakeWorkingTree(const std::filesystem::path& master,
+                                      const std::filesystem::path& tree);
 
-/// Removes from `tree` the files that are equal to those of `master`, the
-/// directories that become empty, and an unfinished tree left by a crash. Files
-/// that the trial wrote stay, and so do those that cannot be read or removed.
-/// Links are not followed. REQUIRES: no process works in it.
+/// Returns the copy of `master` in `tree`: `tree` itself, or a directory below
+/// it if links lead up. Throws Error(kFailed).
+std::filesystem::path WorkingDirectory(const std::filesystem::path& master,
+                                       const std::filesystem::path& tree);
+
+/// Removes from `tree` the files that are equal to those of `master`, the links
+/// that were made with it, the directories that become empty, and an unfinished
+/// tree left by a crash. Files that the trial wrote stay, and so do those that
+/// cannot be read or removed. Links are not followed. REQUIRES: no process
+/// works in it.
 void TidyWorkingTree(const std::filesystem::path& master,
                      const std::filesystem::path& tree);
 
 /// A file that a trial wrote in its working tree.
 struct WrittenFile {
-  std::string path;  // within the tree: "a/b.txt"
+  std::string path;  // within WorkingDirectory: "a/b.txt"
   std::int64_t bytes = 0;
   Timestamp modified{0};
 };
 
-/// Returns the regular files of `tree` that are not equal to those of `master`,
-/// by path; none without a tree. Links are not followed, and Python's caches
-/// and what cannot be examined are left out.
+/// Returns the regular files of WorkingDirectory that are not equal to those of
+/// `master`, by path; none without a tree. Links are not followed, and Python's
+/// caches and what cannot be examined are left out.
 std::vector<WrittenFile> ListWrittenFiles(const std::filesystem::path& master,
                                           const std::filesystem::path& tree);
 

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "engine/base/text.h"
+#include "engine/context/context_links.h"
 #include "engine/os/signals.h"
 #include "engine/os/socket.h"
 
@@ -46,8 +47,9 @@ std::optional<std::filesystem::path> Resolved(
   return resolved;
 }
 
-// A file that the trial needs and that does not exist here, or empty.
-std::string MissingFile(const TrialSpec& spec) {
+// Returns which file that the trial needs does not exist here, and what to do;
+// empty if all exist.
+std::string MissingFile(const TrialSpec& spec) try {
   namespace fs = std::filesystem;
   std::vector<fs::path> needed;
   if (!spec.restore.empty())
@@ -64,9 +66,21 @@ std::string MissingFile(const TrialSpec& spec) {
   }
   std::error_code error;
   for (const fs::path& path : needed) {
-    if (!fs::exists(path, error)) return path.string();
+    if (fs::exists(path, error)) continue;
+    return path.string() +
+           ": does not exist on this machine; keep the store (--store) on a "
+           "file system that all machines mount at the same path";
+  }
+  if (spec.master.empty()) return "";
+  for (const ContextLink& link : ReadContextOrigin(spec.master).links) {
+    if (fs::is_directory(link.target, error)) continue;
+    return link.target.string() +
+           ": is not a directory on this machine, but '" + link.path +
+           "' of each trial is a link to it; make it or mount it at this path";
   }
   return "";
+} catch (const Error& error) {
+  return error.what();
 }
 
 // Threads of each rank by the plan of this machine; 0 on CPU slots, where the
@@ -299,10 +313,7 @@ void RemoteTrials::Start(const StartShard& order) {
     return NotStarted(spec, name_ + why);
   }
   if (const std::string missing = MissingFile(spec); !missing.empty()) {
-    return NotStarted(spec, name_ + missing +
-                                ": does not exist on this machine; keep the "
-                                "store (--store) on a file system that all "
-                                "machines mount at the same path");
+    return NotStarted(spec, name_ + missing);
   }
   // The token came in the clear. Its place takes what only those who share the
   // secret can derive from it.

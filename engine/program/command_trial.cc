@@ -40,6 +40,7 @@
 #include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/checkpoint/checkpoint_files.h"
+#include "engine/context/context_links.h"
 #include "engine/context/working_tree.h"
 #include "engine/os/files.h"
 #include "engine/os/process.h"
@@ -206,12 +207,17 @@ void CommandTrial::Restore() {
 }
 
 void CommandTrial::Start() {
-  if (!spec_.master.empty()) MakeWorkingTree(spec_.master, spec_.context);
+  std::string origin = spec_.context;
+  if (!spec_.master.empty()) {
+    origin = ReadContextOrigin(spec_.master).directory.string();
+    spec_.context = MakeWorkingTree(spec_.master, spec_.context).string();
+  }
   MakeEmptyDirectory(scratch_);
   socket_.emplace(scratch_);
   ProgramPaths paths{.description = scratch_ / "trial.json",
                      .scratch = scratch_,
-                     .socket = socket_->path()};
+                     .socket = socket_->path(),
+                     .origin = std::move(origin)};
   if (!spec_.restore.empty()) {
     paths.checkpoint =
         fs::path(spec_.CheckpointPath(spec_.restore)) / kProgramFiles;

@@ -154,7 +154,7 @@ class CommandTrial {
   void WarnOfOvershoot();
   void SendProgress();
 
-  const TrialSpec spec_;
+  TrialSpec spec_;  // from Start on, `context` is the working directory
   TrialChannel& channel_;
   const Clock clock_;
   const CommandLimits limits_;

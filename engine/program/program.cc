@@ -484,6 +484,9 @@ Variables ProgramVariables(const TrialSpec& spec, Length until,
       {"DTRAIN_CHECKPOINT", paths.checkpoint.string()},
       {"DTRAIN_DONE", paths.checkpoint.empty() ? std::string("0")
                                                : FormatNumber(paths.at.count)}};
+  if (!paths.origin.empty()) {
+    variables.emplace_back("DTRAIN_CONTEXT", paths.origin);
+  }
   if (std::getenv("OMP_NUM_THREADS") == nullptr) {
     variables.emplace_back("OMP_NUM_THREADS", std::to_string(spec.threads));
   }

@@ -133,6 +133,7 @@ struct ProgramPaths {
   bool validated = false;             // it has the validation of its count
   std::filesystem::path warm_start;   // to start from, or empty
   std::string socket;
+  std::string origin;  // directory that the context was stored from, or empty
 };
 
 /// Returns a length as the protocol has it: `{"epochs": 10}`.

@@ -71,6 +71,23 @@ void RequireRanks(const ExperimentConfig& config, const SlotPlan& plan) {
                   std::to_string(most) + "; lower it");
 }
 
+// Throws if a directory that trials on this machine have links to is missing.
+void CheckLinks(const ExperimentDetail& detail) {
+  const auto resources = detail.config.value("resources", nlohmann::json({}));
+  if (!resources.value("local", true)) return;
+  for (const auto& link :
+       detail.provenance.value("context_links", nlohmann::json::array())) {
+    const auto target = link.at("target").get<std::string>();
+    std::error_code error;
+    if (std::filesystem::is_directory(target, error)) continue;
+    throw Error(ErrorKind::kStore,
+                target + ": is not a directory, but '" +
+                    link.at("path").get<std::string>() +
+                    "' of each trial is a link to it; restore it, or make it "
+                    "if the program fills it");
+  }
+}
+
 // Throws if the experiment was recorded with a context that is now missing.
 void CheckContext(const StoreLayout& layout, const ExperimentDetail& detail) {
   const std::filesystem::path context = layout.Context(detail.row.id);
@@ -131,6 +148,7 @@ ExperimentDetail LoadExperiment(const Store& store, std::int64_t id) {
 std::filesystem::path PrepareFiles(const Store& store,
                                    const ExperimentDetail& detail) {
   CheckContext(store.layout(), detail);
+  CheckLinks(detail);
   std::filesystem::path storage = OpenStorage(store, detail);
   MakeDurableDirectories(store.layout().Trials(detail.row.id));
   return storage;

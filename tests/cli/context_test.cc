@@ -122,23 +122,25 @@ TEST_F(ContextTest, WarnsOfTenSecretsAtMost) {
               HasSubstr("'j.pem' and 2 more look like secrets"));
 }
 
-// Files that exist here, but not in the copy that trials work in.
+// Files that exist here, but not in the copy that trials work in, in
+// directories that are not linked because of their names.
 TEST(LeftOutDataTest, NamesTheRule) {
   const CliRunner dtrain;
   const fs::path outside = dtrain.directory().parent_path() /
                            (dtrain.directory().filename().string() + "-data");
   for (const fs::path& directory :
-       {outside, dtrain.directory() / "data", dtrain.directory() / "sub",
-        dtrain.directory() / "sub/raw", dtrain.directory() / "sets"}) {
-    fs::create_directory(directory);
+       {outside / "logs", dtrain.directory() / "models",
+        dtrain.directory() / "sub/runs", dtrain.directory() / "sets"}) {
+    fs::create_directories(directory);
   }
-  fs::create_directory_symlink(outside, dtrain.directory() / "link");
+  fs::create_directory_symlink(outside, dtrain.directory() / "results");
+  std::ofstream(outside / "logs/a.csv") << "1";
   for (const std::string path :
-       {"data/a.csv", "sub/raw/a.csv", "sets/a.csv", "link/a.csv"}) {
+       {"models/a.csv", "sub/runs/a.csv", "sets/a.csv", "results/a.csv"}) {
     dtrain.Write(path, "1");
   }
-  dtrain.Write(".gitignore", "# data\ndata/\n");
-  dtrain.Write("sub/.gitignore", "raw\n");
+  dtrain.Write(".gitignore", "# models\nmodels/\n");
+  dtrain.Write("sub/.gitignore", "runs\n");
   dtrain.Write(".detignore", "*.csv\n!kept.csv\n");
   dtrain.Write("train.sh",
                "echo \"FileNotFoundError: No such file or directory: '$1'\" "
@@ -152,15 +154,25 @@ TEST(LeftOutDataTest, NamesTheRule) {
     return dtrain.Run({"create", "x.yaml"}).err;
   };
   const std::string copy = ", but not in the copy that trials work in: ";
-  const std::string link = "'link' is a link that leads out of the directory";
-  const std::string above = "../" + outside.filename().string() + "/a.csv";
-  const std::vector<std::pair<std::string, std::string>> reasons = {
-      {"data/a.csv", ".gitignore:2 (data/) leaves it out"},
-      {"sub/raw/a.csv", "sub/.gitignore:1 (raw) leaves it out"},
-      {"sets/a.csv", ".detignore:1 (*.csv) leaves it out"},
-      {"./data/a.csv", ".gitignore:2 (data/) leaves it out"},
-      {"link/a.csv", link},
-      {above, "it is outside of that directory"}};
+  const std::string above = "../" + outside.filename().string() + "/logs";
+  struct Reason {
+    std::string path;
+    std::string reason;
+  };
+  const std::vector<Reason> reasons = {
+      {"models/a.csv",
+       ".gitignore:2 (models/) leaves it out; link it (--link models)"},
+      {"sub/runs/a.csv",
+       "sub/.gitignore:1 (runs) leaves it out; link it (--link sub/runs)"},
+      {"sets/a.csv",
+       ".detignore:1 (*.csv) leaves it out; name it by its absolute path"},
+      {"./models/a.csv",
+       ".gitignore:2 (models/) leaves it out; link it (--link models)"},
+      {"results/a.csv",
+       "'results' is a link that leads out of the directory; link it (--link "
+       "results)"},
+      {above + "/a.csv",
+       "it is outside of that directory; link it (--link " + above + ")"}};
   for (const auto& [path, reason] : reasons) {
     const std::string told = "'" + path + "' exists in ";
     const std::string err = said(path, "{p}");
@@ -174,8 +186,8 @@ TEST(LeftOutDataTest, NamesTheRule) {
   EXPECT_THAT(other, Not(HasSubstr("exists in")));
   EXPECT_THAT(other, HasSubstr("note: not in the copy of "));
   EXPECT_THAT(other,
-              HasSubstr(" that trials work in: data/ by .gitignore:2 "
-                        "(data/), sub/raw/ by sub/.gitignore:1 (raw)\n"));
+              HasSubstr(" that trials work in: models/ by .gitignore:2 "
+                        "(models/), sub/runs/ by sub/.gitignore:1 (runs)\n"));
   fs::remove_all(outside);
 }
 
@@ -231,8 +243,10 @@ TEST_F(ContextTest, IsPartOfTheDescription) {
   EXPECT_THAT(text.out, HasSubstr("  stored        2 files, 1.2 kB, " + hash));
   EXPECT_THAT(text.out, Not(HasSubstr("context_hash")));
   const json document = dtrain_.Run({"describe", "4", "--json"}).Json();
-  EXPECT_EQ(document["context"],
-            json({{"files", 2}, {"bytes", 1234}, {"hash", hash}}));
+  EXPECT_EQ(document["context"], json({{"files", 2},
+                                       {"bytes", 1234},
+                                       {"hash", hash},
+                                       {"links", json::array()}}));
   EXPECT_EQ(dtrain_.Run({"describe", "1", "--json"}).Json()["context"],
             nullptr);
 }

@@ -97,6 +97,14 @@ const Settings kModelled =
     Search("bayesian_asha", "12") +
     Settings{{"searcher.num_rungs", "2"}, {"searcher.divisor", "2"}};
 
+// Number of files in the directory beside the program.
+json FilesOfShared(const PageRun& run) {
+  std::error_code missing;
+  return std::distance(std::filesystem::directory_iterator(
+                           run.directory() / "page/shared", missing),
+                       std::filesystem::directory_iterator());
+}
+
 }  // namespace
 
 std::vector<Proof> ExperimentProofs() {
@@ -129,6 +137,18 @@ std::vector<Proof> ExperimentProofs() {
            },
        .without = json{0, 0, 0},
        .with = json{1, 1, 0}},
+      {.key = "context",
+       .set = {{"context", "{links: [shared]}"}},
+       .program = "mkdir -p shared; : >shared/one; validate $until 1\n",
+       .look = FilesOfShared,
+       .without = 0,
+       .with = 1},
+      {.key = "context.links",
+       .set = {{"context.links", "[shared]"}},
+       .program = "mkdir -p shared; : >shared/one; validate $until 1\n",
+       .look = FilesOfShared,
+       .without = 0,
+       .with = 1},
       {.key = "entrypoint",
        .variant = "command",
        .set = {{"entrypoint", R"(env "WORDS=a b" sh 'program.sh')"}},

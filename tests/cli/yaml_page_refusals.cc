@@ -14,6 +14,13 @@ std::vector<Refusal> Refusals() {
        {{"labels", "[a, '']"}},
        "labels[1]: is empty; write a non-empty string",
        4},
+      {"context",
+       {{"context", "data"}},
+       "context: expected a map, got the string 'data'"},
+      {"context.links",
+       {{"context.links", "[data, '']"}},
+       "context.links[1]: is empty; write a non-empty string",
+       7},
       {"entrypoint",
        {{"entrypoint", "builtin:FaultTrail"}},
        "entrypoint: unknown model 'builtin:FaultTrail'; did you mean "

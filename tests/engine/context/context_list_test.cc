@@ -82,6 +82,52 @@ TEST_F(ContextListTest, KnowsWellKnownSecretsByTheirNames) {
   EXPECT_EQ(LikelySecrets(ListContext(root())), secrets);
 }
 
+// What tools and dtrain itself put beside a program. The same names with the
+// user's own files in them are stored.
+TEST_F(ContextListTest, OmitsWhatNoTrialNeeds) {
+  const std::string page =
+      "<!DOCTYPE html>\n<meta name=\"generator\" content=\"dtrain\">";
+  std::string database = "SQLite format 3";
+  database.resize(68);
+  Write("env/pyvenv.cfg");
+  Write("env/lib/a.py");
+  Write("sub/conda/conda-meta/history");
+  Write("web/node_modules/d3/d3.js");
+  Write("wandb/run-1/log.txt");
+  Write("mlruns/0/meta.yaml");
+  Write("sub/lightning_logs/version_0/hparams.yaml");
+  Write("tb/dtrain-export.json");
+  Write("page.txt", page + std::string(16 << 10, ' '));
+  Write("saved", database + "DTRN" + std::string(16 << 10, ' '));
+  const std::vector<std::string> kinds = {
+      "env/ (a Python environment)",
+      "mlruns/ (records of other runs)",
+      "page.txt (a report of dtrain)",
+      "saved (a backup of a store)",
+      "sub/conda/ (a conda environment)",
+      "sub/lightning_logs/ (records of other runs)",
+      "tb/ (an export of dtrain)",
+      "wandb/ (records of other runs)",
+      "web/node_modules/ (packages of Node)"};
+  EXPECT_THAT(Paths(), IsEmpty());
+  EXPECT_EQ(ListContext(root()).ignored, kinds);
+  EXPECT_EQ(FindExclusion(root(), "env/lib/a.py"),
+            kinds[0] + " is not stored by default");
+
+  // Of other programs, and too small.
+  Write("mlruns/plot.py");
+  Write("notes.html", "<!DOCTYPE html>" + std::string(16 << 10, ' '));
+  Write("other.db", database + "XXXX" + std::string(16 << 10, ' '));
+  Write("page.html", page);
+  Write(".detignore", "!wandb/\n!/env\n!saved\n");
+  EXPECT_THAT(
+      Paths(),
+      ElementsAre(".detignore", "env/lib/a.py", "env/pyvenv.cfg",
+                  "mlruns/0/meta.yaml", "mlruns/plot.py", "notes.html",
+                  "other.db", "page.html", "saved", "wandb/run-1/log.txt"));
+  EXPECT_FALSE(FindExclusion(root(), "env/lib/a.py"));
+}
+
 TEST_F(ContextListTest, DoesNotReportIgnoredSecrets) {
   Write(".env");
   Write("tls.pem");

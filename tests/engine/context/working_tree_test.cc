@@ -127,6 +127,90 @@ TEST_F(WorkingTreeTest, NeedsTheList) {
   EXPECT_THROW(Make(), Error);
 }
 
+// Of a context with links to directories beside it.
+class LinkedTreeTest : public testing::Test {
+ protected:
+  LinkedTreeTest() {
+    fs::create_directories(source_ / "a");
+    fs::create_directories(source_ / "data/sets");
+    fs::create_directories(source_.parent_path() / "shared");
+    std::ofstream(source_ / "a/train.py") << "print()";
+    std::ofstream(source_ / "data/sets/1.csv") << "1";
+    ContextList list = ListContext(source_, {source_ / "data"});
+    list.origin.Add("data/sets", true);
+    list.origin.Add("../shared", false);
+    StagedFiles staged(layout_);
+    staged.AddContext(list);
+    staged.Place(1);
+    staged.Keep();
+    fs::create_directories(tree_.parent_path());
+  }
+  fs::path Make() const { return MakeWorkingTree(master_, tree_); }
+
+  TemporaryDirectory directory_;
+  const fs::path source_ = fs::canonical(directory_.path()) / "proj";
+  StoreLayout layout_{directory_.path() / "store"};
+  const fs::path master_ = layout_.Context(1);
+  const fs::path tree_ = layout_.WorkingTree({1, 1});
+};
+
+TEST_F(LinkedTreeTest, ShowsTheOriginals) {
+  const fs::path work = Make();
+  EXPECT_EQ(work, tree_ / "proj");
+  EXPECT_EQ(WorkingDirectory(master_, tree_), work);
+  EXPECT_THAT(NamesIn(work), ElementsAre("a", "data"));
+  EXPECT_EQ(ReadText(work / "data/sets/1.csv"), "1");
+  std::ofstream(work / "data/sets/2.csv") << "2";
+  std::ofstream(work / ".." / "shared/3.csv") << "3";
+  EXPECT_EQ(ReadText(source_ / "data/sets/2.csv"), "2");
+  EXPECT_EQ(ReadText(source_.parent_path() / "shared/3.csv"), "3");
+  EXPECT_THAT(ListWrittenFiles(master_, tree_), IsEmpty());
+}
+
+TEST_F(LinkedTreeTest, IsTidiedWithoutTheOriginals) {
+  std::ofstream(Make() / "data/sets/2.csv") << "2";
+  TidyWorkingTree(master_, tree_);
+  EXPECT_THAT(NamesIn(tree_.parent_path()), IsEmpty());
+  EXPECT_THAT(NamesIn(source_ / "data/sets"), ElementsAre("1.csv", "2.csv"));
+
+  std::ofstream(Make() / "model.pt") << "m";
+  TidyWorkingTree(master_, tree_);
+  EXPECT_THAT(NamesIn(tree_), ElementsAre("proj"));
+  EXPECT_THAT(NamesIn(tree_ / "proj"), ElementsAre("model.pt"));
+  EXPECT_EQ(ListWrittenFiles(master_, tree_).at(0).path, "model.pt");
+}
+
+TEST_F(LinkedTreeTest, LeavesWhatTheProgramPutInALinksPlace) {
+  const fs::path work = Make();
+  fs::remove(work / "data/sets");
+  fs::create_directory(work / "data/sets");
+  std::ofstream(work / "data/sets/own") << "o";
+  fs::remove(tree_ / "shared");
+  fs::create_directory_symlink("/", tree_ / "shared");
+  EXPECT_EQ(Make(), work);
+  EXPECT_EQ(fs::read_symlink(tree_ / "shared"), "/");
+  TidyWorkingTree(master_, tree_);
+  EXPECT_EQ(ReadText(work / "data/sets/own"), "o");
+  EXPECT_THAT(NamesIn(tree_), ElementsAre("proj", "shared"));
+}
+
+TEST_F(LinkedTreeTest, GetsMissingLinksAgain) {
+  const fs::path work = Make();
+  fs::remove_all(work / "data");
+  fs::remove(tree_ / "shared");
+  Make();
+  EXPECT_EQ(ReadText(work / "data/sets/1.csv"), "1");
+  EXPECT_TRUE(fs::is_symlink(tree_ / "shared"));
+}
+
+TEST_F(LinkedTreeTest, FollowsNoLinkToMakeOne) {
+  const fs::path work = Make();
+  fs::remove_all(work / "data");
+  fs::create_directory_symlink(source_ / "a", work / "data");
+  Make();
+  EXPECT_THAT(NamesIn(source_ / "a"), ElementsAre("train.py"));
+}
+
 TEST_F(WorkingTreeTest, IsRemovedIfTheTrialWroteNothing) {
   Make();
   Tidy();

@@ -1,0 +1,150 @@
+#include "engine/context/context_links.h"
+
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/base/error.h"
+#include "tests/support/temporary_directory.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+// --- ContextOrigin::Add ---
+
+struct AddCase {
+  const char* path;
+  const char* name;   // of the link; empty: refused
+  const char* below;  // or part of the refusal
+};
+
+class ContextLinkTest : public testing::TestWithParam<AddCase> {};
+
+TEST_P(ContextLinkTest, IsWhereTheProgramLooks) {
+  const auto& [path, name, below] = GetParam();
+  ContextOrigin origin{.directory = "/home/ann/proj"};
+  try {
+    origin.Add(path, true);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+    EXPECT_STREQ(name, "") << error.what();
+    EXPECT_THAT(error.what(), HasSubstr(below));
+    EXPECT_TRUE(origin.links.empty());
+    EXPECT_EQ(origin.below, "");
+    return;
+  }
+  ASSERT_EQ(origin.links.size(), 1u);
+  EXPECT_EQ(origin.links[0].path, name);
+  EXPECT_EQ(origin.links[0].target,
+            (fs::path("/home/ann/proj") / name).lexically_normal());
+  EXPECT_EQ(origin.below, below);
+  // What the kernel makes of the path from the copy is the place of the link.
+  EXPECT_EQ((fs::path("/work") / below / path / "x").lexically_normal(),
+            (fs::path("/work") / below / name / "x").lexically_normal());
+  EXPECT_TRUE(origin.Reaches(path));
+  EXPECT_TRUE(origin.Reaches(std::string(path) + "/a.csv"));
+  EXPECT_FALSE(origin.Reaches("train.py"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, ContextLinkTest,
+    testing::Values(
+        AddCase{"data", "data", ""}, AddCase{"./data/", "data", ""},
+        AddCase{"data/mnist", "data/mnist", ""},
+        AddCase{"a/../data", "data", ""}, AddCase{"../data", "../data", "proj"},
+        AddCase{"../../sets/x", "../../sets/x", "ann/proj"},
+        AddCase{"../../ann/data", "../data", "ann/proj"},
+        AddCase{"../proj/data", "data", "proj"},
+        AddCase{"../../../srv", "../../../srv", "home/ann/proj"},
+        AddCase{"/srv/data", "", "is an absolute path"},
+        AddCase{".", "", "own files"}, AddCase{"..", "", "own files"},
+        AddCase{"../..", "", "own files"}, AddCase{"../proj", "", "own files"},
+        AddCase{"data/..", "", "own files"},
+        AddCase{"../../../../srv", "", "above the root"}));
+
+TEST(ContextOriginTest, RefusesFilesAndLinksWithinLinks) {
+  const TemporaryDirectory directory;
+  std::ofstream(directory.path() / "train.csv") << "1";
+  ContextOrigin origin{.directory = directory.path()};
+  origin.Add("data/sets", true);
+  origin.Add("data/sets", false);
+  for (const auto& [path, why] :
+       {std::pair("train.csv", "is not a directory"),
+        std::pair("data/sets/mnist", "is in 'data/sets'"),
+        std::pair("data", "contains 'data/sets'")}) {
+    try {
+      origin.Add(path, true);
+      ADD_FAILURE() << path;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr(why));
+    }
+  }
+  ASSERT_EQ(origin.links.size(), 1u);
+  EXPECT_TRUE(origin.links[0].declared);
+}
+
+TEST(ContextOriginTest, IsReadAsItWasWritten) {
+  ContextOrigin origin{.directory = "/home/ann/proj"};
+  origin.Add("data", true);
+  origin.Add("../sets", false);
+  const ContextOrigin read = ContextOrigin::Parse(origin.Text(), "x");
+  EXPECT_EQ(read.directory, origin.directory);
+  EXPECT_EQ(read.below, "proj");
+  ASSERT_EQ(read.links.size(), 2u);
+  EXPECT_EQ(read.links[1].path, "../sets");
+  EXPECT_EQ(read.links[1].target, "/home/ann/sets");
+  EXPECT_FALSE(read.links[1].declared);
+  EXPECT_EQ(read.Text(), origin.Text());
+  EXPECT_THROW(ContextOrigin::Parse("{}", "x"), Error);
+  EXPECT_THROW(ContextOrigin::Parse("", "x"), Error);
+}
+
+TEST(ContextOriginTest, IsEmptyForContextsOfEarlierVersions) {
+  const TemporaryDirectory directory;
+  const fs::path master = directory.path() / "context";
+  EXPECT_TRUE(ReadContextOrigin(master).directory.empty());
+  std::ofstream(ContextOriginPath(master)) << "nonsense";
+  try {
+    ReadContextOrigin(master);
+    ADD_FAILURE() << "read nonsense";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kFailed);
+    EXPECT_THAT(error.what(), HasSubstr("context.links: is not a list"));
+  }
+}
+
+// --- Files of a linked directory ---
+
+TEST(LinkedFilesTest, AreComparedWithWhatWasRecorded) {
+  const TemporaryDirectory directory;
+  const fs::path data = directory.path() / "data";
+  EXPECT_FALSE(CountLinkedFiles(data));
+  fs::create_directories(data / "a");
+  std::ofstream(data / "a/1") << "123";
+  std::ofstream(data / "2") << "4";
+  fs::create_directory_symlink("/", data / "all");
+  const auto found = CountLinkedFiles(data);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->files, 2);
+  EXPECT_EQ(found->bytes, 4);
+  EXPECT_TRUE(found->complete);
+
+  nlohmann::json recorded = found->Json();
+  recorded["target"] = data.string();
+  EXPECT_EQ(LinkChange(recorded), "");
+  fs::last_write_time(data / "2",
+                      fs::last_write_time(data / "2") + std::chrono::hours(1));
+  EXPECT_THAT(LinkChange(recorded), HasSubstr("has files of 2"));
+  std::ofstream(data / "3") << "5";
+  EXPECT_EQ(LinkChange(recorded),
+            "holds 3 files of 5 B, it had 2 files of 4 B");
+  fs::remove_all(data);
+  EXPECT_EQ(LinkChange(recorded), "is missing");
+}
+
+}  // namespace
+}  // namespace dtrain
