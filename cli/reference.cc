@@ -91,6 +91,7 @@ std::string MarkdownTable(const MarkdownRow& head,
 }
 
 std::string GroupPage(CommandGroup group) {
+  if (group == CommandGroup::kRun) return "create.md";  // run.md has `run`
   std::string name(GroupName(group));
   name[0] = static_cast<char>(name[0] - 'A' + 'a');
   return name + ".md";
@@ -223,7 +224,7 @@ std::string ReferenceWriter::CommandPart(const CommandInfo& command) const {
     rows.emplace_back(InlineCode(OptionText(option)), ToMarkdown(option.text));
   }
   if (!shared.empty()) {
-    rows.emplace_back("[`create`](run.md#create)",
+    rows.emplace_back("[`create`](create.md#create)",
                       "Its options from " + InlineCode(shared) + " on");
   }
   std::string text =

@@ -70,12 +70,12 @@ TEST_F(ReferenceTest, AddsASectionForACommandThatHasNone) {
 }
 
 TEST_F(ReferenceTest, RefusesAnUnknownCommandAndAPartWithoutAnEnd) {
-  dtrain_.Write("cli/run.md", "<!-- generated: burn -->\n<!-- end -->\n");
+  dtrain_.Write("cli/create.md", "<!-- generated: burn -->\n<!-- end -->\n");
   EXPECT_THAT(WriteReference().err, HasSubstr("no command 'burn'"));
-  dtrain_.Write("cli/run.md", "<!-- generated: create -->\nUsage\n");
+  dtrain_.Write("cli/create.md", "<!-- generated: create -->\nUsage\n");
   EXPECT_THAT(WriteReference().err,
               HasSubstr("no line '<!-- end -->' below 'create'"));
-  dtrain_.Write("cli/run.md",
+  dtrain_.Write("cli/create.md",
                 "<!-- generated: create -->\n<!-- generated: run -->\n"
                 "<!-- end -->\n");
   EXPECT_THAT(WriteReference().err,
