@@ -295,8 +295,11 @@ void WarnAboutDifferences(const ExperimentDetail& experiment, const json& now,
     PrintNotice(globals, change.empty()
                              ? "note: '" + link.value("path", "") +
                                    "' is a link to " + target +
-                                   ", whose files are as they were when the "
-                                   "experiment was recorded"
+                                   (link.value("complete", true)
+                                        ? ", whose files are as they were when "
+                                          "the experiment was recorded"
+                                        : ", which has too many files to "
+                                          "compare")
                              : "warning: " + target + ", which '" +
                                    link.value("path", "") + "' is a link to, " +
                                    change + "; results may differ");

@@ -16,7 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kMaxCounted = 200'000;
+// A network file system may take a millisecond for each.
+constexpr std::int64_t kMaxCounted = 20'000;
 
 [[noreturn]] void Refuse(std::string_view path, const std::string& why) {
   throw Error(ErrorKind::kUsage,
@@ -189,6 +190,7 @@ std::optional<LinkedFiles> CountLinkedFiles(const fs::path& directory) {
 std::string LinkChange(const nlohmann::json& recorded) {
   const auto now = CountLinkedFiles(recorded.value("target", ""));
   if (!now) return "is missing";
+  if (!now->complete || !recorded.value("complete", true)) return "";
   const nlohmann::json json = now->Json();
   const auto text = [](const nlohmann::json& one) {
     return CountText(one.value("files", std::int64_t{0}), "file") + " of " +

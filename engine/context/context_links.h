@@ -24,7 +24,7 @@ struct LinkedFiles {
   nlohmann::json Json() const;
 };
 
-/// Counts the files below `directory`, at most 200,000, without following
+/// Counts the files below `directory`, at most 20,000, without following
 /// links; nothing if it is no directory.
 std::optional<LinkedFiles> CountLinkedFiles(
     const std::filesystem::path& directory);
@@ -70,7 +70,7 @@ ContextOrigin ReadContextOrigin(const std::filesystem::path& master);
 
 /// Returns how the target of a recorded link, of which `recorded` has path,
 /// target and LinkedFiles, differs now: "holds 12 files of 3.1 MB, it had 11 of
-/// 3.0 MB"; empty if it does not.
+/// 3.0 MB"; empty if it does not, or if not all of its files were counted.
 std::string LinkChange(const nlohmann::json& recorded);
 
 }  // namespace dtrain

@@ -142,6 +142,8 @@ TEST(LinkedFilesTest, AreComparedWithWhatWasRecorded) {
   std::ofstream(data / "3") << "5";
   EXPECT_EQ(LinkChange(recorded),
             "holds 3 files of 5 B, it had 2 files of 4 B");
+  recorded["complete"] = false;  // nothing is known of the others
+  EXPECT_EQ(LinkChange(recorded), "");
   fs::remove_all(data);
   EXPECT_EQ(LinkChange(recorded), "is missing");
 }
