@@ -34,6 +34,7 @@
 #include "engine/base/placeholders.h"
 #include "engine/base/text.h"
 #include "engine/config/experiment_config.h"
+#include "engine/context/context_links.h"
 #include "engine/context/context_list.h"
 #include "engine/os/files.h"
 #include "engine/os/process.h"
@@ -141,7 +142,7 @@ std::optional<std::string> ProgramProblem(const std::string& program,
                                           const fs::path& context,
                                           const std::string& path) {
   try {
-    FindProgram(program, context, path);
+    FindProgramOfTrial(program, context, path);
     return std::nullopt;
   } catch (const Error& error) {
     return error.what();
@@ -245,7 +246,7 @@ std::optional<PythonScript> FindPythonScript(const Words& words,
   if (!text || text->find('\0') != text->npos) return std::nullopt;
   try {
     return PythonScript{script, directory, file,
-                        FindProgram(interpreter, directory, path)};
+                        FindProgramOfTrial(interpreter, directory, path)};
   } catch (const Error&) {
     return std::nullopt;  // reported elsewhere
   }
@@ -545,13 +546,13 @@ std::optional<fs::path> FindPython(Words words, const fs::path& context,
   };
   try {
     if (words.empty() || depth > kMaxDepth) return std::nullopt;
-    fs::path program = FindProgram(words.front(), context, path);
+    fs::path program = FindProgramOfTrial(words.front(), context, path);
     if (is_python(words.front())) return program;
     if (const auto line = ReadInterpreterLine(program);
         line && !line->words.empty()) {
       words.front() = program.string();
       words.insert(words.begin(), line->words.begin(), line->words.end());
-      program = FindProgram(words.front(), context, path);
+      program = FindProgramOfTrial(words.front(), context, path);
       if (is_python(words.front())) return program;
     }
     const std::string shell = PlainName(words.front());

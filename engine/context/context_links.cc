@@ -10,6 +10,7 @@
 #include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/os/files.h"
+#include "engine/os/process.h"
 
 namespace dtrain {
 namespace {
@@ -149,6 +150,17 @@ ContextOrigin ReadContextOrigin(const fs::path& master) try {
 } catch (const Error& error) {
   // kDamaged would be read as damage to the trial's checkpoint.
   throw Error(ErrorKind::kFailed, error.what());
+}
+
+fs::path FindProgramOfTrial(const std::string& program, const fs::path& context,
+                            const std::string& path) {
+  if (program.find('/') != std::string::npos) {
+    const ContextOrigin origin = ReadContextOrigin(context);
+    if (origin.Reaches(program)) {
+      return FindProgram(program, origin.directory, path);
+    }
+  }
+  return FindProgram(program, context, path);
 }
 
 nlohmann::json LinkedFiles::Json() const {

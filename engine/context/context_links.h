@@ -68,6 +68,13 @@ std::filesystem::path ContextOriginPath(const std::filesystem::path& master);
 /// without. Throws Error(kFailed) if it cannot be read.
 ContextOrigin ReadContextOrigin(const std::filesystem::path& master);
 
+/// Returns FindProgram for a trial's copy of `context`, which may be a stored
+/// one: a program behind a link, such as .venv/bin/python, is found in the
+/// original directory. Throws as FindProgram.
+std::filesystem::path FindProgramOfTrial(const std::string& program,
+                                         const std::filesystem::path& context,
+                                         const std::string& path);
+
 /// Returns how the target of a recorded link, of which `recorded` has path,
 /// target and LinkedFiles, differs now: "holds 12 files of 3.1 MB, it had 11 of
 /// 3.0 MB"; empty if it does not, or if not all of its files were counted.

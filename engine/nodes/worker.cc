@@ -22,6 +22,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/context/context_links.h"
 #include "engine/nodes/runner_link.h"
 #include "engine/os/file_lock.h"
 #include "engine/os/files.h"
@@ -141,6 +142,18 @@ std::string UnseenFiles(const WorkerTask& task) {
            ": the directory of the program is not on the worker's machine; "
            "keep it on a file system that all machines mount at the same path";
   }
+  if (task.context.empty()) return "";
+  try {
+    for (const ContextLink& link : ReadContextOrigin(task.context).links) {
+      if (fs::is_directory(link.target, error)) continue;
+      return EscapeForTerminal(link.target.string()) +
+             ": is not a directory on the worker's machine, but '" +
+             EscapeForTerminal(link.path) +
+             "' of each trial is a link to it; make it, or mount it there";
+    }
+  } catch (const Error& damage) {
+    return EscapeForTerminal(damage.what());
+  }
   return "";
 }
 
@@ -190,7 +203,7 @@ void RequireProgram(const WorkerTask& task,
                                ? ProcessVariable("PATH").value_or("")
                                : given->second;
   try {
-    FindProgram(task.words.front(), task.context, path);
+    FindProgramOfTrial(task.words.front(), task.context, path);
   } catch (const Error& error) {
     throw Error(ErrorKind::kUsage, "entrypoint: " + std::string(error.what()));
   }

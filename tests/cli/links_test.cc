@@ -191,6 +191,29 @@ TEST_F(LinksTest, AreRecordedAndUsedAgain) {
   EXPECT_THAT(NamesIn(root() / "proj/data"), Not(IsEmpty()));
 }
 
+// The program itself may be in an environment that is not copied.
+TEST_F(LinksTest, HoldTheProgramOfAnExperiment) {
+  fs::create_directories(root() / "proj/.venv/bin");
+  dtrain_.Write("proj/.venv/pyvenv.cfg", "home = /usr/bin\n");
+  fs::create_symlink("/bin/sh", root() / "proj/.venv/bin/sh");
+  dtrain_.Write("proj/x.yaml",
+                "entrypoint: .venv/bin/sh train.sh out\n"
+                "metrics: {loss: 'loss=(\\S+)'}\n"
+                "searcher: {name: single, metric: loss}\n"
+                "resources: {slots: 'cpu:1'}\n");
+  const CliResult paused = dtrain_.Run({"create", "proj/x.yaml", "--paused"});
+  ASSERT_EQ(paused.code, 0) << paused.err;
+  EXPECT_THAT(paused.err, HasSubstr("linked into it: .venv ("));
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"resume", "1"}, {"reproduce", "1.1"}}) {
+    const CliResult result = dtrain_.Run(words);
+    EXPECT_EQ(result.code, 0) << words[0] << result.err;
+  }
+  fs::remove_all(root() / "proj/.venv");
+  EXPECT_NE(dtrain_.Run({"reproduce", "1.1"}).code, 0);
+  EXPECT_EQ(dtrain_.Run({"list", "--json"}).Json()["experiments"].size(), 2u);
+}
+
 TEST_F(LinksTest, AreNotRecordedIfRefused) {
   AddData("proj/data");
   dtrain_.Write("proj/file", "");

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
+#include "engine/context/context_links.h"
 #include "engine/nodes/nodes.h"
 #include "engine/nodes/nodes_launcher.h"
 #include "engine/os/sha256.h"
@@ -484,6 +485,17 @@ TEST_F(WorkerTest, SameCompiledModelIsAccepted) {
 TEST_F(WorkerTest, WithoutTheDirectoryOfTheProgramIsRefused) {
   ExpectRefused({.command = true, .context = "/no/such/directory"},
                 "/no/such/directory: the directory of the program");
+}
+
+TEST_F(WorkerTest, WithoutALinkedDirectoryIsRefused) {
+  const auto context = directory.path() / "context";
+  std::filesystem::create_directory(context);
+  ContextOrigin origin{.directory = directory.path() / "proj"};
+  origin.Add("data", true);
+  std::ofstream(ContextOriginPath(context)) << origin.Text();
+  ExpectRefused({.command = true, .context = context.string()},
+                "proj/data: is not a directory on the worker's machine, but "
+                "'data' of each trial is a link to it");
 }
 
 TEST_F(WorkerTest, WithoutTheProgramIsRefused) {
