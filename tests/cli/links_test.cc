@@ -203,7 +203,7 @@ TEST_F(LinksTest, HoldTheProgramOfAnExperiment) {
                 "resources: {slots: 'cpu:1'}\n");
   const CliResult paused = dtrain_.Run({"create", "proj/x.yaml", "--paused"});
   ASSERT_EQ(paused.code, 0) << paused.err;
-  EXPECT_THAT(paused.err, HasSubstr("linked into it: .venv ("));
+  EXPECT_THAT(paused.err, HasSubstr("that trials work in: .venv ("));
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{"resume", "1"}, {"reproduce", "1.1"}}) {
     const CliResult result = dtrain_.Run(words);
