@@ -27,6 +27,10 @@ class PicturesTest(unittest.TestCase):
         for file in files:
             self.assertIn(f"](docs/pictures/{file.name})", readme)
 
+    def test_name_sources_that_exist(self):
+        missing = [it for it in pictures.SOURCES if not list(pictures.ROOT.glob(it))]
+        self.assertEqual(missing, [], "a source was renamed; name it in scripts/pictures")
+
     def test_a_change_of_a_source_is_noticed(self):
         with tempfile.TemporaryDirectory() as scratch:
             page = Path(scratch) / "engine/page/web/page.html"
