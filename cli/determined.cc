@@ -115,8 +115,8 @@ struct MissingGroup {
 constexpr std::string_view kNoUsers =
     "dtrain has no users; the owner of a store's directory may use it";
 constexpr std::string_view kNoCluster =
-    "dtrain has no cluster and runs on this machine; 'dtrain slots' shows its "
-    "GPUs and CPUs";
+    "dtrain has no cluster of its own; 'dtrain slots' shows the GPUs and CPUs "
+    "of this machine, 'dtrain workers EXP' the machines of an experiment";
 constexpr std::string_view kNoTasks =
     "dtrain runs experiments only; start other programs from your shell";
 
