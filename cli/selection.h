@@ -9,7 +9,7 @@
 #include "cli/output.h"
 #include "engine/base/clock.h"
 #include "engine/base/json.h"
-#include "engine/query/field_list.h"
+#include "engine/query/field.h"
 #include "engine/query/filter.h"
 #include "engine/report/field_view.h"
 #include "searchers/hparam_space.h"

@@ -28,17 +28,171 @@
 #include <cmath>
 #include <numeric>
 #include <utility>
+#include <vector>
 
-#include "searchers/cholesky.h"
 #include "searchers/portable_math.h"
 
 namespace dtrain {
 namespace {
 
+// --- Cholesky factors ---
+
+// Cholesky factors with columns as the unit of work: after a column is divided
+// by its pivot, its multiples are subtracted from all later ones
+// ("right-looking"). A column is contiguous in memory and each of its elements
+// is changed by itself, so the compiler may use vector instructions of any
+// width without changing a sum. Only SolveTransposed sums along a column, one
+// element after the other.
+//
+// The matrices have at most 180 rows (the observations and trials in training
+// that SearchModel uses), so they fit the cache and are not divided into
+// blocks.
+
+constexpr double kMinVariance = 1e-10;
+constexpr double kDone = -1e300;  // less than any variance
+
+// A square matrix by columns, of which only the lower triangle is used: a
+// symmetric matrix, or its Cholesky factor L. The same on every machine, since
+// each element is computed by itself in a fixed order of operations.
+class LowerMatrix {
+ public:
+  explicit LowerMatrix(std::size_t size) : size_(size), values_(size * size) {}
+
+  // REQUIRES: row >= column.
+  double& At(std::size_t row, std::size_t column) {
+    return values_[column * size_ + row];
+  }
+  double At(std::size_t row, std::size_t column) const {
+    return values_[column * size_ + row];
+  }
+  std::size_t size() const { return size_; }
+  std::vector<double>& values() { return values_; }
+
+  // Replaces a symmetric matrix by its Cholesky factor. False if it has none.
+  [[nodiscard]] bool Factorize();
+
+  // Solve L x = b and Lᵀ x = b in place. The first `first` elements of b are
+  // 0.
+  void Solve(std::vector<double>& b, std::size_t first = 0) const;
+  void SolveTransposed(std::vector<double>& b) const;
+
+  // Returns the lower triangle of (L Lᵀ)⁻¹, by columns.
+  std::vector<double> Invert() const;
+
+ private:
+  void Subtract(const double* from, double factor, std::size_t first,
+                double* to) const;
+
+  std::size_t size_;
+  std::vector<double> values_;
+};
+
+// A Cholesky factor row by row, and the order of its rows.
+struct PivotedFactor {
+  std::vector<std::size_t> order;
+  std::vector<double> rows;
+};
+
+bool LowerMatrix::Factorize() {
+  for (std::size_t j = 0; j < size_; ++j) {
+    const double pivot = At(j, j);
+    if (!(pivot > 0)) return false;
+    const double root = std::sqrt(pivot);
+    At(j, j) = root;
+    double* column = &values_[j * size_];
+    for (std::size_t i = j + 1; i < size_; ++i) column[i] /= root;
+    for (std::size_t k = j + 1; k < size_; ++k) {
+      Subtract(column, column[k], k, &values_[k * size_]);
+    }
+  }
+  return true;
+}
+
+void LowerMatrix::Solve(std::vector<double>& b, std::size_t first) const {
+  for (std::size_t j = first; j < size_; ++j) {
+    b[j] /= At(j, j);
+    Subtract(&values_[j * size_], b[j], j + 1, b.data());
+  }
+}
+
+void LowerMatrix::SolveTransposed(std::vector<double>& b) const {
+  for (std::size_t j = size_; j-- > 0;) {
+    double sum = b[j];
+    for (std::size_t i = j + 1; i < size_; ++i) sum -= At(i, j) * b[i];
+    b[j] = sum / At(j, j);
+  }
+}
+
+std::vector<double> LowerMatrix::Invert() const {
+  const std::size_t n = size_;
+  // Row i of `rows` is column i of L⁻¹, from i on.
+  std::vector<std::vector<double>> rows(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    rows[i].assign(n, 0.0);
+    rows[i][i] = 1;
+    Solve(rows[i], i);
+  }
+  std::vector<double> transposed(n * n);
+  for (std::size_t k = 0; k < n; ++k) {
+    for (std::size_t i = 0; i <= k; ++i) transposed[k * n + i] = rows[i][k];
+  }
+  std::vector<double> inverse(n * n);
+  for (std::size_t k = 0; k < n; ++k) {
+    const double* row = &transposed[k * n];
+    for (std::size_t j = 0; j <= k; ++j) {
+      double* column = &inverse[j * n];
+      for (std::size_t i = j; i <= k; ++i) column[i] += row[j] * row[i];
+    }
+  }
+  return inverse;
+}
+
+void LowerMatrix::Subtract(const double* from, double factor, std::size_t first,
+                           double* to) const {
+  for (std::size_t i = first; i < size_; ++i) to[i] -= factor * from[i];
+}
+
+// Factorizes a covariance in the order in which each variable is the one that
+// the earlier ones say least about: the first few say most about any other.
+// The pivot is the variable with the largest variance given the earlier ones.
+// `rest` has these variances and loses the square of each new column.
+PivotedFactor FactorizeByPivots(const LowerMatrix& covariance) {
+  const std::size_t n = covariance.size();
+  std::vector<double> columns(n * n);
+  std::vector<double> rest(n);  // variance given the earlier ones
+  for (std::size_t i = 0; i < n; ++i) rest[i] = covariance.At(i, i);
+  PivotedFactor factor{.order = {}, .rows = std::vector<double>(n * n)};
+  for (std::size_t j = 0; j < n; ++j) {
+    const auto pivot =
+        static_cast<std::size_t>(std::ranges::max_element(rest) - rest.begin());
+    double* column = &columns[j * n];
+    for (std::size_t i = 0; i < n; ++i) {
+      column[i] = covariance.At(std::max(i, pivot), std::min(i, pivot));
+    }
+    for (std::size_t k = 0; k < j; ++k) {
+      const double* earlier = &columns[k * n];
+      const double scale = earlier[pivot];
+      for (std::size_t i = 0; i < n; ++i) column[i] -= scale * earlier[i];
+      factor.rows[j * n + k] = scale;
+    }
+    // Noise bounds it from below, but for rounding.
+    const double root = std::sqrt(std::max(rest[pivot], kMinVariance));
+    for (std::size_t i = 0; i < n; ++i) {
+      column[i] /= root;
+      rest[i] -= column[i] * column[i];
+    }
+    factor.rows[j * n + j] = root;
+    factor.order.push_back(pivot);
+    rest[pivot] = kDone;
+  }
+  return factor;
+}
+
+// --- Covariances ---
+
 // Added to the diagonal, so that equal points do not make it singular.
 constexpr double kJitter = 1e-6;
 constexpr double kPlainTrainingJitter = 1e-8;
-constexpr double kMinVariance = 1e-10;
 
 constexpr double kTermMean[3] = {-0.7, 0, -2};  // of ln s0, s1, s2
 constexpr double kDecayMean = -1;

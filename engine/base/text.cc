@@ -437,4 +437,29 @@ std::string Join(std::span<const std::string> parts,
   return out;
 }
 
+constexpr std::string_view kHexDigits = "0123456789abcdef";
+
+std::string ToHex(std::span<const std::byte> bytes) {
+  std::string text;
+  text.reserve(2 * bytes.size());
+  for (const std::byte byte : bytes) {
+    text += kHexDigits[std::to_integer<unsigned>(byte >> 4)];
+    text += kHexDigits[std::to_integer<unsigned>(byte) & 0xF];
+  }
+  return text;
+}
+
+std::optional<std::vector<std::byte>> FromHex(std::string_view text) {
+  if (text.size() % 2 != 0) return std::nullopt;
+  std::vector<std::byte> bytes;
+  bytes.reserve(text.size() / 2);
+  for (std::size_t i = 0; i < text.size(); i += 2) {
+    const auto high = kHexDigits.find(text[i]);
+    const auto low = kHexDigits.find(text[i + 1]);
+    if (high == kHexDigits.npos || low == kHexDigits.npos) return std::nullopt;
+    bytes.push_back(static_cast<std::byte>(high << 4 | low));
+  }
+  return bytes;
+}
+
 }  // namespace dtrain

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -95,5 +96,11 @@ std::vector<std::string> Split(std::string_view text, char separator);
 /// Joins `parts` with `separator` between them.
 std::string Join(std::span<const std::string> parts,
                  std::string_view separator);
+
+/// Returns `bytes` as lower-case hex digits.
+std::string ToHex(std::span<const std::byte> bytes);
+
+/// Converts the result of ToHex back; nothing for any other text.
+std::optional<std::vector<std::byte>> FromHex(std::string_view text);
 
 }  // namespace dtrain

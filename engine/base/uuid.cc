@@ -5,7 +5,7 @@
 #include <sys/random.h>
 
 #include "engine/base/error.h"
-#include "engine/base/hex.h"
+#include "engine/base/text.h"
 
 namespace dtrain {
 

@@ -16,7 +16,6 @@
 #include <system_error>
 
 #include "engine/base/error.h"
-#include "engine/base/hex.h"
 #include "engine/base/text.h"
 #include "engine/data/data_directory.h"
 

@@ -28,7 +28,6 @@
 #include <unistd.h>
 
 #include "engine/base/error.h"
-#include "engine/base/hex.h"
 #include "engine/base/text.h"
 #include "engine/os/files.h"
 #include "engine/os/system_error.h"

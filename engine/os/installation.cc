@@ -19,7 +19,7 @@
 #include <link.h>
 
 #include "engine/base/error.h"
-#include "engine/base/hex.h"
+#include "engine/base/text.h"
 #include "engine/os/files.h"
 
 namespace dtrain {

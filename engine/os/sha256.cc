@@ -5,7 +5,7 @@
 #include <openssl/evp.h>
 
 #include "engine/base/error.h"
-#include "engine/base/hex.h"
+#include "engine/base/text.h"
 #include "engine/os/files.h"
 
 namespace dtrain {

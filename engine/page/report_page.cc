@@ -3,7 +3,6 @@
 #include <map>
 #include <span>
 
-#include "engine/base/hex.h"
 #include "engine/base/text.h"
 #include "engine/os/sha256.h"
 #include "engine/page/bundle.h"

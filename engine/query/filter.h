@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -96,5 +97,23 @@ class Filter {
   Comparison comparison_;  // of kComparison
   std::string text_;
 };
+
+/// A key of --sort.
+struct SortKey {
+  FieldName field;
+  bool descending = false;  // written with a minus sign before it
+};
+
+/// Parses `-val_accuracy,hp.lr`. A name that is known as it stands, such as a
+/// metric `-x`, has no minus sign. Throws Error as Filter::Parse does.
+std::vector<SortKey> ParseSortKeys(std::string_view text,
+                                   const QueryContext& context);
+
+/// Parses `id,hp.*,min(loss)`. `expand` returns the fields that a name ending
+/// in `.*` stands for; such names are not resolved. Throws Error as
+/// Filter::Parse does, and for a column that comes twice.
+std::vector<FieldName> ParseColumns(
+    std::string_view text, const QueryContext& context,
+    const std::function<std::vector<FieldName>(const std::string&)>& expand);
 
 }  // namespace dtrain

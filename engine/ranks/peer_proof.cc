@@ -28,7 +28,7 @@
 #include <netinet/in.h>
 
 #include "engine/base/error.h"
-#include "engine/base/hex.h"
+#include "engine/base/text.h"
 #include "engine/os/sha256.h"
 #include "engine/os/socket.h"
 #include "engine/os/system_error.h"

@@ -15,7 +15,6 @@
 #include <sys/random.h>
 
 #include "engine/base/error.h"
-#include "engine/base/hex.h"
 #include "engine/base/text.h"
 #include "engine/os/sha256.h"
 

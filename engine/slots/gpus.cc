@@ -27,7 +27,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/base/hex.h"
 #include "engine/base/text.h"
 #include "engine/os/spawn.h"
 #include "engine/slots/shared_slots.h"

@@ -23,7 +23,6 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "engine/base/error.h"
-#include "engine/base/hex.h"
 #include "engine/base/text.h"
 #include "engine/data/cuda_half.h"
 #include "engine/train/gpu.h"

@@ -23,7 +23,6 @@
 #include <cmath>
 
 #include "engine/base/error.h"
-#include "engine/base/hex.h"
 #include "engine/base/json.h"
 #include "engine/base/text.h"
 

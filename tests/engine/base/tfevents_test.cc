@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
-#include "engine/base/hex.h"
+#include "engine/base/text.h"
 
 namespace dtrain {
 namespace {

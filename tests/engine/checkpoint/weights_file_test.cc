@@ -14,7 +14,6 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
-#include "engine/base/hex.h"
 #include "engine/base/text.h"
 #include "engine/checkpoint/zip_file.h"
 #include "tests/support/temporary_directory.h"

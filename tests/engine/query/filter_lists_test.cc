@@ -1,11 +1,10 @@
-#include "engine/query/field_list.h"
-
 #include <cmath>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
+#include "engine/query/filter.h"
 
 namespace dtrain {
 namespace {
