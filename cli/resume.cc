@@ -1,3 +1,12 @@
+// `dtrain resume`: of one experiment, or with --all of every one that was
+// interrupted, or stopped by a signal.
+//
+// Everything that could make trials fail for good (the stored files, their
+// data, slots, the program) is checked before the runner starts; what only
+// changes results, such as another Python, is a warning. With --all each
+// experiment gets a runner of its own in the background, and one that cannot be
+// resumed is reported without keeping the others from it.
+
 #include <algorithm>
 #include <iostream>
 #include <memory>
