@@ -115,8 +115,8 @@ struct SearcherEventRow {
 
 /// Filters of `Store::Experiments`.
 struct ExperimentQuery {
-  bool archived = false;  // include archived ones
-  std::optional<std::int64_t> id;
+  bool archived = false;           // include archived ones
+  std::optional<std::int64_t> id;  // of one, whose `best` then has its epoch
 };
 
 /// Filters of `Store::ForEachMetric`.

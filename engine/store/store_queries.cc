@@ -139,13 +139,15 @@ constexpr const char* kTrials =
     "started >= ?6 OR ended >= ?6) "
     "ORDER BY number";
 
+// The epoch of the best validation is looked up for a single experiment only: a
+// list would read a page of metrics for each row.
 constexpr const char* kExperiments =
     "SELECT id, name, description, labels, state, progress, searcher, metric, "
     "smaller_is_better, seed, archived, error, created, started, ended, "
     "seconds, trials, trials_ended, "
-    "best_value, best_batches, (SELECT epoch FROM metrics m WHERE "
-    "m.trial = e.best_trial_id AND m.kind = 1 AND m.batches = e.best_batches "
-    "LIMIT 1), (SELECT uuid FROM checkpoints c WHERE "
+    "best_value, best_batches, CASE WHEN ?1 = ?2 THEN (SELECT epoch FROM "
+    "metrics m WHERE m.trial = e.best_trial_id AND m.kind = 1 AND m.batches = "
+    "e.best_batches LIMIT 1) END, (SELECT uuid FROM checkpoints c WHERE "
     "c.trial = e.best_trial_id AND c.batches = e.best_batches AND "
     "c.state = 'COMPLETED' ORDER BY c.id DESC LIMIT 1), best_trial "
     "FROM experiments e WHERE id BETWEEN ?1 AND ?2 AND archived <= ?3 "
@@ -442,8 +444,12 @@ std::map<std::int64_t, std::string> Store::Origins() const {
         "'continues ' || continued) FROM (SELECT experiment, "
         "json_extract(provenance, '$.reproduces') AS reproduced, "
         "json_extract(provenance, '$.forked_from.trial') AS continued "
-        "FROM experiment_details WHERE json_valid(provenance)) "
-        "WHERE reproduced IS NOT NULL OR continued IS NOT NULL");
+        "FROM experiment_details WHERE "
+        // Few have one: no other record is parsed.
+        "(instr(provenance, '\"reproduces\"') > 0 OR "
+        "instr(provenance, '\"forked_from\"') > 0) "
+        "AND json_valid(provenance)) WHERE reproduced IS NOT NULL OR continued "
+        "IS NOT NULL");
     std::map<std::int64_t, std::string> origins;
     while (query.executeStep()) {
       origins[query.getColumn(0).getInt64()] = query.getColumn(1).getString();
