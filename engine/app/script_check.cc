@@ -932,11 +932,15 @@ std::vector<std::string> FindNamedDirectories(const ExperimentConfig& config,
   }
   std::set<std::string> found;
   for (const std::string& text : texts) {
+    // The file may be one that the program will write, or a pattern.
+    fs::path path = fs::path(text).lexically_normal();
     std::error_code ignored;
-    if (fs::path(text).is_absolute() || !fs::exists(context / text, ignored)) {
-      continue;
+    while (!path.empty() && !path.is_absolute() &&
+           !fs::exists(context / path, ignored)) {
+      path = path.parent_path();
     }
-    const fs::path directory = FindLinkable(text, context, which);
+    if (path.empty() || path.is_absolute()) continue;
+    const fs::path directory = FindLinkable(path, context, which);
     const bool is_other =
         directory.empty() || IsStore(context / directory) ||
         std::ranges::any_of(directory, [](const fs::path& part) {

@@ -89,9 +89,9 @@ TEST_P(LinkPlaceTest, IsTheOriginal) {
                             : std::vector<std::string>{"--link", place.link});
   ASSERT_EQ(result.code, 0) << result.err;
   const fs::path original = (root() / "proj" / place.path).lexically_normal();
-  const bool is_there = fs::exists(original);
-  EXPECT_EQ(is_there ? NamesIn(original).size() : 0u,
-            (*place.data == '\0' ? 0u : 1u) + (place.linked ? 1u : 0u));
+  const bool has_rows = fs::exists(original / "a.csv");
+  EXPECT_EQ(fs::exists(original) ? NamesIn(original).size() : 0u,
+            (has_rows ? 1u : 0u) + (place.linked ? 1u : 0u));
   const std::string log = dtrain_.Run({"logs", "1.1"}).out;
   EXPECT_THAT(log, HasSubstr("from " + (root() / "proj").string() + "\n"));
   const json links = Links(1);
@@ -99,7 +99,7 @@ TEST_P(LinkPlaceTest, IsTheOriginal) {
   if (!place.linked) return;
   EXPECT_THAT(result.err, HasSubstr("linked into "));
   EXPECT_EQ(links[0]["declared"], *place.link != '\0');
-  if (*place.data != '\0') {
+  if (has_rows) {
     EXPECT_THAT(log, HasSubstr("rows of " + std::string(place.data) + "\n"));
   }
 }
@@ -119,6 +119,8 @@ INSTANTIATE_TEST_SUITE_P(
         Place{"DeclaredOutputs", "proj/runs", "runs", "runs", "runs/\n", true},
         Place{"Outputs", "proj/runs", "runs", "", "runs/\n", false},
         Place{"OutputsBeside", "models", "../models", "", "", false},
+        Place{"BelowARule", "proj/data", "data/new", "", "data/\n", true},
+        Place{"BelowADirectoryBeside", "shared", "../shared/new", "", "", true},
         Place{"Missing", "", "data", "", "data/\n", false}),
     [](const auto& param) { return param.param.name; });
 
