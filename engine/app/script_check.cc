@@ -853,6 +853,32 @@ std::optional<fs::path> TargetOutside(const fs::path& directory,
   return target;
 }
 
+// Returns the words of the files of settings among `texts`.
+std::set<std::string> ReadSettings(const std::set<std::string>& texts,
+                                   const fs::path& context) {
+  constexpr std::size_t kMaxBytes = 100'000;
+  static constexpr std::array<std::string_view, 6> kExtensions = {
+      ".yaml", ".yml", ".json", ".toml", ".cfg", ".ini"};
+  std::set<std::string> found;
+  for (const std::string& text : texts) {
+    const std::string extension = fs::path(text).extension().string();
+    if (std::ranges::find(kExtensions, extension) == kExtensions.end()) {
+      continue;
+    }
+    std::string words = ReadFile(context / text, kMaxBytes).value_or("");
+    for (char& c : words) {
+      if (std::string_view("\t\r\n\"'=,[]{}").find(c) !=
+          std::string_view::npos) {
+        c = ' ';
+      }
+    }
+    for (std::string& word : Split(words, ' ')) {
+      if (!word.empty() && word.size() <= 256) found.insert(std::move(word));
+    }
+  }
+  return found;
+}
+
 // Returns the directory that a link would make visible to a program that names
 // `path`; empty if there is none.
 fs::path FindLinkable(const fs::path& given, const fs::path& context,
@@ -930,6 +956,7 @@ std::vector<std::string> FindNamedDirectories(const ExperimentConfig& config,
   if (!fixed.empty() && PlainName(fixed.front()) == "node") {
     texts.insert("node_modules");
   }
+  texts.merge(ReadSettings(texts, context));
   std::set<std::string> found;
   for (const std::string& text : texts) {
     // The file may be one that the program will write, or a pattern.

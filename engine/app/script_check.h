@@ -57,7 +57,8 @@ enum class NamedDirectories {
 };
 
 /// Returns the directories, relative to `context`, that the command, the
-/// hyperparameters, `data` or the script names, itself or a path in it. Those
+/// hyperparameters, `data`, the script or a file of settings that these name
+/// names, itself or a path in it. Those
 /// whose names are usual for outputs, such as `runs` and `checkpoints`, are not
 /// among them: trials would overwrite each other's files.
 std::vector<std::string> FindNamedDirectories(

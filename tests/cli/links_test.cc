@@ -141,6 +141,23 @@ TEST_F(LinksTest, AreFoundInTheScriptAndThroughLinks) {
       AllOf(HasSubstr("rows of proj/data"), HasSubstr("rows of elsewhere")));
 }
 
+TEST_F(LinksTest, AreFoundInFilesOfSettings) {
+  AddData("proj/data");
+  AddData("proj/sets");
+  dtrain_.Write("proj/.gitignore", "data/\nsets/\n");
+  dtrain_.Write("proj/conf.yaml", "data_dir: ./data\n");
+  dtrain_.Write("proj/conf.json", "{\"root\": \"sets/\"}");
+  dtrain_.Write("proj/train.sh",
+                "cat \"$(sed 's/.*: //' conf.yaml)/a.csv\" "
+                "\"$(grep -o sets conf.json)/a.csv\"\n"
+                "echo loss=0.5\n");
+  const CliResult result = Train("--config=conf.yaml");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(
+      dtrain_.Run({"logs", "1.1"}).out,
+      AllOf(HasSubstr("rows of proj/data"), HasSubstr("rows of proj/sets")));
+}
+
 TEST_F(LinksTest, LinksWhatMakesTheCopyTooLarge) {
   AddData("proj/data");
   AddData("proj/code");
