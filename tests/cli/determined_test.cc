@@ -162,7 +162,7 @@ TEST_F(DeterminedTest, WhatIsNotThereIsNamed) {
   ExpectRefused("e set gc-policy 1", "the numbers of checkpoints to keep");
   ExpectRefused("user list", "dtrain has no users");
   ExpectRefused("w list", "has no workspaces");
-  ExpectRefused("a list", "'dtrain slots' shows its GPUs and CPUs");
+  ExpectRefused("a list", "'dtrain slots' shows the GPUs and CPUs");
   ExpectRefused("-q notebook start", "dtrain runs experiments only");
   ExpectRefused("create one.yaml --template t", "merge keys");
   ExpectRefused("e create one.yaml -i x", "stored with the experiment");
