@@ -120,22 +120,22 @@ class KerasTest(framework.FrameworkTest):
         self.assertIn("fit() ended after 3 of 6 epochs: model.stop_training was set",
                       self.reason())
 
-    def test_a_validation_that_dtrain_did_not_receive_is_reported_by_the_next_run(self):
+    def test_a_crash_after_a_checkpoint_loses_no_validation(self):
         crash = """
 import os, dtrain._trial
-def send_held(trial, send=dtrain._trial.Trial._send_held):
-    if trial._held and trial._count == 2 and trial._last["checkpoint"] == 2 and not trial.restore():
+def send_checkpoint(trial, where, path, send=dtrain._trial.Trial._send_checkpoint):
+    send(trial, where, path)
+    if trial._last["checkpoint"] == 2 and not trial.restore():
         trial.flush()
         os._exit(1)
-    send(trial)
-dtrain._trial.Trial._send_held = send_held
+dtrain._trial.Trial._send_checkpoint = send_checkpoint
 """
         self.create(crash + script(), {"name": "single", "metric": "val_accuracy",
                                        "max_length": {"epochs": 2}},
                     hparams=self.HPARAMS, max_restarts=1)
         [trial] = self.rows("trials", "1")
-        self.assertEqual((trial["state"], trial["runs"]), ("COMPLETED", 2))
-        self.assertEqual(trial["latest"]["batches"], 2)
+        self.assertEqual((trial["state"], trial["latest"]["batches"]), ("COMPLETED", 2))
+        self.assertIn("exited with code 1", self.run_dtrain("logs", "1"))
 
     def test_mistakes_are_named(self):
         self.create_one(script(), {"epochs": 6}, metric="accuracy", code=1, name="random",
