@@ -72,6 +72,9 @@ void ContextOrigin::Add(std::string_view path, bool declared) {
     Refuse(path,
            "contains the experiment's own files; name a directory of data");
   }
+  if (!IsValidUtf8(target.string())) {
+    Refuse(path, "is in a directory whose name is not UTF-8; rename it");
+  }
   std::error_code ignored;
   if (fs::exists(target, ignored) && !fs::is_directory(target, ignored)) {
     Refuse(path,

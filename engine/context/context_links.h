@@ -49,7 +49,7 @@ struct ContextOrigin {
   /// Adds a link, unless it is there. `path` is as a user or program wrote it;
   /// nothing need exist. Throws Error(kUsage) for a path that is absolute, that
   /// leads to the context itself, to a directory around it, above the root or
-  /// to a file, and for one within another link.
+  /// to a file, for one within another link, and for a name that is not UTF-8.
   void Add(std::string_view path, bool declared);
 
   /// True if `path`, relative to the context, is a link or below one.

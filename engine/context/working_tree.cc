@@ -117,7 +117,8 @@ class TreeCopy {
         if (::mkdir(parent.c_str(), 0700) != 0 && errno != EEXIST) {
           CannotWrite(parent, errno);
         }
-        is_plain = is_plain && IsPlainDirectory(parent);
+        is_plain = IsPlainDirectory(parent);
+        if (!is_plain) break;  // never make a directory behind a link
       }
       const fs::path place = tree_ / path;
       if (is_plain && ::symlink(link.target.c_str(), place.c_str()) != 0 &&

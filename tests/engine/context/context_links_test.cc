@@ -87,6 +87,13 @@ TEST(ContextOriginTest, RefusesFilesAndLinksWithinLinks) {
   EXPECT_TRUE(origin.links[0].declared);
 }
 
+// The file beside the context could not name it.
+TEST(ContextOriginTest, RefusesNamesThatAreNotUtf8) {
+  ContextOrigin origin{.directory = "/home/\xff/proj"};
+  EXPECT_THROW(origin.Add("data", true), Error);
+  EXPECT_TRUE(origin.links.empty());
+}
+
 TEST(ContextOriginTest, IsReadAsItWasWritten) {
   ContextOrigin origin{.directory = "/home/ann/proj"};
   origin.Add("data", true);

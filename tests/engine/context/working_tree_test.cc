@@ -209,6 +209,10 @@ TEST_F(LinkedTreeTest, FollowsNoLinkToMakeOne) {
   fs::create_directory_symlink(source_ / "a", work / "data");
   Make();
   EXPECT_THAT(NamesIn(source_ / "a"), ElementsAre("train.py"));
+  fs::remove_all(work);
+  fs::create_directory_symlink(source_ / "a", work);
+  Make();
+  EXPECT_THAT(NamesIn(source_ / "a"), ElementsAre("train.py"));
 }
 
 TEST_F(WorkingTreeTest, IsRemovedIfTheTrialWroteNothing) {
