@@ -44,9 +44,10 @@ dtrain.experiment(3).trial()  # attr-defined
 
 class TypingTest(unittest.TestCase):
     def mypy(self, *arguments):
+        # As where only mypy is installed, whatever else this environment has.
         done = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--ignore-missing-imports",
-                               "--no-error-summary", *arguments], text=True, check=False,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               "--no-error-summary", "--no-site-packages", *arguments],
+                              text=True, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               cwd=self.directory, env={"MYPYPATH": str(MODULE)})
         return done.returncode, done.stdout.splitlines()
 
