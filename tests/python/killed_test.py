@@ -196,10 +196,10 @@ class Run:
 
     def processes(self) -> list:
         found = []
-        for path in pathlib.Path("/proc").glob("[0-9]*/environ"):
+        for path in pathlib.Path("/proc").glob("[0-9]*"):  # deeper, glob would fail if one ends
             try:
-                if f"DTRAIN_STORE={self.store}\0".encode() in path.read_bytes():
-                    found.append(int(path.parent.name))
+                if f"DTRAIN_STORE={self.store}\0".encode() in (path / "environ").read_bytes():
+                    found.append(int(path.name))
             except OSError:
                 continue
         return found
