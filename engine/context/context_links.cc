@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <system_error>
+#include <utility>
 
 #include <sys/stat.h>
 
@@ -155,6 +156,15 @@ ContextOrigin ReadContextOrigin(const fs::path& master) try {
   throw Error(ErrorKind::kFailed, error.what());
 }
 
+std::optional<ContextLink> FindMissingLink(const fs::path& master) {
+  ContextOrigin origin = ReadContextOrigin(master);
+  for (ContextLink& link : origin.links) {
+    std::error_code error;
+    if (!fs::is_directory(link.target, error)) return std::move(link);
+  }
+  return std::nullopt;
+}
+
 fs::path FindProgramOfTrial(const std::string& program, const fs::path& context,
                             const std::string& path) {
   if (program.find('/') != std::string::npos) {
@@ -193,10 +203,7 @@ std::optional<LinkedFiles> CountLinkedFiles(const fs::path& directory) {
     }
     ++found.files;
     found.bytes += status.st_size;
-    found.modified = std::max<Timestamp>(
-        found.modified,
-        std::chrono::seconds(status.st_mtim.tv_sec) +
-            std::chrono::microseconds(status.st_mtim.tv_nsec / 1000));
+    found.modified = std::max(found.modified, ModificationTime(status));
   }
   found.complete = found.complete && !error;
   return found;

@@ -68,6 +68,10 @@ std::filesystem::path ContextOriginPath(const std::filesystem::path& master);
 /// without. Throws Error(kFailed) if it cannot be read.
 ContextOrigin ReadContextOrigin(const std::filesystem::path& master);
 
+/// Returns the first link of the stored context `master` whose target is no
+/// directory on this machine. Throws as ReadContextOrigin.
+std::optional<ContextLink> FindMissingLink(const std::filesystem::path& master);
+
 /// Returns FindProgram for a trial's copy of `context`, which may be a stored
 /// one: a program behind a link, such as .venv/bin/python, is found in the
 /// original directory. Throws as FindProgram.

@@ -402,11 +402,9 @@ std::vector<WrittenFile> ListWrittenFiles(const fs::path& master,
         HaveTheSameBytes(entry->path(), master / path, copy->second)) {
       continue;
     }
-    written.push_back(
-        {.path = path,
-         .bytes = status.st_size,
-         .modified = std::chrono::seconds(status.st_mtim.tv_sec) +
-                     std::chrono::microseconds(status.st_mtim.tv_nsec / 1000)});
+    written.push_back({.path = path,
+                       .bytes = status.st_size,
+                       .modified = ModificationTime(status)});
   }
   std::ranges::sort(written, {}, &WrittenFile::path);
   return written;

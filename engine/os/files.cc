@@ -78,6 +78,12 @@ std::optional<std::string> ReadFile(const fs::path& file,
   return std::make_optional(std::move(text));
 }
 
+Timestamp ModificationTime(const struct stat& status) {
+  return std::chrono::duration_cast<Timestamp>(
+      std::chrono::seconds(status.st_mtim.tv_sec) +
+      std::chrono::nanoseconds(status.st_mtim.tv_nsec));
+}
+
 std::string ReadTail(const fs::path& file, std::streamoff max_bytes) {
   std::ifstream in(file, std::ios::binary | std::ios::ate);
   if (!in) return "";

@@ -12,9 +12,11 @@
 #include <string>
 #include <string_view>
 
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/vfs.h>
 
+#include "engine/base/clock.h"
 #include "engine/os/unique_fd.h"
 
 namespace dtrain {
@@ -37,6 +39,9 @@ std::optional<SharedBytes> MapFile(const std::filesystem::path& file);
 std::optional<std::string> ReadFile(
     const std::filesystem::path& file,
     std::size_t max_bytes = std::numeric_limits<std::size_t>::max());
+
+/// Returns when a file was last modified, to the microsecond.
+Timestamp ModificationTime(const struct stat& status);
 
 /// Returns the last `max_bytes` of a file; empty if it cannot be opened.
 std::string ReadTail(const std::filesystem::path& file,

@@ -25,6 +25,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/os/files.h"
 #include "engine/os/system_error.h"
 
 namespace dtrain {
@@ -195,9 +196,7 @@ std::int64_t TicketNumber(const std::string& name) {
 Timestamp LastSignOfLife(int file) {
   struct stat status {};
   ::fstat(file, &status);
-  return std::chrono::duration_cast<Timestamp>(
-      std::chrono::seconds(status.st_mtim.tv_sec) +
-      std::chrono::nanoseconds(status.st_mtim.tv_nsec));
+  return ModificationTime(status);
 }
 
 }  // namespace
