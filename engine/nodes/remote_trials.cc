@@ -72,13 +72,11 @@ std::string MissingFile(const TrialSpec& spec) try {
            "file system that all machines mount at the same path";
   }
   if (spec.master.empty()) return "";
-  for (const ContextLink& link : ReadContextOrigin(spec.master).links) {
-    if (fs::is_directory(link.target, error)) continue;
-    return link.target.string() +
-           ": is not a directory on this machine, but '" + link.path +
-           "' of each trial is a link to it; make it or mount it at this path";
-  }
-  return "";
+  const auto link = FindMissingLink(spec.master);
+  if (!link) return "";
+  return link->target.string() + ": is not a directory on this machine, but '" +
+         link->path +
+         "' of each trial is a link to it; make it or mount it at this path";
 } catch (const Error& error) {
   return error.what();
 }

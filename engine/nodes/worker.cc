@@ -144,17 +144,15 @@ std::string UnseenFiles(const WorkerTask& task) {
   }
   if (task.context.empty()) return "";
   try {
-    for (const ContextLink& link : ReadContextOrigin(task.context).links) {
-      if (fs::is_directory(link.target, error)) continue;
-      return EscapeForTerminal(link.target.string()) +
-             ": is not a directory on the worker's machine, but '" +
-             EscapeForTerminal(link.path) +
-             "' of each trial is a link to it; make it, or mount it there";
-    }
+    const auto link = FindMissingLink(task.context);
+    if (!link) return "";
+    return EscapeForTerminal(link->target.string()) +
+           ": is not a directory on the worker's machine, but '" +
+           EscapeForTerminal(link->path) +
+           "' of each trial is a link to it; make it, or mount it there";
   } catch (const Error& damage) {
     return EscapeForTerminal(damage.what());
   }
-  return "";
 }
 
 // Returns why this machine lacks what trials of the task need, or empty.

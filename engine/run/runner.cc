@@ -20,6 +20,7 @@
 #include <sstream>
 
 #include "engine/base/error.h"
+#include "engine/context/context_links.h"
 #include "engine/os/process.h"
 #include "engine/process/mps.h"
 #include "engine/ranks/rank_connections.h"
@@ -72,20 +73,16 @@ void RequireRanks(const ExperimentConfig& config, const SlotPlan& plan) {
 }
 
 // Throws if a directory that trials on this machine have links to is missing.
-void CheckLinks(const ExperimentDetail& detail) {
+void CheckLinks(const StoreLayout& layout, const ExperimentDetail& detail) {
   const auto resources = detail.config.value("resources", nlohmann::json({}));
   if (!resources.value("local", true)) return;
-  for (const auto& link :
-       detail.provenance.value("context_links", nlohmann::json::array())) {
-    const auto target = link.at("target").get<std::string>();
-    std::error_code error;
-    if (std::filesystem::is_directory(target, error)) continue;
-    throw Error(ErrorKind::kStore,
-                target + ": is not a directory, but '" +
-                    link.at("path").get<std::string>() +
-                    "' of each trial is a link to it; restore it, or make it "
-                    "if the program fills it");
-  }
+  const auto link = FindMissingLink(layout.Context(detail.row.id));
+  if (!link) return;
+  throw Error(ErrorKind::kStore,
+              link->target.string() + ": is not a directory, but '" +
+                  link->path +
+                  "' of each trial is a link to it; restore it, or make it if "
+                  "the program fills it");
 }
 
 // Throws if the experiment was recorded with a context that is now missing.
@@ -148,7 +145,7 @@ ExperimentDetail LoadExperiment(const Store& store, std::int64_t id) {
 std::filesystem::path PrepareFiles(const Store& store,
                                    const ExperimentDetail& detail) {
   CheckContext(store.layout(), detail);
-  CheckLinks(detail);
+  CheckLinks(store.layout(), detail);
   std::filesystem::path storage = OpenStorage(store, detail);
   MakeDurableDirectories(store.layout().Trials(detail.row.id));
   return storage;
