@@ -65,8 +65,9 @@ Listing<CheckpointRow> CheckpointListing(const Store& store, Unit counted,
     };
   }
   if (format == Format::kCsv) {
-    AddLengthColumns(
-        counted, [](const CheckpointRow& row) { return row.batches; }, listing);
+    AddLengthColumns([](const CheckpointRow& row) { return row.batches; },
+                     [counted](const CheckpointRow&) { return counted; },
+                     listing);
   }
   return listing;
 }

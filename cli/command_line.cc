@@ -38,6 +38,7 @@
 #include "cli/commands.h"
 #include "cli/determined.h"
 #include "engine/app/build_info.h"
+#include "engine/app/notifications.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 
@@ -180,8 +181,8 @@ void AddCommands(CLI::App& app, std::span<const Command> commands,
   }
 }
 
-// Commands that completion scripts and the build call. Their words are not
-// options, so CLI11 does not see them.
+// Commands that completion scripts, the build and runners call. Their words are
+// not options, so CLI11 does not see them.
 using HiddenCommand = int(const std::vector<std::string>& words);
 
 HiddenCommand* FindHiddenCommand(int argc, char** argv) {
@@ -189,6 +190,7 @@ HiddenCommand* FindHiddenCommand(int argc, char** argv) {
   if (name == kCompleteCommand) return Complete;
   if (name == kShareCommand) return WriteShare;
   if (name == kReferenceCommand) return WriteReference;
+  if (name == kNotifyCommand) return SendNotifications;
   return nullptr;
 }
 
@@ -443,12 +445,26 @@ const CliOption& CliOption::ShowDefault() const {
   return *this;
 }
 
+namespace {
+
+// `name`: "path" for one; shells complete paths.
+CLI::Validator RequireText(const std::string& what, const std::string& name) {
+  return {[what](const std::string& text) {
+            return text.empty() ? "is empty; give a " + what + ", or omit it"
+                                : std::string();
+          },
+          /*description=*/"", name};
+}
+
+}  // namespace
+
 const CliOption& CliOption::IsPath() const {
-  option_->check(CLI::Validator(
-      [](const std::string& text) -> std::string {
-        return text.empty() ? "is empty; give a path, or omit it" : "";
-      },
-      /*description=*/"", "path"));
+  option_->check(RequireText("path", "path"));
+  return *this;
+}
+
+const CliOption& CliOption::NotEmpty() const {
+  option_->check(RequireText("value", ""));
   return *this;
 }
 

@@ -30,6 +30,8 @@ class CliOption {
   const CliOption& TypeName(const std::string& name) const;
   /// Shows the default in the help.
   const CliOption& ShowDefault() const;
+  /// Requires a non-empty value, which an unset variable of the shell is not.
+  const CliOption& NotEmpty() const;
   /// Requires a non-empty value, a path.
   const CliOption& IsPath() const;
   /// Takes one value per occurrence.

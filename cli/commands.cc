@@ -8,16 +8,17 @@ namespace dtrain {
 CommandSetUp SetUpArchive, SetUpBackup, SetUpBest, SetUpCancel,
     SetUpCheckpointDelete, SetUpCheckpointExport, SetUpCheckpointImport,
     SetUpCheckpointShow, SetUpCheckpointVerify, SetUpCheckpoints, SetUpCompare,
-    SetUpCompletion, SetUpConfig, SetUpContinue, SetUpCreate, SetUpDataFetch,
-    SetUpDataList, SetUpDataVerify, SetUpDelete, SetUpDescribe, SetUpDiff,
-    SetUpDoctor, SetUpEvaluate, SetUpFiles, SetUpGc, SetUpImportSweep,
-    SetUpImportance, SetUpInit, SetUpKill, SetUpLabel, SetUpList, SetUpLogs,
-    SetUpMetrics, SetUpModels, SetUpNote, SetUpPause, SetUpPlot, SetUpPredict,
+    SetUpCompletion, SetUpConfig, SetUpConfirm, SetUpContinue, SetUpCreate,
+    SetUpDataFetch, SetUpDataList, SetUpDataVerify, SetUpDelete, SetUpDescribe,
+    SetUpDiff, SetUpDoctor, SetUpEvaluate, SetUpExport, SetUpExtend, SetUpFiles,
+    SetUpGc, SetUpImportResults, SetUpImportSweep, SetUpImportance, SetUpInit,
+    SetUpKill, SetUpLabel, SetUpList, SetUpLogs, SetUpMetrics, SetUpModels,
+    SetUpNote, SetUpNotifyTest, SetUpPause, SetUpPlot, SetUpPredict,
     SetUpPreviewSearch, SetUpPythonPath, SetUpReport, SetUpReproduce,
-    SetUpResume, SetUpRun, SetUpServe, SetUpSetDescription, SetUpSetMaxSlots,
-    SetUpSetName, SetUpSlots, SetUpTensorboard, SetUpTrials, SetUpUnarchive,
-    SetUpValidate, SetUpVersion, SetUpWait, SetUpWatch, SetUpWorker,
-    SetUpWorkers;
+    SetUpRerun, SetUpResume, SetUpRun, SetUpServe, SetUpSetDescription,
+    SetUpSetMaxSlots, SetUpSetMaxTrials, SetUpSetName, SetUpSlots,
+    SetUpTensorboard, SetUpTrials, SetUpUnarchive, SetUpValidate, SetUpVersion,
+    SetUpWait, SetUpWatch, SetUpWorker, SetUpWorkers;
 
 namespace {
 
@@ -50,6 +51,14 @@ constexpr std::array kDataCommands = {
 
 std::span<const Command> DataCommands() { return kDataCommands; }
 
+constexpr std::array kNotifyCommands = {
+    Command{CommandGroup::kRun, "test", "",
+            "Send a test message to the targets of an experiment YAML",
+            SetUpNotifyTest},
+};
+
+std::span<const Command> NotifyCommands() { return kNotifyCommands; }
+
 constexpr std::array kSetCommands = {
     Command{CommandGroup::kMaintain, "name", "", "Rename an experiment",
             SetUpSetName},
@@ -58,6 +67,8 @@ constexpr std::array kSetCommands = {
     Command{CommandGroup::kMaintain, "max-slots", "",
             "Change the maximum of slots that an experiment uses",
             SetUpSetMaxSlots},
+    Command{CommandGroup::kMaintain, "max-trials", "",
+            "Change the number of trials of a search", SetUpSetMaxTrials},
 };
 
 std::span<const Command> SetCommands() { return kSetCommands; }
@@ -75,10 +86,16 @@ constexpr std::array kCommands = {
             "Check an experiment YAML without running it", SetUpValidate},
     Command{CommandGroup::kRun, "resume", "activate",
             "Resume a paused or interrupted experiment", SetUpResume},
+    Command{CommandGroup::kRun, "extend", "",
+            "Take a search on with more trials", SetUpExtend},
     Command{CommandGroup::kRun, "continue", "",
             "Start a new experiment from a checkpoint", SetUpContinue},
     Command{CommandGroup::kRun, "reproduce", "",
             "Run a trial again and compare its metrics", SetUpReproduce},
+    Command{CommandGroup::kRun, "rerun", "",
+            "Train a trial from scratch as a new experiment", SetUpRerun},
+    Command{CommandGroup::kRun, "confirm", "",
+            "Train the best trials again with new seeds", SetUpConfirm},
     Command{CommandGroup::kRun, "pause", "", "Checkpoint and pause experiments",
             SetUpPause},
     Command{CommandGroup::kRun, "cancel", "", "Cancel experiments permanently",
@@ -89,6 +106,9 @@ constexpr std::array kCommands = {
             SetUpWait},
     Command{CommandGroup::kRun, "watch", "",
             "Show running experiments as they change", SetUpWatch},
+    Command{CommandGroup::kRun, "notify", "",
+            "Try the messages that an experiment would send",
+            /*set_up=*/nullptr, NotifyCommands},
     Command{CommandGroup::kRun, "worker", "",
             "Run trials of an experiment of another machine", SetUpWorker},
     Command{CommandGroup::kInspect, "list", "", "List experiments", SetUpList},
@@ -112,6 +132,11 @@ constexpr std::array kCommands = {
             "Show GPU and CPU slots and the trials using them", SetUpSlots},
     Command{CommandGroup::kInspect, "workers", "",
             "Show the machines that run trials of an experiment", SetUpWorkers},
+    Command{CommandGroup::kInspect, "export", "",
+            "Write trials and metrics to CSV files or JSON lines", SetUpExport},
+    Command{CommandGroup::kInspect, "import-results", "",
+            "Import results of other programs as an experiment",
+            SetUpImportResults},
     Command{CommandGroup::kInspect, "tensorboard", "",
             "Write experiments as event files of TensorBoard",
             SetUpTensorboard},

@@ -45,6 +45,7 @@ struct CompareOptions : TableOptions {
   std::vector<std::string> metrics;
   std::string baseline;
   std::string group;
+  std::string at;
   std::string filter;
   bool all = false;
   bool markdown = false;
@@ -418,14 +419,7 @@ Listing<TrialGroup> GroupListing(const std::string& hparam) {
 int PrintGroups(const CompareOptions& options, const Store& store,
                 const std::vector<Target>& targets,
                 const TrialSelection& selection, const GlobalOptions& globals) {
-  constexpr std::string_view kPrefix = "hp.";
-  if (!options.group.starts_with(kPrefix) ||
-      options.group.size() == kPrefix.size()) {
-    throw Error(ErrorKind::kUsage,
-                "--group: expected hp.NAME, such as hp.optimizer, got '" +
-                    options.group + "'");
-  }
-  const std::string hparam = options.group.substr(kPrefix.size());
+  const std::string hparam = ParseGroup(options.group, targets);
   const ExperimentRow first = FindTarget(store, targets.front());
   if (options.metrics.size() > 1) {
     throw Error(ErrorKind::kUsage, "--group takes one --metric");
@@ -433,16 +427,24 @@ int PrintGroups(const CompareOptions& options, const Store& store,
   const MetricGoal goal = ParseMetricGoal(
       "--metric", options.metrics.empty() ? first.metric : options.metrics[0],
       first);
-  const auto groups = GroupTrials(store, targets, hparam, goal.metric,
-                                  goal.smaller_is_better, selection);
-  const Format format = options.format();
-  if (groups.empty()) {
-    PrintNotice(globals, "no trial has a finite value of " + goal.metric +
-                             " at its best validation");
-  }
-  PrintListing(GroupListing(hparam), groups, format, globals,
-               {{"hparam", hparam},
+  std::optional<ValuePlace> place;
+  if (!options.at.empty()) place = ParseValuePlace("--at", options.at);
+  const TrialGroups found =
+      GroupTrials(store, targets, hparam, goal, place, selection);
+  PrintNotice(
+      globals,
+      goal.metric + " " + found.values.PlaceText() + " of " +
+          CountText(found.trials, "trial") +
+          (found.left_out == 0
+               ? ""
+               : "; " + CountText(found.left_out, "trial has", "trials have") +
+                     " no finite value there and " +
+                     (found.left_out == 1 ? "is" : "are") + " left out"));
+  const std::string header = hparam == kPointGroup ? "point" : hparam;
+  PrintListing(GroupListing(header), found.groups, options.format(), globals,
+               {{"hparam", header},
                 {"metric", goal.metric},
+                {"at", found.values.PlaceJson()},
                 {"smaller_is_better", goal.smaller_is_better}});
   return kExitDone;
 }
@@ -461,6 +463,9 @@ int Compare(const CompareOptions& options, const GlobalOptions& globals) {
   const TrialSelection selection(store, targets, options.filter,
                                  Clock::System().now());
   PrintNotes(selection, globals);
+  if (options.group.empty() && !options.at.empty()) {
+    throw Error(ErrorKind::kUsage, "--at needs --group");
+  }
   if (!options.group.empty()) {
     return PrintGroups(options, store, targets, selection, globals);
   }
@@ -486,10 +491,17 @@ CommandRun SetUpCompare(CLI::App& app) {
       .TypeName("EXP")
       .Completes(ValueKind::kTarget);
   AddFlag(app, "--all", options->all, "Show equal rows, too");
-  AddOption(app, "--group", options->group,
-            "Statistics of all trials by their value of a hyperparameter")
-      .TypeName("hp.NAME")
+  AddOption(
+      app, "--group", options->group,
+      "Statistics of all trials by their value of a hyperparameter, or of "
+      "the repeats of each point")
+      .TypeName("hp.NAME|points")
       .Completes(ValueKind::kHparam);
+  AddOption(app, "--at", options->at,
+            "With --group, compare at this length (default: one that enough "
+            "trials reached), the best or last validation")
+      .TypeName("LENGTH|best|last")
+      .Suggests({"best", "last"});
   AddTrialFilter(app, options->filter);
   AddTableOptions(app, *options);
   AddFlag(app, "--md", options->markdown, "Print Markdown tables");

@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "engine/app/record_experiment.h"
+#include "engine/app/recorded_trial.h"
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
 #include "engine/config/read_config.h"
@@ -25,14 +26,10 @@ namespace dtrain {
 namespace {
 
 struct ConfigOptions : JsonOption {
-  std::string experiment;
+  std::string target;
   bool original = false;
   std::string export_to;
 };
-
-std::string ConfigYaml(const ExperimentDetail& detail, bool original) {
-  return original ? detail.yaml : ToYaml(detail.config);
-}
 
 [[noreturn]] void FailToExport(const std::filesystem::path& to, int error) {
   throw Error(ErrorKind::kUsage, "--export: cannot create '" + to.string() +
@@ -40,10 +37,11 @@ std::string ConfigYaml(const ExperimentDetail& detail, bool original) {
                                      "; choose a new directory");
 }
 
-// Writes everything that the experiment runs from to a new directory,
+// Writes everything that the experiment or trial runs from to a new directory,
 // completely or not at all.
 void Export(const ConfigOptions& options, const Store& store,
-            const ExperimentDetail& detail, const GlobalOptions& globals) {
+            const Target& target, const ExperimentDetail& detail,
+            const std::string& text, const GlobalOptions& globals) {
   namespace fs = std::filesystem;
   // Remove a trailing slash.
   fs::path to = fs::path(options.export_to).lexically_normal();
@@ -64,9 +62,9 @@ void Export(const ConfigOptions& options, const Store& store,
       context ? CopyContext(*context, made, CopyAccess::kReadWrite).files.size()
               : 0;
   const std::string name =
-      "experiment-" + std::to_string(detail.row.id) + ".yaml";
+      std::string(target.trial ? "trial-" : "experiment-") + ToString(target) +
+      ".yaml";
   NewFile yaml(made / name, /*replace=*/false);
-  const std::string text = ConfigYaml(detail, options.original);
   yaml.Write(std::as_bytes(std::span(text)));
   yaml.Keep();
   // rename() replaces only an empty directory.
@@ -80,14 +78,27 @@ void Export(const ConfigOptions& options, const Store& store,
 
 int Config(const ConfigOptions& options, const GlobalOptions& globals) {
   const Store store = OpenStore(globals);
-  const ExperimentDetail detail =
-      FindExperimentDetail(store, ResolveExperiment(store, options.experiment));
+  const Target target = ResolveTarget(store, options.target);
+  ExperimentDetail detail = FindExperimentDetail(store, target.experiment);
+  RequireNotImported(detail);
+  if (target.trial) {
+    if (options.original) {
+      throw Error(ErrorKind::kUsage,
+                  "--original: trial " + ToString(target) +
+                      " was not submitted by itself; give its experiment, " +
+                      std::to_string(target.experiment));
+    }
+    detail.config = RerunConfig(
+        FindRecordedTrial(store, {target.experiment, *target.trial}));
+  }
+  const std::string yaml =
+      options.original ? detail.yaml : ToYaml(detail.config);
   if (!options.export_to.empty()) {
-    Export(options, store, detail, globals);
+    Export(options, store, target, detail, yaml, globals);
   } else if (options.json) {
     PrintJson(detail.config);
   } else {
-    PrintYaml(ConfigYaml(detail, options.original));
+    PrintYaml(yaml);
   }
   return kExitDone;
 }
@@ -96,7 +107,11 @@ int Config(const ConfigOptions& options, const GlobalOptions& globals) {
 
 CommandRun SetUpConfig(CLI::App& app) {
   auto options = std::make_shared<ConfigOptions>();
-  AddOption(app, "EXP", options->experiment, "Experiment ID (3)").Required();
+  AddOption(app, "EXP", options->target,
+            "Experiment (3), or trial (3.7), whose configuration trains its "
+            "hyperparameters from scratch")
+      .Completes(ValueKind::kTarget)
+      .Required();
   AddJsonOption(app, *options);
   AddOption(app, "--export", options->export_to,
             "Write the YAML and the stored context files to a new directory")
@@ -105,8 +120,8 @@ CommandRun SetUpConfig(CLI::App& app) {
   AddFlag(app, "--original", options->original,
           "Print the YAML as submitted, without defaults and overrides");
   SetHelp(app, {.exits = ReaderExits(),
-                .examples = {{"Run an experiment again with changes",
-                              "dtrain config 3 > again.yaml"},
+                .examples = {{"Print the YAML that trains a trial from scratch",
+                              "dtrain config 3.7"},
                              {"Export the YAML with the files it runs from",
                               "dtrain config 3 --export experiment-3"}}});
   return RunWith(Config, options);

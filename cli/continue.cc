@@ -7,14 +7,9 @@
 #include "cli/run.h"
 #include "engine/app/checkpoints.h"
 #include "engine/app/config_file.h"
-#include "engine/app/entrypoint_check.h"
-#include "engine/app/record_experiment.h"
 #include "engine/app/recorded_trial.h"
-#include "engine/app/secrets.h"
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
-#include "engine/config/read_config.h"
-#include "engine/run/runner.h"
 
 namespace dtrain {
 namespace {
@@ -23,9 +18,7 @@ struct ContinueOptions {
   std::string source;
   bool best = false;
   bool latest = false;
-  std::vector<std::string> overrides;
-  std::string name;
-  std::vector<std::string> labels;
+  DeriveFlags changes;
   RunFlags run;
 };
 
@@ -46,45 +39,20 @@ SourceCheckpoint FindSource(const Store& store, const ContinueOptions& options,
   return SourceFrom(store, FindCheckpoint(store, options.source));
 }
 
-std::vector<std::string> CollectOverrides(const ContinueOptions& options) {
-  std::vector<std::string> overrides = options.overrides;
-  if (!options.name.empty()) {
-    overrides.push_back("name=" + QuotedForYaml(options.name));
-  }
-  return overrides;
-}
-
 int ContinueAndRun(const ContinueOptions& options, RunRequest& request,
                    const GlobalOptions& globals) {
   const StoreLayout layout = FindStore(globals);
-  ExperimentConfig config;
-  ExperimentParts parts;
-  nlohmann::json provenance;
+  DerivedExperiment derived;
   {
     // Closed before the process forks.
     const Store store = Store::OpenForReading(layout);
     const SourceCheckpoint start = FindSource(store, options, globals);
     const RecordedTrial trial = FindRecordedTrial(store, start.trial);
-    RequireWholeContext(layout, trial.experiment);
-    config = ReadSingleTrialConfig(
-        trial, SingleTrialConfig(trial), CollectOverrides(options),
-        options.labels, layout, FindingsRecorder(request, globals), globals);
-    CheckEntrypoint(options.source, config,
-                    layout.Context(start.trial.experiment));
-    CheckOnThisMachine(options.source, config,
-                       FindContextDirectory(layout, trial.experiment), globals);
-    SetSource(start, config);
-    parts = {.context = ReadStoredContext(layout, trial.experiment),
-             .source = start};
-    if (parts.context) SetDeclaredLinks(config, parts.context->origin);
-    provenance = SingleTrialProvenance(trial, config, globals);
+    derived = DeriveExperiment(store, trial, SingleTrialConfig(trial),
+                               ToChanges(options.changes), start,
+                               FindingsRecorder(request, globals), globals);
   }
-  const std::string yaml = ToYaml(config.effective);
-  const Recording record = [&](Store& store) {
-    return RecordExperiment(store, config, RecordedYaml(yaml, config),
-                            provenance, parts);
-  };
-  return RunRecorded(layout, record, config, request, globals);
+  return RunDerived(layout, derived, request, globals);
 }
 
 int Continue(const ContinueOptions& options, const GlobalOptions& globals) {
@@ -107,16 +75,7 @@ CommandRun SetUpContinue(CLI::App& app) {
   AddFlag(app, "--latest", options->latest,
           "Start from the latest checkpoint (default)")
       .Excludes(best);
-  AddOption(app, "--set", options->overrides,
-            "Override a key of the source's configuration (repeatable)")
-      .TypeName("KEY=VALUE")
-      .OneEach()
-      .Completes(ValueKind::kKey);
-  AddOption(app, "--name", options->name, "Name of the new experiment")
-      .TypeName("NAME");
-  AddOption(app, "--label", options->labels, "Add a label (repeatable)")
-      .TypeName("LABEL")
-      .OneEach();
+  AddDeriveFlags(app, options->changes, "source");
   AddRunFlags(app, options->run);
   SetHelp(
       app,

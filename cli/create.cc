@@ -35,6 +35,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -44,8 +45,10 @@
 #include "cli/output.h"
 #include "engine/app/config_file.h"
 #include "engine/app/entrypoint_check.h"
+#include "engine/app/notifications.h"
 #include "engine/app/provenance.h"
 #include "engine/app/record_experiment.h"
+#include "engine/app/recorded_trial.h"
 #include "engine/app/run_experiment.h"
 #include "engine/app/script_check.h"
 #include "engine/app/secrets.h"
@@ -175,7 +178,7 @@ void PrintPlan(const ExperimentConfig& config, const SlotPlan& slots,
       CountText(trials, "trial") + " of " + LengthText(config) +
       ReachText(plan, config, expected) + " on " + slots.ToString() +
       ContextText(context);
-  std::cout << EscapeForTerminal(text) << "\n\n";
+  std::cout << WrapForStdout(text, 0, kWrapIndent) << "\n\n";
   PrintYaml(ToYaml(config.effective));
   if (job) PrintJob(*job, MaxJobs(config));
 }
@@ -270,6 +273,7 @@ ExperimentConfig Shortened(const ExperimentConfig& config) {
     // A command reports in its own unit.
     if (!IsCommand(config)) test.length_unit = Unit::kBatches;
   }
+  test.searcher.repeats = 1;
   test.max_restarts = 0;
   test.resources.listen.reset();
   test.resources.local = true;
@@ -285,6 +289,7 @@ ExperimentConfig Shortened(const ExperimentConfig& config) {
   test.training.early_stopping.reset();
   test.checkpoints.path.clear();
   test.source_checkpoint_uuid.clear();  // of another store
+  test.notify.reset();
   return test;
 }
 
@@ -391,8 +396,11 @@ void NameOptions(const CreateOptions& options, Diagnostics& diagnostics) {
     const char* option;
     bool is_given;
   };
-  const std::array<Alias, 7> aliases = {
-      {{"--set name", "--name", !options.name.empty()},
+  const std::array<Alias, 9> aliases = {
+      {{"--set notify.url", "--notify", !options.notify.empty()},
+       {"--set notify.command", "--notify-command",
+        !options.notify_command.empty()},
+       {"--set name", "--name", !options.name.empty()},
        {"--set labels", "--label", !options.labels.empty()},
        {"--set context.links", "--link", !options.links.empty()},
        {"--set resources.slots", "--slots", !options.slots.empty()},
@@ -411,12 +419,51 @@ void NameOptions(const CreateOptions& options, Diagnostics& diagnostics) {
   }
 }
 
+// Returns the words of a command line, which quotes may hold together. No
+// variables or patterns are expanded.
+std::vector<std::string> SplitWords(const std::string& line) {
+  std::vector<std::string> words;
+  std::optional<std::string> word;
+  char quote = '\0';
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (c == '\\' && quote != '\'' && i + 1 < line.size()) {
+      word = word.value_or("") + line[++i];
+    } else if (quote != '\0' ? c == quote : c == '"' || c == '\'') {
+      quote = quote == '\0' ? c : '\0';
+      word = word.value_or("");
+    } else if (quote == '\0' && (c == ' ' || c == '\t' || c == '\n')) {
+      if (word) words.push_back(*std::exchange(word, std::nullopt));
+    } else {
+      word = word.value_or("") + c;
+    }
+  }
+  if (quote != '\0') {
+    throw Error(ErrorKind::kUsage,
+                "--notify-command: a quote is not closed; close it");
+  }
+  if (word) words.push_back(*std::move(word));
+  return words;
+}
+
+// Returns the directory of the experiment's files.
+std::filesystem::path FilesDirectory(const CreateOptions& options) {
+  if (options.recorded) return options.context;
+  return ContextDirectory(options.config, options.context);
+}
+
 ConfigResult Parse(const CreateOptions& options, const std::string& text) {
   std::vector<std::string> overrides = CollectOverrides(options);
-  const auto context = ContextDirectory(options.config, options.context);
-  ConfigResult result =
-      ParseConfigText(text, options.config, overrides, context, Checks::kTrial,
-                      options.is_inline);
+  const auto read = [&] {
+    const auto context = FilesDirectory(options);
+    if (options.recorded) {
+      return ReadConfig(text,
+                        RecordedOptions(options.config, overrides, context));
+    }
+    return ParseConfigText(text, options.config, overrides, context,
+                           Checks::kTrial, options.is_inline);
+  };
+  ConfigResult result = read();
   if (!result.config || (options.labels.empty() && options.links.empty())) {
     return result;
   }
@@ -428,19 +475,35 @@ ConfigResult Parse(const CreateOptions& options, const std::string& text) {
     overrides.push_back(
         AddedTo("context.links", result.config->links, options.links));
   }
-  return ParseConfigText(text, options.config, overrides, context,
-                         Checks::kTrial, options.is_inline);
+  return read();
 }
 
 // Finds the files, the checkpoint and the first points of a new experiment.
 // Replaces the name of the checkpoint in `config` by its UUID.
-ExperimentParts FindParts(const std::string& path, ExperimentConfig& config,
+ExperimentParts FindParts(const CreateOptions& options,
+                          ExperimentConfig& config,
                           const std::filesystem::path& directory,
                           const GlobalOptions& globals) {
-  ExperimentParts parts = {
-      .context = FindContext(config, directory, path, globals),
-      .source = FindSource(config, globals),
-      .warm_start = ResolveWarmStart(config, globals)};
+  const std::string& path = options.config;
+  ExperimentParts parts;
+  if (options.recorded) {
+    const Store store = OpenStore(globals);
+    parts = {
+        .context = FindRecordedContext(store.layout(), *options.recorded,
+                                       config, globals),
+        .source = FindSourceLike(store, *options.recorded, config, globals)};
+  } else {
+    parts = {.context = FindContext(config, directory, path, globals),
+             .source = FindSource(config, globals)};
+  }
+  const bool has_warm_start =
+      options.recorded && options.recorded->provenance.contains(kWarmStart);
+  if (!options.test && !has_warm_start) {
+    if (const auto note = SuggestWarmStart(config, globals)) {
+      PrintNotice(globals, "note: " + *note);
+    }
+  }
+  parts.warm_start = ResolveWarmStart(config, globals);
   if (parts.context) CheckStoredScript(path, config, *parts.context);
   return parts;
 }
@@ -510,6 +573,16 @@ void AddCreateOptions(CLI::App& app, CreateOptions& options) {
             "most_free, or GPU numbers such as [0,1]")
       .TypeName("SLOTS")
       .Suggests({"auto", "all", "none", "cpu", "most_free"});
+  AddOption(app, "--notify", options.notify,
+            "Set notify.url: send a message to this address when the "
+            "experiment ends")
+      .TypeName("URL")
+      .NotEmpty();
+  AddOption(app, "--notify-command", options.notify_command,
+            "Set notify.command: a program that reads the message from "
+            "standard input, and its arguments, in one word")
+      .TypeName("COMMAND")
+      .NotEmpty();
   AddFlag(app, "--dry-run", options.dry_run,
           "Print the plan and the full configuration; create nothing");
   AddFlag(app, "--test", options.test,
@@ -526,6 +599,14 @@ std::vector<std::string> CollectOverrides(const CreateOptions& options) {
   }
   for (std::string& override : SlotOverrides(options.slots)) {
     overrides.push_back(std::move(override));
+  }
+  if (!options.notify.empty()) {
+    overrides.push_back("notify.url=" + QuotedForYaml(options.notify));
+  }
+  if (!options.notify_command.empty()) {
+    overrides.push_back(
+        "notify.command=" +
+        nlohmann::json(SplitWords(options.notify_command)).dump());
   }
   if (!options.executor.empty()) {
     overrides.push_back("resources.executor=" + options.executor);
@@ -552,9 +633,15 @@ ExperimentConfig CheckedConfig(const CreateOptions& options,
     throw Error(ErrorKind::kUsage,
                 options.config + ": " + refusal + "; nothing was created");
   }
+  RequireNotifyVariables(options.config, *result.config);
+  if (options.recorded) {
+    // The files were checked when they were stored.
+    FillRecordedEnvironment(*result.config, globals);
+    CheckEntrypoint(options.config, *result.config, options.context);
+    return *std::move(result.config);
+  }
   const Diagnostics warnings =
-      CheckScript(options.config, *result.config,
-                  ContextDirectory(options.config, options.context));
+      CheckScript(options.config, *result.config, FilesDirectory(options));
   PrintDiagnostics(warnings, globals);
   RecordFindings(request, warnings);
   return *std::move(result.config);
@@ -568,6 +655,13 @@ void CheckTestFlags(const CreateOptions& options) {
   const bool other = options.dry_run || run.detach || run.jsonl ||
                      !run.demands.empty() || !run.timeout_text.empty() ||
                      run.ci.has_file();
+  if (options.test && !options.from.empty()) {
+    throw Error(ErrorKind::kUsage,
+                "--test runs in the directory of CONFIG, so it cannot be "
+                "combined with --from; write the files to a new directory with "
+                "'dtrain config " +
+                    options.from + " --export DIR' and test them there");
+  }
   if (!options.test || !other) return;
   throw Error(ErrorKind::kUsage,
               "--test keeps no experiment, so it cannot be combined with "
@@ -604,6 +698,9 @@ void SettleConcurrency(ExperimentConfig& config, const GlobalOptions& globals) {
                     CountText(trials, "trial runs", "trials run") +
                     " at once; set it to the number that all machines hold");
   }
+  if (const auto warning = FindModelWithFewResults(config.searcher)) {
+    PrintNotice(globals, *warning);
+  }
   if (const auto note = SlotsWithoutTrials(config)) {
     PrintNotice(globals, "note: " + *note);
   }
@@ -620,7 +717,7 @@ int CreateAndRun(const CreateOptions& options, const std::string& text,
                  RunRequest& request, const GlobalOptions& globals) {
   ExperimentConfig config = CheckedConfig(options, text, request, globals);
   SettleConcurrency(config, globals);
-  const auto directory = ContextDirectory(options.config, options.context);
+  const auto directory = FilesDirectory(options);
   const bool runs = !options.dry_run && !options.test;
   const auto place =
       runs ? FindDistributedEnv(config, request.detach || options.paused)
@@ -629,8 +726,8 @@ int CreateAndRun(const CreateOptions& options, const std::string& text,
     CheckOnThisMachine(options.config, config, directory, globals);
     return RunRank(*place, config, globals);
   }
-  ExperimentParts parts = FindParts(options.config, config, directory, globals);
-  if (parts.context) request.context = directory;
+  ExperimentParts parts = FindParts(options, config, directory, globals);
+  if (parts.context && !options.recorded) request.context = directory;
   parts.paused = options.paused;
   // Before the store is opened: an impossible experiment leaves no trace.
   const SlotPlan slots = PlanExperimentSlots(config);
@@ -656,13 +753,22 @@ int CreateAndRun(const CreateOptions& options, const std::string& text,
         Rehearse(config, own ? own->file.string() : "", directory),
         request.json, globals);
   }
-  auto provenance =
-      Provenance(RecordedArgv(globals.argv), directory, slots.gpus);
+  auto provenance = Provenance(RecordedArgv(globals.argv),
+                               options.recorded ? "." : directory, slots.gpus);
   provenance[kAllowUnread] = options.allow_unread;
+  if (options.recorded) {
+    const nlohmann::json& before = options.recorded->provenance;
+    provenance[kAllowUnread] =
+        options.allow_unread || before.value(kAllowUnread, false);
+    provenance["git"] = before.value("git", nlohmann::json());
+    provenance["created_from"] = options.recorded->row.id;
+  }
   python.Record(provenance);
+  const std::string submitted =
+      options.recorded ? ToYaml(config.effective) : text;
   const Recording record = [&](Store& store) {
     const std::int64_t id = RecordExperiment(
-        store, config, RecordedYaml(text, config), provenance, parts);
+        store, config, RecordedYaml(submitted, config), provenance, parts);
     if (parts.context) {
       WarnAboutCopies(store.layout(), config, slots, *parts.context, globals);
     }
@@ -681,9 +787,43 @@ int CreateAndRun(const CreateOptions& options, const std::string& text,
 
 namespace {
 
+// Returns the options with the experiment of --from, whose stored files must
+// be whole.
+CreateOptions FindRecorded(CreateOptions options,
+                           const GlobalOptions& globals) {
+  const Store store = OpenStore(globals);
+  const ExperimentDetail detail =
+      FindExperimentDetail(store, ResolveExperiment(store, options.from));
+  RequireStoredFiles(detail);
+  RequireWholeContext(store.layout(), detail);
+  options.config = "experiment " + std::to_string(detail.row.id);
+  options.context = store.layout().Context(detail.row.id).string();
+  options.recorded = detail;
+  return options;
+}
+
 int CheckAndCreate(const CreateOptions& options, const GlobalOptions& globals) {
   CheckCreateFlags(options);
+  if (options.from.empty() && options.config.empty()) {
+    throw Error(ErrorKind::kUsage,
+                "create: CONFIG is required, or --from EXP; see 'dtrain create "
+                "--help'");
+  }
+  if (!options.from.empty() && !options.config.empty()) {
+    throw Error(ErrorKind::kUsage,
+                "--from: takes the YAML and the files of experiment " +
+                    options.from + ", so it cannot be combined with '" +
+                    options.config + "'; leave out one of them");
+  }
   RunRequest request = CheckRunFlags(options.run, globals);
+  if (!options.from.empty()) {
+    return RunOrReport(request, options.from, [&] {
+      const CreateOptions found = FindRecorded(options, globals);
+      nlohmann::json config = found.recorded->config;
+      config.erase("notify");  // its address may be that of somebody else
+      return CreateAndRun(found, ToYaml(config), request, globals);
+    });
+  }
   return RunOrReport(request, options.config, [&] {
     return CreateAndRun(options, ReadConfigFile(options.config), request,
                         globals);
@@ -695,13 +835,15 @@ int CheckAndCreate(const CreateOptions& options, const GlobalOptions& globals) {
 CommandRun SetUpCreate(CLI::App& app) {
   auto options = std::make_shared<CreateOptions>();
   AddOption(app, "CONFIG", options->config,
-            "Experiment YAML; - reads it from stdin")
-      .Required()
+            "Experiment YAML; - reads it from stdin (required without --from)")
       .IsPath();
   AddOption(
       app, "CONTEXT", options->context,
       "Directory of the experiment's files (default: the directory of CONFIG)")
       .IsPath();
+  AddOption(app, "--from", options->from,
+            "Take YAML and stored files of an experiment in place of CONFIG")
+      .TypeName("EXP");
   AddCreateOptions(app, *options);
   AddOption(app, "--listen", options->listen,
             "Accept 'dtrain worker' of other machines at this port, or "
@@ -725,8 +867,8 @@ CommandRun SetUpCreate(CLI::App& app) {
                 .examples = {
                     {"Run an experiment and require a result",
                      "dtrain create digits.yaml --require 'accuracy>=0.95'"},
-                    {"Try another learning rate in the background",
-                     "dtrain create digits.yaml --set hyperparameters.lr=0.01 "
+                    {"Search again, longer, with the files of experiment 3",
+                     "dtrain create --from 3 --set searcher.max_trials=64 "
                      "--detach"}}});
   return RunWith(CheckAndCreate, options);
 }

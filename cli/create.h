@@ -1,9 +1,11 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/run.h"
+#include "engine/store/rows.h"
 
 namespace dtrain {
 
@@ -11,11 +13,16 @@ namespace dtrain {
 struct CreateOptions {
   std::string config;      // name of the text, for messages
   bool is_inline = false;  // the text was written from the options of `run`
+  std::string from;
+  // Of --from: the experiment that the text and the files are those of.
+  std::optional<ExperimentDetail> recorded;
   std::string context;
   std::vector<std::string> overrides;
   std::string name;
   std::vector<std::string> labels;
   std::vector<std::string> links;
+  std::string notify;
+  std::string notify_command;
   std::string slots;
   std::string listen;
   std::string executor;
@@ -28,7 +35,8 @@ struct CreateOptions {
 };
 
 /// Adds the options that all of these commands have, except `run`: --set,
-/// --name, --label, --link, --slots, --dry-run, --test and --paused.
+/// --name, --label, --link, --slots, --notify, --notify-command, --dry-run,
+/// --test and --paused.
 void AddCreateOptions(CLI::App& app, CreateOptions& options);
 
 /// Returns the keys of the YAML that the options override, as KEY=VALUE.

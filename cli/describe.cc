@@ -17,18 +17,23 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "engine/app/disk_use.h"
+#include "engine/app/notifications.h"
 #include "engine/app/record_experiment.h"
 #include "engine/app/stores.h"
+#include "engine/app/system_use.h"
 #include "engine/app/trial_files.h"
 #include "engine/base/length.h"
 #include "engine/base/text.h"
 #include "engine/config/read_config.h"
+#include "engine/context/context_links.h"
 #include "engine/report/format.h"
 #include "engine/report/json_view.h"
 #include "engine/report/profile_view.h"
 #include "engine/report/search_preview.h"
+#include "engine/report/system_view.h"
 #include "engine/run/reported_units.h"
 #include "engine/run/reporter.h"
+#include "engine/run/runner.h"
 #include "engine/slots/slots.h"
 #include "engine/store/store.h"
 #include "searchers/search_plan.h"
@@ -46,6 +51,13 @@ void PrintProfile(const ProfileReport& profile, const GlobalOptions& globals) {
   }
 }
 
+void PrintUse(const SystemUse& use, const UseContext& context) {
+  std::cout << "\nresources, sampled for " << FormatSeconds(use.seconds)
+            << '\n';
+  PrintFact("use", SummarizeUse(use, context));
+  for (const auto& [name, value] : SystemFacts(use)) PrintFact(name, value);
+}
+
 void PrintTrial(const TrialRow& row, const std::string& metric,
                 const std::string& directory, const std::string& files,
                 const SlotWait* wait, const Units& units) {
@@ -54,6 +66,10 @@ void PrintTrial(const TrialRow& row, const std::string& metric,
   PrintFact("state", StateText(row.state, wait) +
                          (row.reason.empty() ? "" : ": " + row.reason));
   if (wait != nullptr) PrintFact("slots", wait->ToString());
+  if (row.point > 0) {
+    PrintFact("point", std::to_string(row.point) + ", repeat " +
+                           std::to_string(row.repeat));
+  }
   PrintFact("hparams", FormatHparams(row.hparams));
   PrintFact("seed", std::to_string(row.seed));
   PrintFact(std::string(UnitName(units.counted)), std::to_string(row.batches));
@@ -102,14 +118,29 @@ void PrintEvaluations(const std::vector<EvaluationRow>& rows,
   }
 }
 
+// Prints the messages about an experiment and their outcome.
+void PrintNotifications(const std::vector<NotificationRow>& rows,
+                        const ExperimentConfig& config) {
+  if (rows.empty() || !config.notify) return;
+  std::cout << "\nnotifications\n";
+  for (const NotificationRow& row : rows) {
+    PrintFact(FormatTime(row.created),
+              row.event + " to " + TargetText(*config.notify, row.target) +
+                  ": " + OutcomeText(row));
+  }
+}
+
 // Prints the record of one trial, with its profile if it has one.
-void DescribeTrial(const Store& store, const ExperimentRow& experiment,
+void DescribeTrial(const Store& store, const ExperimentDetail& detail,
                    std::int64_t number, bool as_json,
                    const GlobalOptions& globals) {
+  const ExperimentRow& experiment = detail.row;
   const TrialRow row = FindTrial(store, experiment, number);
   const std::string directory = store.layout().Trial(row.id).string();
   const auto files = ListTrialFiles(store, row.id);
   const auto profile = store.Profile(row.id);
+  const auto use = store.FindSystemUse(experiment.id, number);
+  const UseContext context = FindUseContext(store, detail, number);
   const auto evaluations = store.Evaluations(experiment.id, number);
   const SlotQueueView queue(store);
   const SlotWait* wait = queue.FindWait(row);
@@ -121,6 +152,7 @@ void DescribeTrial(const Store& store, const ExperimentRow& experiment,
     document["directory"] = directory;
     document["files"] = files.size();
     document["profile"] = ProfileJson(profile);
+    document["system"] = SystemUseJson(use, context);
     document["evaluations"] = EvaluationsJson(evaluations, units.counted);
     PrintJson(document);
     return;
@@ -129,6 +161,7 @@ void DescribeTrial(const Store& store, const ExperimentRow& experiment,
              TrialFilesCommand(files, row.id, ProgramFor(globals)), wait,
              units);
   if (profile) PrintProfile(*profile, globals);
+  if (use) PrintUse(*use, context);
   PrintEvaluations(evaluations, units);
 }
 
@@ -223,13 +256,19 @@ void PrintRungs(const SearcherConfig& searcher,
   PrintFact("by rung", text);
 }
 
+// Simulations of a model take too long here.
+std::optional<ExpectedSearch> QuickExpectation(const ExperimentConfig& config) {
+  if (IsModelBased(config.searcher)) return std::nullopt;
+  return ExpectSearch(config.searcher, config.hyperparameters);
+}
+
 void PrintSearch(const ExperimentConfig& config,
                  const std::vector<TrialRow>& trials) {
-  if (config.searcher.name == "single") return;
+  if (config.searcher.name == "single" && config.searcher.repeats == 1) return;
   const SearcherConfig& searcher = config.searcher;
   PrintFact("plan", PlanText(PlanSearch(searcher, config.hyperparameters),
                              config.length_unit));
-  const auto expected = ExpectSearch(searcher, config.hyperparameters);
+  const auto expected = QuickExpectation(config);
   if (expected && expected->simulations > 0) {
     PrintFact("expected", ExpectedText(*expected, config.length_unit));
   }
@@ -273,18 +312,26 @@ void PrintProvenance(const nlohmann::json& provenance) {
     PrintFact("stored", ContextSize(context["files"], context["bytes"]) + ", " +
                             context["hash"].get<std::string>());
     for (const nlohmann::json& link : context["links"]) {
-      PrintFact("linked",
-                link.value("path", "") + " to " + link.value("target", "") +
-                    ", " +
-                    ContextSize(link.value("files", std::int64_t{0}),
-                                link.value("bytes", std::int64_t{0})) +
-                    " at create");
+      PrintFact("linked", link.value("path", "") + " to " +
+                              link.value("target", "") + ", " +
+                              LinkedFilesText(link) + " at create");
     }
   }
   for (const auto& [name, value] : provenance.items()) {
     if (name.starts_with("context_")) continue;
     if (name == "python") {
       PrintFact(name, PythonText(value));
+      continue;
+    }
+    if (name == kExtended) {
+      for (const nlohmann::json& plan : value.at("plans")) {
+        const nlohmann::json& budget = plan.at("budget");
+        PrintFact(name, "to " + plan.at("max_trials").dump() + " trials" +
+                            (budget.is_null() ? ""
+                                              : " and a budget of " +
+                                                    FormatHparams(budget)) +
+                            " at " + plan.at("time").get<std::string>());
+      }
       continue;
     }
     PrintFact(name, value.is_object()   ? FormatHparams(value)
@@ -306,12 +353,15 @@ void PrintRecord(const Store& store, const ExperimentDetail& detail,
   const SlotQueueView queue(store);
   const Units units = FindUnits(store, detail.row.id, config);
   PrintRow(detail.row, seconds, queue.FindWait(detail.row), units);
-  PrintFact("entrypoint", EntrypointText(config));
+  const bool is_imported = !ImportedText(detail).empty();
+  if (!is_imported) PrintFact("entrypoint", EntrypointText(config));
   PrintFact("note", detail.note);
-  PrintSearch(config, trials);
+  if (!is_imported) PrintSearch(config, trials);
   PrintTrialStates(trials);
   PrintFact("metrics", Join(store.MetricNames(detail.row.id), ", "));
-  PrintFact("directory", store.layout().Experiment(detail.row.id).string());
+  if (!is_imported) {
+    PrintFact("directory", store.layout().Experiment(detail.row.id).string());
+  }
   if (!detail.storage.empty()) {
     PrintFact("checkpoints", StorageText(store, detail));
   }
@@ -319,10 +369,19 @@ void PrintRecord(const Store& store, const ExperimentDetail& detail,
   PrintFact("disk", use.Text() + "; database of all experiments " +
                         FormatBytes(DatabaseBytes(store)));
   PrintFact("keep less", HowToKeepLess(use, detail.row.id, detail.config));
+  if (const auto used = store.FindSystemUse(detail.row.id)) {
+    PrintUse(*used, FindUseContext(store, detail));
+  }
   PrintEvaluations(store.Evaluations(detail.row.id), units);
+  PrintNotifications(store.Notifications(detail.row.id), config);
   PrintProvenance(detail.provenance);
-  std::cout << "\nconfiguration ('dtrain config " << detail.row.id
-            << "' prints only this)\n";
+  if (is_imported) return;
+  std::cout << '\n'
+            << WrapForStdout("configuration ('dtrain config " +
+                                 std::to_string(detail.row.id) +
+                                 "' prints only this)",
+                             0, kWrapIndent)
+            << '\n';
   for (const std::string& line : Split(ToYaml(detail.config), '\n')) {
     if (!line.empty()) std::cout << "  " << EscapeForTerminal(line) << '\n';
   }
@@ -344,12 +403,18 @@ nlohmann::json RecordJson(const Store& store, const ExperimentDetail& detail,
   document["context"] = ContextJson(detail.provenance);
   document["search"] =
       PlanJson(PlanSearch(config.searcher, config.hyperparameters));
-  document["search"]["expected"] =
-      ExpectedJson(ExpectSearch(config.searcher, config.hyperparameters));
+  document["search"]["expected"] = ExpectedJson(QuickExpectation(config));
   document["trials_by_rung"] = TrialsByRung(ListTrials(store, detail.row));
   document["metrics"] = store.MetricNames(detail.row.id);
+  document["system"] = SystemUseJson(store.FindSystemUse(detail.row.id),
+                                     FindUseContext(store, detail));
   document["evaluations"] =
       EvaluationsJson(store.Evaluations(detail.row.id), counted);
+  document["notifications"] = nlohmann::json::array();
+  for (const NotificationRow& row : store.Notifications(detail.row.id)) {
+    if (!config.notify) break;
+    document["notifications"].push_back(NotificationJson(*config.notify, row));
+  }
   document["directory"] = store.layout().Experiment(detail.row.id).string();
   document["disk"] = ReadDiskUse(store, detail.row.id).Json();
   document["disk"]["database"] = DatabaseBytes(store);
@@ -363,13 +428,12 @@ nlohmann::json RecordJson(const Store& store, const ExperimentDetail& detail,
 int Describe(const DescribeOptions& options, const GlobalOptions& globals) {
   const Store store = OpenStore(globals);
   const Target target = ResolveTarget(store, options.target);
-  if (target.trial) {
-    const ExperimentRow row = FindExperiment(store, target.experiment);
-    DescribeTrial(store, row, *target.trial, options.json, globals);
-    return kExitDone;
-  }
   const ExperimentDetail detail =
       FindExperimentDetail(store, target.experiment);
+  if (target.trial) {
+    DescribeTrial(store, detail, *target.trial, options.json, globals);
+    return kExitDone;
+  }
   const double seconds = ElapsedSeconds(detail.row, Clock::System().now());
   if (options.json) {
     PrintJson(RecordJson(store, detail, seconds));

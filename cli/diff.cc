@@ -33,6 +33,7 @@
 #include "engine/base/json.h"
 #include "engine/base/text.h"
 #include "engine/config/read_config.h"
+#include "engine/context/context_links.h"
 #include "engine/context/context_list.h"
 #include "engine/context/stored_context.h"
 #include "engine/os/files.h"
@@ -211,9 +212,8 @@ std::string LinkLines(const ComparedRecord& record) {
   for (const nlohmann::json& link :
        record.detail.provenance.value(kContextLinks, nlohmann::json::array())) {
     lines += link.value("path", "") + " -> " + link.value("target", "") + ": " +
-             ContextSize(link.value("files", std::int64_t{0}),
-                         link.value("bytes", std::int64_t{0})) +
-             ", newest " + link.value("modified", "") + "\n";
+             LinkedFilesText(link) + ", newest " + link.value("modified", "") +
+             "\n";
   }
   return lines;
 }

@@ -39,7 +39,9 @@
 #include "engine/context/staged_files.h"
 #include "engine/context/stored_context.h"
 #include "engine/report/format.h"
+#include "engine/run/runner.h"
 #include "engine/run/runner_lock.h"
+#include "engine/run/search_log.h"
 #include "engine/slots/slots.h"
 #include "engine/store/checkpoint_storage.h"
 #include "engine/store/file_system.h"
@@ -145,6 +147,7 @@ void CheckExperiment(const Store& store, const ExperimentRow& row,
   }
   if (row.started && !fs::is_directory(directory, error)) {
     const auto detail = store.Experiment(row.id);
+    if (detail && !ImportedText(*detail).empty()) return;
     const bool elsewhere = detail && !detail->storage.empty();
     findings.push_back(Remark(
         "experiments",
@@ -310,6 +313,26 @@ void Conclude(const std::string& check, const std::string& well,
   all.insert(all.end(), part.begin(), part.end());
 }
 
+// True if a searcher's state has all that an older version has saved of it:
+// later versions add fields, and numbers at the end of rows.
+bool Contains(const nlohmann::json& state, const nlohmann::json& saved) {
+  if (saved.is_object() && state.is_object()) {
+    return std::ranges::all_of(saved.items(), [&](const auto& item) {
+      return state.contains(item.key()) &&
+             Contains(state.at(item.key()), item.value());
+    });
+  }
+  if (!saved.is_array() || !state.is_array()) return saved == state;
+  const bool is_row = !state.empty() && state.front().is_primitive();
+  if (saved.size() > state.size() || (saved.size() < state.size() && !is_row)) {
+    return false;
+  }
+  for (std::size_t i = 0; i < saved.size(); ++i) {
+    if (!Contains(state[i], saved[i])) return false;
+  }
+  return true;
+}
+
 // Replays the events of one search from the first.
 class Replay {
  public:
@@ -346,11 +369,11 @@ class Replay {
       const Operation recorded = OperationFromJson(operation);
       if (std::get_if<Create>(&recorded) != nullptr) ++created_;
     }
-    if (ToJson(searcher_->Handle(event)) != row.operations) {
+    if (ToJson(HandleRecorded(*searcher_, event)) != row.operations) {
       return "replays to other operations than the recorded ones";
     }
     if (snapshot_ && snapshot_->seq == seq_ &&
-        searcher_->Save() != snapshot_->state) {
+        !Contains(searcher_->Save(), snapshot_->state)) {
       return "has the snapshot of another search";
     }
     return "";
@@ -361,11 +384,19 @@ class Replay {
     return std::visit(
         [this](const auto& of) {
           if constexpr (requires { of.trial; }) {
-            return of.trial >= 0 && of.trial < created_;
+            return IsKnown(of.trial);
+          } else if constexpr (requires { of.trials; }) {
+            return std::ranges::all_of(of.trials, [this](const auto& one) {
+              return IsKnown(one.trial);
+            });
           }
           return true;
         },
         event);
+  }
+
+  bool IsKnown(TrialIndex trial) const {
+    return trial >= 0 && trial < created_;
   }
 
   std::unique_ptr<Searcher> searcher_;
@@ -381,7 +412,8 @@ std::string CheckSearch(const Store& store, const ExperimentRow& row) {
   if (events.empty() && !snapshot) return "";  // it never began
   const ExperimentDetail detail = FindExperimentDetail(store, row.id);
   const ExperimentConfig config = ConfigFromJson(detail.config);
-  Replay replay(MakeSearcher(config.searcher, config.hyperparameters, row.seed),
+  Replay replay(MakeSearcher(CreatedSearcher(detail, config.searcher),
+                             config.hyperparameters, row.seed),
                 std::move(snapshot));
   return replay.Check(events);
 }
@@ -657,7 +689,9 @@ void Print(const DoctorFindings& findings, const GlobalOptions& globals) {
     std::string check = finding.check;
     check.resize(13, ' ');
     std::cout << Paint(mode, tone, kind) << check
-              << EscapeForTerminal(finding.text) << '\n';
+              << WrapForStdout(finding.text, kind.size() + check.size(),
+                               kWrapIndent)
+              << '\n';
   }
 }
 

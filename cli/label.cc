@@ -21,10 +21,16 @@ struct LabelOptions : JsonOption {
 
 void CheckLabelOptions(const LabelOptions& options) {
   for (const std::string& label : options.add) {
-    if (!label.empty() && IsValidUtf8(label)) continue;
-    throw Error(
-        ErrorKind::kUsage,
-        "--add: '" + label + "' is not a label; give non-empty UTF-8 text");
+    if (label.empty() || !IsValidUtf8(label)) {
+      throw Error(
+          ErrorKind::kUsage,
+          "--add: '" + label + "' is not a label; give non-empty UTF-8 text");
+    }
+    constexpr std::size_t kMaxWidth = 100;  // as tables and pages have room for
+    if (DisplayWidth(label) <= kMaxWidth) continue;
+    throw Error(ErrorKind::kUsage,
+                "--add: '" + Truncate(label, 20) +
+                    "' is not a label; give at most 100 characters");
   }
   for (const std::string& label : options.add) {
     if (std::ranges::count(options.remove, label) == 0) continue;

@@ -108,19 +108,17 @@ std::vector<Cell> Row(const ExperimentRow& row, const std::string& origin,
           Cell(FormatSeconds(seconds), FormatNumber(seconds))};
 }
 
-// Prints why experiments failed below the table, in a line each: in a column it
-// would take the room of the others.
+// Prints why experiments failed below the table, each in lines of its own: in a
+// column it would take the room of the others.
 void PrintErrors(const std::vector<ExperimentRow>& rows,
                  const GlobalOptions& globals) {
   const TerminalMode mode = GetTerminalMode(STDOUT_FILENO, globals.color);
   for (const ExperimentRow& row : rows) {
     if (row.error.empty()) continue;
-    const std::string line = EscapeForTerminal(
-        "experiment " + std::to_string(row.id) + ": " + row.error);
     std::cout << Paint(mode, Tone::kDim,
-                       mode.width == 0
-                           ? line
-                           : Truncate(line, mode.width, Ellipsis(mode)))
+                       WrapForStdout("experiment " + std::to_string(row.id) +
+                                         ": " + row.error,
+                                     0, kWrapIndent))
               << '\n';
   }
 }
@@ -145,7 +143,7 @@ Listing<ExperimentRow> ExperimentListing(const Store& store,
   const bool local = StdoutIsTerminal();
   return {.name = "experiments",
           .columns = {{.name = "id", .right = true},
-                      {.name = "name", .elastic = true},
+                      {.name = "name", .elastic = true, .least = 20},
                       {.name = "state"},
                       {.name = "progress", .right = true, .optional = true},
                       {.name = "searcher", .optional = true},

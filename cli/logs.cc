@@ -265,15 +265,19 @@ class LogReading {
   bool over_ = false;
 };
 
-void PrintNoLines(const LogsOptions& options, const GlobalOptions& globals) {
+void PrintNoLines(const LogsOptions& options, const std::string& imported,
+                  const GlobalOptions& globals) {
   const bool chosen =
       options.head == 0 || options.tail == 0 || !MakeLogFilter(options).empty();
-  PrintNotice(globals,
-              options.target +
-                  (chosen ? " has no matching log lines"
-                          : " has no log lines; see its metrics: " +
-                                NamedCommand(CommandFor(
-                                    globals, "metrics " + options.target))));
+  PrintNotice(
+      globals,
+      options.target +
+          (chosen ? " has no matching log lines"
+                  : " has no log lines" +
+                        (imported.empty() ? "" : ", since " + imported) +
+                        "; see its metrics: " +
+                        NamedCommand(
+                            CommandFor(globals, "metrics " + options.target))));
 }
 
 int Logs(const LogsOptions& options, const GlobalOptions& globals) {
@@ -291,7 +295,9 @@ int Logs(const LogsOptions& options, const GlobalOptions& globals) {
   reading.Run(printer);
   printer.Finish();
   if (!reading.printed() && !options.json && !options.jsonl && !options.raw) {
-    PrintNoLines(options, globals);
+    PrintNoLines(options,
+                 ImportedText(FindExperimentDetail(store, target.experiment)),
+                 globals);
   }
   return kExitDone;
 }

@@ -1,4 +1,4 @@
-// `dtrain metrics`: the reported values of an experiment or trial.
+// `dtrain metrics`: the reported values of experiments and trials.
 //
 // There may be millions of rows, so they are printed as they are read, in JSON
 // and CSV as well as in text. That is why this command does not use
@@ -9,17 +9,28 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <functional>
 #include <iomanip>
 #include <iostream>
+#include <map>
 #include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
 
 #include <unistd.h>
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/export_tables.h"
+#include "cli/output.h"
 #include "cli/selection.h"
 #include "engine/app/plot_data.h"
 #include "engine/app/stores.h"
@@ -32,7 +43,7 @@ namespace dtrain {
 namespace {
 
 struct MetricsOptions : SelectionOptions {
-  std::string target;
+  std::vector<std::string> targets;
   std::string kind;
   std::string name;
   bool superseded = false;
@@ -94,37 +105,67 @@ const MetricColumn* FindColumn(const FieldName& field) {
   return found == kColumns.end() ? nullptr : found;
 }
 
+// "experiment" is no column, but part of the order of trials.
 FieldValue ColumnValue(const MetricRow& row, const FieldName& field) {
+  if (field.name == "experiment") return row.trial.experiment;
   return FindColumn(field)->value(row);
 }
 
+// The experiments and trials whose values are shown, in their order.
+struct MetricTargets {
+  const Store& store;
+  std::vector<MetricQuery> queries;
+  std::map<std::int64_t, Unit> counted;  // by experiment
+
+  // The unit that all count; batches if they differ.
+  Unit CommonUnit() const {
+    const Unit first = counted.begin()->second;
+    const bool same = std::ranges::all_of(
+        counted, [&](const auto& one) { return one.second == first; });
+    return same ? first : Unit::kBatches;
+  }
+  std::set<std::string> Names() const {
+    std::set<std::string> all;
+    for (const auto& [experiment, unit] : counted) {
+      for (const std::string& name : store.MetricNames(experiment)) {
+        all.insert(name);
+      }
+    }
+    return all;
+  }
+};
+
 // The texts that a column can have; none if there are too many or any.
-std::vector<std::string> ColumnWords(const Store& store,
-                                     const MetricQuery& query,
+std::vector<std::string> ColumnWords(const MetricTargets& targets,
                                      std::string_view column) {
   std::vector<std::string> words;
   if (column == "kind") return {"training", "validation"};
   if (column == "superseded") return {"true", "false"};
-  if (column == "name") return store.MetricNames(query.experiment);
+  if (column == "name") {
+    const std::set<std::string> names = targets.Names();
+    return {names.begin(), names.end()};
+  }
   if (column != "trial") return {};
-  for (const TrialRow& row : store.Trials(
-           query.experiment, {.hparams = false, .checkpoints = false})) {
-    words.push_back(ToString(row.id));
+  for (const auto& [experiment, unit] : targets.counted) {
+    for (const TrialRow& row : targets.store.Trials(
+             experiment, {.hparams = false, .checkpoints = false})) {
+      words.push_back(ToString(row.id));
+    }
   }
   return words;
 }
 
-ResolvedField ResolveColumn(const Store& store, const MetricQuery& query,
+ResolvedField ResolveColumn(const MetricTargets& targets,
                             const FieldName& field) {
   const MetricColumn* column = FindColumn(field);
-  const std::string counted(UnitName(CountedUnit(store, query.experiment)));
+  const std::string counted(UnitName(targets.CommonUnit()));
   const bool known = field.function == FieldFunction::kNone &&
                      column != nullptr &&
                      (column->name == field.name || field.name == counted);
   if (known) {
     const bool is_trial = column->name == "trial";
     return {.kind = column->kind,
-            .words = ColumnWords(store, query, column->name),
+            .words = ColumnWords(targets, column->name),
             .hint = is_trial
                         ? "'trial' is a text; 'number' is the trial's number"
                         : ""};
@@ -141,10 +182,9 @@ ResolvedField ResolveColumn(const Store& store, const MetricQuery& query,
                   "; 'dtrain trials' filters by hyperparameters");
 }
 
-RowNames MakeRowNames(const Store& store, const MetricQuery& query,
-                      Timestamp now) {
-  const auto resolve = [&store, &query](const FieldName& field) {
-    return ResolveColumn(store, query, field);
+RowNames MakeRowNames(const MetricTargets& targets, Timestamp now) {
+  const auto resolve = [&targets](const FieldName& field) {
+    return ResolveColumn(targets, field);
   };
   return {.context =
               [resolve, now](const std::string& option) {
@@ -162,9 +202,15 @@ RowNames MakeRowNames(const Store& store, const MetricQuery& query,
 std::vector<SortKey> ParseSort(const MetricsOptions& options,
                                const RowNames& names) {
   if (options.sort.empty()) return {};
-  auto keys = ParseSortKeys(options.sort, names.context("--sort"));
-  for (SortKey& key : keys) {
-    if (key.field.name == "trial") key.field.name = "number";
+  std::vector<SortKey> keys;
+  for (SortKey& key : ParseSortKeys(options.sort, names.context("--sort"))) {
+    const bool is_trial = key.field.name == "trial";
+    if (is_trial) {
+      key.field.name = "experiment";
+      keys.push_back(key);
+      key.field.name = "number";
+    }
+    keys.push_back(std::move(key));
   }
   return keys;
 }
@@ -173,14 +219,12 @@ std::vector<SortKey> ParseSort(const MetricsOptions& options,
 // does not report are NaN.
 class MetricRows {
  public:
-  MetricRows(const Store& store, const MetricQuery& query,
-             const MetricsOptions& options, const RowNames& names)
-      : store_(store),
-        query_(query),
+  MetricRows(const MetricTargets& targets, const MetricsOptions& options,
+             const RowNames& names)
+      : targets_(targets),
         options_(options),
         filter_(ParseFilter(options, names)),
-        keys_(ParseSort(options, names)),
-        knows_epochs_(KnowsEpochs(store, query.experiment)) {}
+        keys_(ParseSort(options, names)) {}
 
   // Rows are passed on as they are read, since there may be millions, unless
   // they are in another order than the store's.
@@ -201,36 +245,43 @@ class MetricRows {
 
  private:
   void ForEachMatch(const std::function<void(const MetricRow&)>& row) const {
-    const auto pass_match = [&](const MetricRow& one) {
+    if (options_.filter.empty()) return ForEachMetric(row);
+    ForEachMetric([&](const MetricRow& one) {
       const bool matches = filter_.Matches(
           [&](const FieldName& field) { return ColumnValue(one, field); });
       if (matches) row(one);
-    };
-    if (knows_epochs_) return store_.ForEachMetric(query_, pass_match);
-    store_.ForEachMetric(query_, [&](MetricRow one) {
-      one.epoch = std::nan("");
-      pass_match(one);
     });
   }
+  void ForEachMetric(const std::function<void(const MetricRow&)>& row) const {
+    const Store& store = targets_.store;
+    for (const MetricQuery& query : targets_.queries) {
+      if (KnowsEpochs(store, query.experiment)) {
+        store.ForEachMetric(query, row);
+        continue;
+      }
+      store.ForEachMetric(query, [&](MetricRow one) {
+        one.epoch = std::nan("");
+        row(one);
+      });
+    }
+  }
 
-  const Store& store_;
-  const MetricQuery& query_;
+  const MetricTargets& targets_;
   const MetricsOptions& options_;
   const Filter filter_;
   const std::vector<SortKey> keys_;
-  const bool knows_epochs_;
 };
 
 using SelectedColumns = std::vector<SelectedColumn>;
 
-void PrintMetricsJson(const MetricRows& rows, Unit counted, bool superseded,
-                      const SelectedColumns& columns) {
+void PrintMetricsJson(const MetricRows& rows, const MetricTargets& targets,
+                      bool superseded, const SelectedColumns& columns) {
   const char* separator = "\n";
   const bool terminal = StdoutIsTerminal();
   std::cout << "{\"metrics\": [";
   rows.ForEach([&](const MetricRow& row) {
     nlohmann::json json = MetricJson(row);
-    AddLength(counted, json);
+    AddLength(targets.counted.at(row.trial.experiment), json);
     if (superseded) json["superseded"] = row.superseded;
     for (const SelectedColumn& column : columns) {
       json["columns"][column.field.Text()] =
@@ -280,26 +331,105 @@ void PrintColumnsText(const MetricRows& rows, const SelectedColumns& columns,
   PrintTable(table, Format::kText, globals);
 }
 
-void PrintMetricsCsv(const MetricRows& rows, Unit counted, bool superseded) {
-  const bool terminal = StdoutIsTerminal();
-  std::vector<std::string> cells = {"trial", "kind",  "batches", "epoch",
-                                    "name",  "value", "time"};
-  if (superseded) cells.push_back("superseded");
-  cells.insert(cells.end(), {"length", "unit"});
-  std::cout << CsvLine(cells, terminal);
-  rows.ForEach([&](const MetricRow& row) {
-    cells = {ToString(row.trial),
-             std::string(MetricKindName(row.kind)),
-             std::to_string(row.batches),
-             std::isnan(row.epoch) ? "" : FormatNumber(row.epoch),
-             row.name,
-             FormatNumber(row.value),
-             FormatTimestamp(row.time)};
-    if (superseded) cells.push_back(row.superseded ? "true" : "false");
-    cells.push_back(std::to_string(row.batches));
-    cells.emplace_back(UnitName(counted));
-    std::cout << CsvLine(cells, terminal);
-  });
+// Lines of CSV with all that a reported value has. What repeats from line to
+// line is formatted once, since there may be millions.
+class MetricLines {
+ public:
+  MetricLines(const MetricTargets& targets, bool superseded, bool terminal,
+              const WriteText& write)
+      : targets_(targets),
+        superseded_(superseded),
+        terminal_(terminal),
+        write_(write) {
+    lines_ = std::string("trial,kind,batches,epoch,name,value,time,") +
+             (superseded ? "superseded," : "") + "length,unit\r\n";
+  }
+
+  void Add(const MetricRow& row) {
+    if (row.trial != trial_) {
+      trial_ = row.trial;
+      begin_ = ToString(row.trial) + ",";
+      end_ = "," +
+             std::string(UnitName(targets_.counted.at(row.trial.experiment))) +
+             "\r\n";
+    }
+    lines_ += begin_;
+    lines_ += MetricKindName(row.kind);
+    lines_ += ',';
+    AddNumber(row.batches);
+    lines_ += ',';
+    if (!std::isnan(row.epoch)) AddNumber(row.epoch);
+    lines_ += ',';
+    lines_ += FindName(row.name);
+    lines_ += ',';
+    if (std::isfinite(row.value)) {
+      AddNumber(row.value);
+    } else {
+      lines_ += FormatNumber(row.value);
+    }
+    lines_ += ',';
+    AddTime(row.time);
+    if (superseded_) lines_ += row.superseded ? ",true" : ",false";
+    lines_ += ',';
+    AddNumber(row.batches);
+    lines_ += end_;
+    constexpr std::size_t kMaxHeld = std::size_t{1} << 16;
+    if (lines_.size() >= kMaxHeld) Flush();
+  }
+  void Flush() {
+    write_(lines_);
+    lines_.clear();
+  }
+
+ private:
+  void AddNumber(auto number) {
+    std::array<char, 32> text;
+    lines_.append(
+        text.data(),
+        std::to_chars(text.data(), text.data() + text.size(), number).ptr);
+  }
+  // As FormatTimestamp, which costs more than the rest of the line.
+  void AddTime(Timestamp time) {
+    const auto second = std::chrono::floor<std::chrono::seconds>(time);
+    if (second_ != second) {
+      second_ = second;
+      constexpr std::size_t kToTheSecond = 20;  // "2026-11-21T07:35:44."
+      second_text_ = FormatTimestamp(second).substr(0, kToTheSecond);
+    }
+    lines_ += second_text_;
+    std::array<char, 7> micros = {'0', '0', '0', '0', '0', '0', 'Z'};
+    auto rest = (time - second).count();
+    for (int i = 5; i >= 0; --i, rest /= 10) {
+      micros[static_cast<std::size_t>(i)] = static_cast<char>('0' + rest % 10);
+    }
+    lines_.append(micros.data(), micros.size());
+  }
+  const std::string& FindName(const std::string& name) {
+    const auto [found, is_new] = names_.try_emplace(name);
+    if (is_new) {
+      found->second = CsvField(terminal_ ? EscapeForTerminal(name) : name);
+    }
+    return found->second;
+  }
+
+  const MetricTargets& targets_;
+  const bool superseded_;
+  const bool terminal_;
+  const WriteText& write_;
+  std::string lines_;
+  TrialId trial_;
+  std::string begin_, end_;
+  std::optional<std::chrono::seconds> second_;
+  std::string second_text_;
+  std::unordered_map<std::string, std::string> names_;
+};
+
+void PrintMetricsCsv(const MetricRows& rows, const MetricTargets& targets,
+                     bool superseded) {
+  const WriteText write = [](std::string_view text) { std::cout << text; };
+  MetricLines lines(targets, superseded, StdoutIsTerminal(), write);
+  rows.ForEach([&](const MetricRow& row) { lines.Add(row); });
+  lines.Flush();
 }
 
 // The columns that fit the terminal: the time is omitted first, then the epoch,
@@ -325,16 +455,16 @@ MetricsLayout ChooseLayout(std::size_t name, bool superseded,
   return layout;
 }
 
-void PrintMetricsText(const Store& store, const MetricQuery& query,
-                      const MetricRows& rows, const TerminalMode& mode) {
+void PrintMetricsText(const MetricTargets& targets, const MetricRows& rows,
+                      bool superseded, const TerminalMode& mode) {
   std::size_t width = 4;
-  for (const std::string& name : store.MetricNames(query.experiment)) {
+  for (const std::string& name : targets.Names()) {
     width = std::max(width, DisplayWidth(EscapeForTerminal(name)));
   }
-  const Unit counted = CountedUnit(store, query.experiment);
+  const Unit counted = targets.CommonUnit();
   const bool counts_epochs = counted == Unit::kEpochs;
   const MetricsLayout layout =
-      ChooseLayout(width, query.superseded, counts_epochs, mode);
+      ChooseLayout(width, superseded, counts_epochs, mode);
   const auto print = [&](const std::string& trial, std::string_view kind,
                          const std::string& batches, const std::string& epoch,
                          const std::string& full_name, const std::string& value,
@@ -358,60 +488,85 @@ void PrintMetricsText(const Store& store, const MetricQuery& query,
           FormatTime(row.time), row.superseded ? "  superseded" : "");
   });
   if (layout.time) return;
-  std::cout << Paint(mode, Tone::kDim,
-                     std::string("(omitted: ") +
-                         (layout.epoch || counts_epochs ? "" : "EPOCH, ") +
-                         "TIME; use a wider terminal or --json)")
-            << '\n';
+  const std::string omitted = std::string("(omitted: ") +
+                              (layout.epoch || counts_epochs ? "" : "EPOCH, ") +
+                              "TIME; use a wider terminal or --json)";
+  std::cout << Paint(mode, Tone::kDim, WrapForStdout(omitted, 0, 0)) << '\n';
 }
 
-// Throws for a metric that the experiment does not have. One that has not ended
-// may report it later, which a note says.
-void RequireName(const Store& store, const MetricQuery& query,
+// Throws for a metric that none of the experiments has, if the first one has
+// ended. One that has not ended may report it later, which a note says, as it
+// does of an experiment that lacks what others have.
+void RequireName(const MetricTargets& targets, const std::string& name,
                  const GlobalOptions& globals) {
-  if (!query.name) return;
-  const auto names = store.MetricNames(query.experiment);
-  if (std::ranges::binary_search(names, *query.name)) return;
-  const std::string experiment = std::to_string(query.experiment);
-  if (IsFinal(FindExperiment(store, query.experiment).state)) {
-    throw Error(ErrorKind::kNotFound, "experiment " + experiment +
-                                          " has no metric '" + *query.name +
-                                          "'" + KnownMetrics(names));
+  const bool known = targets.Names().contains(name);
+  for (const auto& [id, unit] : targets.counted) {
+    const auto names = targets.store.MetricNames(id);
+    if (std::ranges::binary_search(names, name)) continue;
+    const std::string experiment = "experiment " + std::to_string(id);
+    const bool ended = IsFinal(FindExperiment(targets.store, id).state);
+    const std::string lacks =
+        experiment + " has no metric '" + name + "'" + KnownMetrics(names);
+    if (ended && !known) throw Error(ErrorKind::kNotFound, lacks);
+    PrintNotice(globals,
+                "note: " + (ended ? lacks
+                                  : experiment + " has not reported '" + name +
+                                        "' yet" + KnownMetrics(names)));
   }
-  PrintNotice(globals, "note: experiment " + experiment +
-                           " has not reported '" + *query.name + "' yet" +
-                           KnownMetrics(names));
+}
+
+// Returns what `words` name, each value once.
+MetricTargets FindTargets(const Store& store,
+                          const std::vector<std::string>& words) {
+  MetricTargets found{.store = store, .queries = {}, .counted = {}};
+  const std::vector<Target> targets = ResolveTargets(store, words);
+  std::vector<ExperimentRow> rows;
+  std::vector<Target> taken;
+  for (const Target& target : targets) {
+    rows.push_back(FindTarget(store, target));
+    found.counted[target.experiment] = CountedUnit(store, target.experiment);
+    const bool again =
+        std::ranges::count(taken, target) > 0 ||
+        (target.trial &&
+         std::ranges::count(targets, Target{.experiment = target.experiment}) >
+             0);
+    if (again) continue;
+    taken.push_back(target);
+    found.queries.push_back(
+        {.experiment = target.experiment, .trial = target.trial});
+  }
+  RequireOneMetric(rows);
+  return found;
 }
 
 int ShowMetrics(const MetricsOptions& options, const GlobalOptions& globals) {
   const Store store = OpenStore(globals);
-  const Target target = ResolveTarget(store, options.target);
-  FindTarget(store, target);
-  MetricQuery query{.experiment = target.experiment, .trial = target.trial};
-  if (options.kind == "training") query.kind = MetricKind::kTraining;
-  if (options.kind == "validation") query.kind = MetricKind::kValidation;
-  if (!options.name.empty()) query.name = options.name;
-  RequireName(store, query, globals);
-  query.superseded = options.superseded;
+  MetricTargets targets = FindTargets(store, options.targets);
+  if (!options.name.empty()) RequireName(targets, options.name, globals);
+  for (MetricQuery& query : targets.queries) {
+    if (options.kind == "training") query.kind = MetricKind::kTraining;
+    if (options.kind == "validation") query.kind = MetricKind::kValidation;
+    if (!options.name.empty()) query.name = options.name;
+    query.superseded = options.superseded;
+  }
   const Timestamp now = Clock::System().now();
-  const RowNames names = MakeRowNames(store, query, now);
+  const RowNames names = MakeRowNames(targets, now);
   const SelectedColumns columns = ParseColumns(options, names);
-  const MetricRows rows(store, query, options, names);
-  const Unit counted = CountedUnit(store, query.experiment);
+  const MetricRows rows(targets, options, names);
   switch (options.format()) {
     case Format::kJson:
-      PrintMetricsJson(rows, counted, options.superseded, columns);
+      PrintMetricsJson(rows, targets, options.superseded, columns);
       break;
     case Format::kCsv:
       if (columns.empty()) {
-        PrintMetricsCsv(rows, counted, options.superseded);
+        PrintMetricsCsv(rows, targets, options.superseded);
       } else {
         PrintColumnsCsv(rows, columns, now);
       }
       break;
     case Format::kText:
       if (columns.empty()) {
-        PrintMetricsText(store, query, rows,
+        PrintMetricsText(targets, rows, options.superseded,
                          GetTerminalMode(STDOUT_FILENO, globals.color));
       } else {
         PrintColumnsText(rows, columns, now, globals);
@@ -423,9 +578,30 @@ int ShowMetrics(const MetricsOptions& options, const GlobalOptions& globals) {
 
 }  // namespace
 
+std::int64_t WriteMetrics(const Store& store,
+                          const std::vector<std::string>& words, Format format,
+                          const WriteText& write) {
+  const MetricTargets targets = FindTargets(store, words);
+  const MetricsOptions options;
+  const MetricRows rows(targets, options,
+                        MakeRowNames(targets, Clock::System().now()));
+  MetricLines lines(targets, /*superseded=*/false, /*terminal=*/false, write);
+  std::int64_t count = 0;
+  rows.ForEach([&](const MetricRow& row) {
+    ++count;
+    if (format != Format::kJson) return lines.Add(row);
+    nlohmann::json json = MetricJson(row);
+    AddLength(targets.counted.at(row.trial.experiment), json);
+    write(DumpJson(json, /*indent=*/-1, /*terminal=*/false) + "\n");
+  });
+  if (format != Format::kJson) lines.Flush();
+  return count;
+}
+
 CommandRun SetUpMetrics(CLI::App& app) {
   auto options = std::make_shared<MetricsOptions>();
-  AddOption(app, "EXP", options->target, "Experiment (3) or trial (3.7)")
+  AddOption(app, "EXP", options->targets,
+            "Experiments (3 5 7-9) and trials (3.7) with one metric")
       .Completes(ValueKind::kTarget)
       .Required();
   AddOption(app, "--kind", options->kind,

@@ -30,7 +30,9 @@ nlohmann::json ModelJson(const ModelEntry& model) {
 
 void PrintModelsText(const GlobalOptions& globals) {
   for (const ModelEntry& model : ModelTable()) {
-    std::cout << model.entrypoint << "  " << model.summary << '\n';
+    const std::string line =
+        std::string(model.entrypoint) + "  " + std::string(model.summary);
+    std::cout << WrapForStdout(line, 0, kWrapIndent) << '\n';
     Table table({{.name = "hyperparameter"},
                  {.name = "type"},
                  {.name = "default"},
@@ -44,7 +46,9 @@ void PrintModelsText(const GlobalOptions& globals) {
     PrintTable(table, Format::kText, globals);
     std::cout << '\n';
   }
-  std::cout << "name one as 'entrypoint' in an experiment YAML\n";
+  std::cout << WrapForStdout("name one as 'entrypoint' in an experiment YAML",
+                             0, kWrapIndent)
+            << '\n';
 }
 
 void PrintModelsCsv(const GlobalOptions& globals) {

@@ -82,11 +82,19 @@ Cell HparamsCell(const nlohmann::json& space, const nlohmann::json& hparams) {
           DumpJson(hparams)};
 }
 
+std::string WrapForStdout(std::string_view text, std::size_t first,
+                          std::size_t indent) {
+  return WrapText(EscapeForTerminal(text), first, indent,
+                  GetTerminalMode(STDOUT_FILENO, ColorChoice::kNever).width);
+}
+
 void PrintFact(const std::string& name, const std::string& value) {
+  constexpr std::size_t kValues = 16;  // the column where they begin
   if (value.empty()) return;
   std::string label = "  " + EscapeForTerminal(name);
-  label.resize(std::max<std::size_t>(label.size() + 2, 16), ' ');
-  std::cout << label << EscapeForTerminal(value) << '\n';
+  label.resize(std::max(label.size() + 2, kValues), ' ');
+  std::cout << label << WrapForStdout(value, DisplayWidth(label), kValues)
+            << '\n';
 }
 
 void ExplainState(const ExperimentRow& row, const GlobalOptions& globals) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -54,6 +55,11 @@ void AddCheckpointUseOptions(CLI::App& app, CheckpointUseOptions& options);
 /// Returns the searched hyperparameters of a trial, abbreviated; in JSON and
 /// CSV all of them in full.
 Cell HparamsCell(const nlohmann::json& space, const nlohmann::json& hparams);
+
+/// Returns `text`, escaped, as a part of a line on stdout that begins in column
+/// `first`. On a terminal it is broken at words, see WrapText.
+std::string WrapForStdout(std::string_view text, std::size_t first,
+                          std::size_t indent);
 
 /// Prints "  NAME  VALUE" on stdout, values aligned; nothing for an empty
 /// value.

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -24,11 +25,16 @@
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/output.h"
 #include "cli/selection.h"
 #include "engine/app/plot_data.h"
 #include "engine/app/stores.h"
+#include "engine/app/trial_values.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/report/plot_subjects.h"
+#include "engine/report/system_view.h"
+#include "engine/store/store.h"
 
 namespace dtrain {
 namespace {
@@ -38,7 +44,7 @@ constexpr std::size_t kMaxWidth = 168;
 constexpr std::size_t kMaxTargets = 50;
 constexpr double kBestQuantile = 0.1;
 
-struct PlotOptions {
+struct PlotOptions : JsonOption {
   std::vector<std::string> targets;
   std::string kind = "curves";
   std::vector<std::string> metrics;
@@ -50,9 +56,14 @@ struct PlotOptions {
   std::optional<std::int64_t> top;
   bool log_x = false;
   bool log_y = false;
+  bool outliers = false;
   std::string y;
   std::string smooth;
   std::string out;
+  std::optional<std::int64_t> width;
+  std::optional<std::int64_t> height;
+  std::optional<std::int64_t> font_size;
+  std::optional<std::string> title;
 };
 
 // A plot with its options checked, and the store that it reads.
@@ -319,29 +330,97 @@ Figure DrawRungs(PlotSource& source) {
       ReadRungs(source.store, ExperimentIds(source), source.selection));
 }
 
+// A trial on several machines has a series for each.
+void AddSystemSeries(const PlotSource& source, const PlotTrial& trial,
+                     Timestamp start, std::vector<SystemSeries>& all) {
+  std::map<int, SystemSeries> by_rank;
+  for (SystemRow& row : source.store.SystemSamples(trial.id)) {
+    by_rank[row.rank].rows.push_back(std::move(row));
+  }
+  for (auto& [rank, series] : by_rank) {
+    series.start = start;
+    series.name = ToString(trial.id);
+    if (by_rank.size() > 1) series.name += " from rank " + std::to_string(rank);
+    all.push_back(std::move(series));
+  }
+}
+
+PlotData ReadSampledTrials(const PlotSource& source) {
+  PlotData data = ReadRanks(source.store, ExperimentIds(source), /*group=*/"",
+                            source.selection);
+  KeepTargets(source, data);
+  return data;
+}
+
+Figure DrawSystem(PlotSource& source) {
+  const PlotData data = ReadSampledTrials(source);
+  std::map<std::int64_t, Timestamp> starts;
+  for (const PlotSearch& search : data.searches) {
+    starts[search.id] = search.start;
+  }
+  const std::vector<const PlotTrial*> trials = RankedTrials(data);
+  const std::size_t most = std::min(source.look.top, kMaxLegend);
+  std::vector<SystemSeries> all;
+  std::size_t shown = 0;
+  for (const PlotTrial* trial : trials) {
+    if (all.size() >= most) break;
+    const std::size_t before = all.size();
+    AddSystemSeries(source, *trial, starts[trial->id.experiment], all);
+    if (all.size() > before) ++shown;
+  }
+  if (all.size() > most) all.resize(most);
+  std::string text = "resources";
+  if (shown < trials.size()) {
+    text += ", best " + std::to_string(shown) + " of " +
+            CountText(trials.size(), "trial");
+  }
+  return SystemFigure(PlotTitle(data, text), all);
+}
+
+// Prints the samples of all trials, not only of those that a figure has.
+void PrintSamples(const PlotSource& source) {
+  const PlotData data = ReadSampledTrials(source);
+  nlohmann::json samples = nlohmann::json::array();
+  for (const PlotSearch& search : data.searches) {
+    for (const PlotTrial& trial : search.trials) {
+      for (const SystemRow& row : source.store.SystemSamples(trial.id)) {
+        samples.push_back(SystemRowJson(trial.id, row));
+      }
+    }
+  }
+  PrintJson({{"kind", "system"}, {"samples", std::move(samples)}});
+}
+
 const std::vector<PlotKind>& PlotKinds() {
   static const std::vector<PlotKind> kKinds = {
       {"curves",
        {"--metric", "--x", "--top", "--smooth", "--y", "--log-x", "--log-y",
-        "--group"},
+        "--outliers", "--group"},
        DrawCurves},
       {"history",
-       {"--metric", "--x", "--y", "--log-x", "--log-y", "--group"},
+       {"--metric", "--x", "--y", "--log-x", "--log-y", "--outliers",
+        "--group"},
        DrawHistory},
       {"importance", {"--metric", "--at"}, DrawImportance},
       {"parallel",
-       {"--metric", "--at", "--hparam", "--top", "--group"},
+       {"--metric", "--at", "--hparam", "--top", "--outliers", "--group"},
        DrawParallel},
       {"slice",
-       {"--metric", "--at", "--hparam", "--top", "--group", "--y", "--log-y"},
+       {"--metric", "--at", "--hparam", "--top", "--group", "--y", "--log-y",
+        "--outliers"},
        DrawSlice},
       {"contour",
        {"--metric", "--at", "--hparam", "--top", "--group"},
        DrawContour},
-      {"edf", {"--metric", "--at", "--group", "--log-x"}, DrawDistribution},
-      {"pareto", {"--metric", "--y", "--log-x", "--log-y"}, DrawPareto},
+      {"edf",
+       {"--metric", "--at", "--group", "--log-x", "--outliers"},
+       DrawDistribution},
+      {"pareto",
+       {"--metric", "--y", "--log-x", "--log-y", "--outliers"},
+       DrawPareto},
       {"timeline", {}, DrawTimeline},
-      {"rungs", {}, DrawRungs}};
+      {"rungs", {}, DrawRungs},
+      {"system", {"--top", "--json"}, DrawSystem}};
   return kKinds;
 }
 
@@ -363,7 +442,9 @@ void RejectUnusedOptions(const PlotOptions& options, const PlotKind& kind) {
       {"--smooth", !options.smooth.empty()},
       {"--y", !options.y.empty()},
       {"--log-x", options.log_x},
-      {"--log-y", options.log_y}};
+      {"--log-y", options.log_y},
+      {"--outliers", options.outliers},
+      {"--json", options.json}};
   for (const auto& [name, is_given] : flags) {
     if (!is_given ||
         std::ranges::find(kind.options, name) != kind.options.end())
@@ -383,14 +464,14 @@ void RejectUnusedOptions(const PlotOptions& options, const PlotKind& kind) {
   }
 }
 
-// "lr" of "hp.lr", which --group requires.
-std::string ParseHparamName(const std::string& option, const std::string& text,
-                            bool prefix_required) {
+// "lr" of "hp.lr".
+std::string ParseHparamName(const std::string& option,
+                            const std::string& text) {
   constexpr std::string_view kPrefix = "hp.";
   const bool has_prefix =
       text.starts_with(kPrefix) && text.size() > kPrefix.size();
   if (has_prefix) return text.substr(kPrefix.size());
-  if (!prefix_required && !text.empty()) return text;
+  if (!text.empty()) return text;
   throw Error(
       ErrorKind::kUsage,
       option + ": expected hp.NAME, such as hp.optimizer, got '" + text + "'");
@@ -431,7 +512,7 @@ std::vector<Target> FindPlotTargets(const Store& store,
   std::vector<Target> targets;
   for (const Target& target : ResolveTargets(store, options.targets)) {
     const std::string text = ToString(target);
-    if (target.trial && kind.name != "curves") {
+    if (target.trial && kind.name != "curves" && kind.name != "system") {
       throw Error(ErrorKind::kUsage, "--kind " + std::string(kind.name) +
                                          " needs experiments; '" + text +
                                          "' is a trial");
@@ -458,6 +539,40 @@ void CheckFileName(const std::string& path) {
       "--out: '" + path + "' is not an SVG file; its name must end in .svg");
 }
 
+// Size of the SVG file. Throws for one without a file, or in which no text has
+// space.
+SvgSize ParseSize(const PlotOptions& options) {
+  constexpr std::int64_t kMaxPixels = 20'000;
+  SvgSize size;
+  const std::pair<std::string, std::optional<std::int64_t>> given[] = {
+      {"--width", options.width},
+      {"--height", options.height},
+      {"--font-size", options.font_size}};
+  for (const auto& [name, value] : given) {
+    if (!value) continue;
+    if (options.out.empty()) {
+      throw Error(ErrorKind::kUsage, name + " needs --out FILE.svg");
+    }
+    if (*value > kMaxPixels) {
+      throw Error(ErrorKind::kUsage,
+                  name + ": expected at most " + std::to_string(kMaxPixels) +
+                      " pixels, got " + std::to_string(*value));
+    }
+  }
+  if (options.width) size.width = static_cast<double>(*options.width);
+  if (options.height) size.height = static_cast<double>(*options.height);
+  if (options.font_size) {
+    size.font_size = static_cast<double>(*options.font_size);
+  }
+  const double least = kMinSvgWidth * size.font_size;
+  if (size.width >= least) return size;
+  throw Error(ErrorKind::kUsage,
+              "--width: expected at least " +
+                  std::to_string(static_cast<std::int64_t>(least)) +
+                  " for this font size, got " +
+                  std::to_string(static_cast<std::int64_t>(size.width)));
+}
+
 void Print(const Figure& figure, const PlotOptions& options,
            const GlobalOptions& globals) {
   for (const std::string& note : figure.notes)
@@ -477,7 +592,7 @@ void Print(const Figure& figure, const PlotOptions& options,
          .color = mode.color});
     return;
   }
-  const Drawing drawing = DrawSvg(figure);
+  const Drawing drawing = DrawSvg(figure, ParseSize(options));
   WriteNamedFile("--out", options.out, drawing.text,
                  "choose a file in a writable directory");
   for (const std::string& note : drawing.notes)
@@ -492,18 +607,20 @@ int Plot(const PlotOptions& request, const GlobalOptions& globals) {
   RejectUnusedOptions(options, kind);
   CheckSmooth(options.smooth);
   CheckFileName(options.out);
+  ParseSize(options);
   PlotLook look{.log_x = options.log_x,
                 .log_y = options.log_y,
-                .y_range = ParseLimits(options)};
+                .y_range = ParseLimits(options),
+                .all_values = options.outliers};
   if (options.top) look.top = static_cast<std::size_t>(*options.top);
-  if (!options.group.empty()) {
-    options.group = ParseHparamName("--group", options.group, true);
-  }
   for (const std::string& name : options.hparams) {
-    look.hparams.push_back(ParseHparamName("--hparam", name, false));
+    look.hparams.push_back(ParseHparamName("--hparam", name));
   }
   const Store store = OpenStore(globals);
   auto targets = FindPlotTargets(store, options, kind);
+  if (!options.group.empty()) {
+    options.group = ParseGroup(options.group, targets);
+  }
   TrialSelection selection(store, targets, options.filter,
                            Clock::System().now());
   PlotSource source{.store = store,
@@ -512,10 +629,18 @@ int Plot(const PlotOptions& request, const GlobalOptions& globals) {
                     .look = std::move(look),
                     .selection = std::move(selection)};
   source.notes = source.selection.notes();
+  if (options.json) {
+    for (const std::string& note : source.notes) {
+      PrintNotice(globals, "note: " + note);
+    }
+    PrintSamples(source);
+    return kExitDone;
+  }
   Figure figure = kind.draw(source);
   if (source.selection.is_filtered()) {
     figure.title += ", " + source.selection.Text();
   }
+  if (options.title) figure.title = *options.title;
   figure.notes.insert(figure.notes.begin(), source.notes.begin(),
                       source.notes.end());
   Print(figure, options, globals);
@@ -529,7 +654,7 @@ void AddContent(CLI::App& app, PlotOptions& options) {
       .Required();
   AddOption(app, "--kind", options.kind,
             "curves, history, importance, parallel, slice, contour, edf, "
-            "pareto, timeline or rungs")
+            "pareto, timeline, rungs or system: what trials use")
       .TypeName("KIND")
       .OneOf(KindNames())
       .ShowDefault();
@@ -546,8 +671,9 @@ void AddContent(CLI::App& app, PlotOptions& options) {
             "Value of a trial: at this length, its best or last validation")
       .TypeName("LENGTH|best|last");
   AddOption(app, "--group", options.group,
-            "Color by a hyperparameter; curves are medians of its values")
-      .TypeName("hp.NAME");
+            "Color by a hyperparameter, or by the points of a search with "
+            "repeats; curves are means with standard deviations")
+      .TypeName("hp.NAME|points");
   AddTrialFilter(app, options.filter);
 }
 
@@ -567,12 +693,29 @@ void AddLook(CLI::App& app, PlotOptions& options) {
       .TypeName("F");
   AddOption(app, "--y", options.y, "Limits of the vertical axis")
       .TypeName("LOW:HIGH");
+  AddFlag(app, "--outliers", options.outliers,
+          "Axes reach to outliers, which are arrows at the edge otherwise");
   AddFlag(app, "--log-x", options.log_x, "Logarithmic horizontal axis");
   AddFlag(app, "--log-y", options.log_y, "Logarithmic vertical axis");
   AddOption(app, "--out", options.out,
             "Write an SVG file instead of drawing in the terminal")
       .TypeName("FILE")
       .IsPath();
+  AddJsonOption(app, options);
+  AddOption(app, "--width", options.width,
+            "Width of the file in pixels of 1/96 inch (default 900)")
+      .TypeName("PIXELS")
+      .AtLeast(1);
+  AddOption(app, "--height", options.height,
+            "Height of the file (default: by its content)")
+      .TypeName("PIXELS")
+      .AtLeast(1);
+  AddOption(app, "--font-size", options.font_size,
+            "Size of its texts, lines and dots (default 13)")
+      .TypeName("PIXELS")
+      .AtLeast(4);
+  AddOption(app, "--title", options.title, "Title, in place of a description")
+      .TypeName("TITLE");
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <sstream>
 
 #include <unistd.h>
 
@@ -191,11 +192,13 @@ void Play(const PreviewSearchOptions& options, const ExperimentConfig& config,
   if (options.json) {
     return WriteSimulationJson(simulation, std::cout, StdoutIsTerminal());
   }
-  std::cout << "\nsimulated with " << *options.metric << ", " << options.order;
+  std::ostringstream line;
+  line << "simulated with " << *options.metric << ", " << options.order;
   if (options.seconds_per_unit) {
-    std::cout << ", " << *options.seconds_per_unit << " s per unit";
+    line << ", " << *options.seconds_per_unit << " s per unit";
   }
-  std::cout << ", seed " << seed << '\n';
+  line << ", seed " << seed;
+  std::cout << '\n' << WrapForStdout(line.str(), 0, kWrapIndent) << '\n';
   PrintSimulation({.config = config.searcher,
                    .hyperparameters = config.hyperparameters,
                    .unit = config.length_unit,
@@ -214,6 +217,9 @@ int PreviewSearch(const PreviewSearchOptions& options,
   // The slots of this machine may not be those of the experiment.
   if (!config.resources.local) {
     ResolveConcurrency(config, TrialsOnSlurm(config));
+  }
+  if (const auto warning = FindModelWithFewResults(config.searcher)) {
+    PrintNotice(globals, *warning);
   }
   if (options.metric) {
     CheckTime(config, options.seconds_per_unit.has_value());

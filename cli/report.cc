@@ -14,6 +14,7 @@
 #include <chrono>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,9 +27,10 @@
 #include "engine/app/experiment_data.h"
 #include "engine/app/plot_data.h"
 #include "engine/app/stores.h"
+#include "engine/app/trial_fields.h"
+#include "engine/app/trial_values.h"
 #include "engine/base/error.h"
 #include "engine/base/json.h"
-#include "engine/base/metric_order.h"
 #include "engine/base/text.h"
 #include "engine/page/bundle.h"
 #include "engine/page/markdown_report.h"
@@ -87,12 +89,11 @@ std::vector<Subject> ReadSubjects(const Store& store,
     subject.ranked = ListTrials(store, subject.detail.row);
     selection.Keep(subject.ranked);
     selection.SetBest(subject.ranked, subject.detail);
-    const bool smaller = subject.detail.row.smaller_is_better;
-    std::ranges::stable_sort(
-        subject.ranked, [&](const TrialRow& a, const TrialRow& b) {
-          if (!a.best || !b.best) return a.best && !b.best;
-          return IsBetter(a.best->value, b.best->value, smaller);
-        });
+    std::map<std::int64_t, double> bests;
+    for (const TrialRow& trial : subject.ranked) {
+      if (trial.best) bests[trial.id.number] = trial.best->value;
+    }
+    SortByPoint(subject.detail, bests, subject.ranked);
     subject.metric = subject.detail.row.metric;
     if (redact) RedactTexts(subject);
     subjects.push_back(std::move(subject));
@@ -161,10 +162,10 @@ std::string NoscriptFigures(const Store& store,
   std::vector<std::int64_t> ids;
   for (const Subject& subject : subjects) ids.push_back(subject.detail.row.id);
   try {
-    return DrawSvg(MakeHistoryFigure(store, subjects, ids, selection),
+    return DrawSvg(MakeHistoryFigure(store, subjects, ids, selection), {},
                    kNoscriptSvgBytes)
                .text +
-           DrawSvg(MakeCurvesFigure(store, subjects, ids, selection),
+           DrawSvg(MakeCurvesFigure(store, subjects, ids, selection), {},
                    kNoscriptSvgBytes)
                .text;
   } catch (const Error& error) {
@@ -295,6 +296,7 @@ std::string MakePage(const Store& store, const std::vector<Subject>& subjects,
       bundle.Finish({{"version", 1},
                      {"dtrain", kVersion},
                      {"redacted", options.redact},
+                     {"fields", TrialColumnsJson()},
                      {"experiments", std::move(experiments)}}));
 }
 

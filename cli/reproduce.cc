@@ -31,9 +31,6 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/run.h"
-#include "engine/app/checkpoints.h"
-#include "engine/app/entrypoint_check.h"
-#include "engine/app/record_experiment.h"
 #include "engine/app/recorded_trial.h"
 #include "engine/app/script_check.h"
 #include "engine/app/stores.h"
@@ -292,12 +289,22 @@ void WarnAboutDifferences(const ExperimentDetail& experiment, const json& now,
   for (const json& link : before.value(kContextLinks, json::array())) {
     const std::string change = LinkChange(link);
     const std::string target = link.value("target", "");
+    if (change.starts_with("holds") &&
+        link.value("files", 0) + link.value("links", 0) == 0) {
+      PrintNotice(globals, "note: '" + link.value("path", "") +
+                               "' is a link to " + target +
+                               ", which was empty when the experiment was "
+                               "recorded; what it holds now was written by "
+                               "trials or others");
+      continue;
+    }
     PrintNotice(globals, change.empty()
                              ? "note: '" + link.value("path", "") +
                                    "' is a link to " + target +
                                    (link.value("complete", true)
-                                        ? ", whose files are as they were when "
-                                          "the experiment was recorded"
+                                        ? ", whose files have the number, "
+                                          "size and newest time of when the "
+                                          "experiment was recorded"
                                         : ", which has too many files to "
                                           "compare")
                              : "warning: " + target + ", which '" +
@@ -324,15 +331,6 @@ struct ReproduceOptions {
   std::string against;
   RunFlags run;
 };
-
-TrialId FindTrialId(const Store& store, const std::string& text) {
-  const Target target = ResolveTarget(store, text);
-  if (target.trial) return {target.experiment, *target.trial};
-  throw Error(ErrorKind::kUsage,
-              "'" + text +
-                  "' is an experiment; give one of its trials, such as " +
-                  text + ".1");
-}
 
 double ParseTolerance(const std::string& text) {
   if (text.empty()) return 0;
@@ -378,9 +376,8 @@ void RequireEnded(const TrialRow& row, const GlobalOptions& globals) {
 }
 
 nlohmann::json MakeReproduction(const RecordedTrial& trial,
-                                std::vector<std::int64_t> lengths,
-                                const std::optional<SourceCheckpoint>& start) {
-  nlohmann::json effective = SingleTrialConfig(trial);
+                                std::vector<std::int64_t> lengths) {
+  nlohmann::json effective = RerunConfig(trial);
   nlohmann::json& searcher = effective["searcher"];
   const bool has_time = searcher.contains("max_time");
   nlohmann::json& longest = searcher[has_time ? "max_time" : "max_length"];
@@ -390,8 +387,6 @@ nlohmann::json MakeReproduction(const RecordedTrial& trial,
     lengths.pop_back();
     searcher["stops"] = lengths;
   }
-  if (start) searcher["source_checkpoint_uuid"] = start->uuid;
-  effective["reproducibility"]["trial_seed"] = trial.row.seed;
   return effective;
 }
 
@@ -445,7 +440,7 @@ std::optional<RunConclusion> ConcludeRun(const Store& store,
 int CompareTrials(const ReproduceOptions& options, TrialId source,
                   double tolerance, const GlobalOptions& globals) {
   const Store store = OpenStore(globals);
-  const TrialId other = FindTrialId(store, options.against);
+  const TrialId other = ResolveTrial(store, options.against);
   FindRecordedTrial(store, source);
   FindRecordedTrial(store, other);
   const MetricComparison comparison = CompareMetrics(store, source, other);
@@ -460,44 +455,29 @@ int CompareTrials(const ReproduceOptions& options, TrialId source,
 int RunAgain(TrialId source, double tolerance, RunRequest& request,
              const GlobalOptions& globals) {
   const StoreLayout layout = FindStore(globals);
-  ExperimentConfig config;
-  ExperimentParts parts;
-  nlohmann::json provenance;
+  DerivedExperiment derived;
   {
     // Closed before the process forks.
     const Store store = Store::OpenForReading(layout);
     const RecordedTrial trial = FindRecordedTrial(store, source);
     RequireEnded(trial.row, globals);
-    RequireWholeContext(layout, trial.experiment);
-    parts = {.context = ReadStoredContext(layout, trial.experiment),
-             .source = FindRecordedSource(store, trial.experiment),
-             .threads = RecordedThreads(trial.experiment),
-             .one_process = RecordedOneProcess(trial.experiment)};
-    config = ReadSingleTrialConfig(
-        trial,
-        MakeReproduction(trial, ReadLengths(store, source), parts.source), {},
-        {}, layout, FindingsRecorder(request, globals), globals);
-    CheckEntrypoint(ToString(source), config,
-                    layout.Context(source.experiment));
-    CheckOnThisMachine(ToString(source), config,
-                       FindContextDirectory(layout, trial.experiment), globals);
-    provenance = SingleTrialProvenance(trial, config, globals);
-    provenance["reproduces"] = ToString(source);
-    WarnAboutDifferences(trial.experiment, provenance, globals);
+    derived = DeriveExperiment(
+        store, trial, MakeReproduction(trial, ReadLengths(store, source)), {},
+        /*start=*/{}, FindingsRecorder(request, globals), globals);
+    derived.parts.threads = RecordedThreads(trial.experiment);
+    derived.parts.one_process = RecordedOneProcess(trial.experiment);
+    derived.provenance["reproduces"] = ToString(source);
+    WarnAboutDifferences(trial.experiment, derived.provenance, globals);
     PrintRunHistory(trial.row, globals);
   }
   request.conclude = [&](const Store& store, const RunResult& result) {
     return ConcludeRun(store, result, source, tolerance, globals);
   };
-  const Recording record = [&](Store& store) {
-    return RecordExperiment(store, config, ToYaml(config.effective), provenance,
-                            parts);
-  };
-  return RunRecorded(layout, record, config, request, globals);
+  return RunDerived(layout, derived, request, globals);
 }
 
 int Reproduce(const ReproduceOptions& options, const GlobalOptions& globals) {
-  const TrialId source = FindTrialId(OpenStore(globals), options.trial);
+  const TrialId source = ResolveTrial(OpenStore(globals), options.trial);
   const double tolerance = ParseTolerance(options.tolerance_text);
   if (!options.against.empty()) {
     return CompareTrials(options, source, tolerance, globals);

@@ -16,13 +16,17 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "engine/app/notifications.h"
 #include "engine/app/slurm_workers.h"
 #include "engine/app/stores.h"
 #include "engine/base/clock.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/config/read_config.h"
 #include "engine/context/stored_context.h"
 #include "engine/context/working_tree.h"
+#include "engine/run/notifications.h"
+#include "engine/run/points.h"
 #include "engine/run/runner_lock.h"
 #include "engine/store/rows.h"
 
@@ -65,16 +69,30 @@ void CancelWithoutRunner(Store& store, std::int64_t id) {
   const auto lock = LockExperiment(store, id);
   if (IsFinal(FindExperiment(store, id).state)) return;  // it ended just now
   const Timestamp now = Clock::System().now();
+  const nlohmann::json recorded = FindExperimentDetail(store, id).config;
+  const bool tells =
+      recorded.contains("notify") && recorded["notify"].is_object();
   store.Write([&](StoreWriter& writer) {
     for (const TrialRow& trial : store.Trials(id)) {
       if (IsFinal(trial.state)) continue;
       writer.SetTrialState(trial.id, State::kCanceled, now, "canceled");
     }
+    if (ReadRepeats(recorded).count > 1) {
+      SetBestPoint(store, writer, id, /*over=*/true);
+    }
     writer.SetExperimentState(id, State::kCanceled, now);
     for (const RequestRow& request : store.OpenRequests(id)) {
       writer.FinishRequest(request.id);
     }
+    if (!tells) return;
+    AddNotifications(writer, ConfigFromJson(recorded), id,
+                     EndEvent(State::kCanceled), now,
+                     {{"state", StateName(State::kCanceled)},
+                      {"best", RecordedBestFact(store, id)}});
   });
+  if (tells) {
+    const Notifier sends(store.layout(), id);
+  }
   // Workers of a runner that was killed end by themselves, pending jobs do not.
   if (HadJobs(store, id)) CancelLeftJobs(store, id);
   if (!store.Experiment(id)->provenance.contains(kContextHash)) return;

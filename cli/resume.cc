@@ -7,6 +7,8 @@
 // experiment gets a runner of its own in the background, and one that cannot be
 // resumed is reported without keeping the others from it.
 
+#include "cli/resume.h"
+
 #include <algorithm>
 #include <iostream>
 #include <memory>
@@ -16,14 +18,16 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/output.h"
-#include "cli/run.h"
 #include "engine/app/config_file.h"
 #include "engine/app/entrypoint_check.h"
+#include "engine/app/extension.h"
+#include "engine/app/notifications.h"
 #include "engine/app/record_experiment.h"
 #include "engine/app/run_experiment.h"
 #include "engine/app/script_check.h"
 #include "engine/app/secrets.h"
 #include "engine/app/stores.h"
+#include "engine/base/clock.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/config/read_config.h"
@@ -34,14 +38,6 @@
 
 namespace dtrain {
 namespace {
-
-struct ResumeOptions {
-  std::string experiment;
-  bool all = false;
-  std::string slots;
-  std::string listen;
-  RunFlags run;
-};
 
 // Returns the result of a run that has nothing left to do.
 RunResult MakeResult(const Store& store, const ExperimentRow& row) {
@@ -59,27 +55,36 @@ RunResult MakeResult(const Store& store, const ExperimentRow& row) {
 }
 
 void RequireNotFinal(const ExperimentRow& row, const GlobalOptions& globals) {
-  if (!IsFinal(row.state)) return;
   const std::string id = std::to_string(row.id);
+  if (row.state == State::kError) {
+    throw Error(
+        ErrorKind::kFailed,
+        "experiment " + id + " is in ERROR; " +
+            NamedCommand(CommandFor(globals, "resume " + id + " --failed")) +
+            " runs its failed trials again, " +
+            NamedCommand(CommandFor(globals, "config " + id)) +
+            " prints its configuration for a new experiment");
+  }
+  if (!IsFinal(row.state)) return;
   throw Error(ErrorKind::kFailed,
               "experiment " + id + " is " + std::string(StateName(row.state)) +
                   ", which is final; create a new experiment from " +
                   NamedCommand(CommandFor(globals, "config " + id)));
 }
 
-// Returns the recorded configuration, checked for this machine; nothing if the
-// experiment is COMPLETED.
-std::optional<ExperimentConfig> ConfigToResume(const ResumeOptions& options,
-                                               std::int64_t id,
-                                               const StoreLayout& layout,
-                                               RunRequest& request,
-                                               const GlobalOptions& globals) {
-  // Closed before the process forks.
-  const Store store = Store::OpenForReading(layout);
-  const ExperimentDetail detail = FindExperimentDetail(store, id);
-  request.experiment = id;
-  if (detail.row.state == State::kCompleted) return std::nullopt;
-  RequireNotFinal(detail.row, globals);
+// True if `--failed` has trials to run again.
+bool HasFailed(const Store& store, std::int64_t id) {
+  return std::ranges::any_of(
+      store.Trials(id, {.hparams = false}),
+      [](const TrialRow& trial) { return trial.state == State::kError; });
+}
+
+// Returns the configuration of `detail`, checked for this machine.
+ExperimentConfig ConfigToResume(const ResumeOptions& options,
+                                const ExperimentDetail& detail,
+                                const StoreLayout& layout,
+                                const GlobalOptions& globals) {
+  const std::int64_t id = detail.row.id;
   RequireWholeContext(layout, detail);
   PrintDiagnostics(
       CheckRecordedHparams(
@@ -100,6 +105,12 @@ std::optional<ExperimentConfig> ConfigToResume(const ResumeOptions& options,
                 "warning: the value of environment variable " + name +
                     " was not recorded; set it before 'dtrain resume' if "
                     "the trials need it");
+  }
+  for (const std::string& name :
+       MissingVariables(config.notify.value_or(NotifyConfig()))) {
+    PrintNotice(globals, "warning: environment variable " + name +
+                             " is not set, so notify cannot send; set it "
+                             "before 'dtrain resume'");
   }
   const auto recorded = detail.provenance.find("python");
   std::optional<PythonQuery> query;  // answers while the checks run
@@ -122,27 +133,68 @@ std::optional<ExperimentConfig> ConfigToResume(const ResumeOptions& options,
   return config;
 }
 
-int ReportCompleted(const ResumeOptions& options, std::int64_t id,
-                    const StoreLayout& layout, RunRequest& request,
-                    const GlobalOptions& globals) {
-  const Store store = Store::OpenForReading(layout);
-  const ExperimentDetail detail = FindExperimentDetail(store, id);
-  PrintNotice(globals, "experiment " + options.experiment +
-                           " is already COMPLETED; nothing to resume");
-  return ReportResult(store, MakeResult(store, detail.row),
-                      ConfigFromJson(detail.config), request, globals);
+}  // namespace
+
+void AddResumeOptions(CLI::App& app, ResumeOptions& options) {
+  AddOption(app, "--slots", options.slots,
+            "Slots of this run in place of resources.slots: auto, all, none, "
+            "cpu, cpu:N, gpu:N, most_free, or GPU numbers such as [0,1]")
+      .TypeName("SLOTS")
+      .Suggests({"auto", "all", "none", "cpu", "most_free"});
+  AddOption(app, "--listen", options.listen,
+            "Port or HOST:PORT of this run in place of resources.listen; 0: "
+            "any free port")
+      .TypeName("PORT");
+  AddRunFlags(app, options.run);
 }
 
-int ResumeAndRun(const ResumeOptions& original, RunRequest& request,
-                 const GlobalOptions& globals) {
+int ResumeAndRun(const ResumeOptions& original,
+                 const std::optional<nlohmann::json>& extended,
+                 RunRequest& request, const GlobalOptions& globals) {
   const StoreLayout layout = FindStore(globals);
-  const std::int64_t id =
-      ResolveExperiment(Store::OpenForReading(layout), original.experiment);
   ResumeOptions options = original;
-  options.experiment = std::to_string(id);
+  ExperimentDetail detail;
+  {
+    const Store store = Store::OpenForReading(layout);  // closed before a fork
+    const std::int64_t id = ResolveExperiment(store, original.experiment);
+    options.experiment = std::to_string(id);
+    request.experiment = id;
+    detail = FindExperimentDetail(store, id);
+    RequireNotImported(detail);
+    const std::vector<std::int64_t> unsent = store.UnsentNotifications();
+    // A run that was killed after its end was recorded has not sent them.
+    if (std::ranges::find(unsent, id) != unsent.end()) {
+      const Notifier sends(layout, id);
+    }
+    const bool is_completed = detail.row.state == State::kCompleted;
+    const bool has_failed = options.failed && HasFailed(store, id);
+    if (is_completed && !extended && !has_failed) {
+      PrintNotice(globals, "experiment " + options.experiment +
+                               (options.failed
+                                    ? " has no trial in ERROR; nothing to run "
+                                      "again"
+                                    : " is already COMPLETED; nothing to "
+                                      "resume"));
+      return ReportResult(store, MakeResult(store, detail.row),
+                          ConfigFromJson(detail.config), request, globals);
+    }
+    if (options.failed && !has_failed && detail.row.state == State::kError) {
+      throw Error(ErrorKind::kFailed,
+                  "experiment " + options.experiment +
+                      " is in ERROR, but no trial of it is: " +
+                      detail.row.error + "; " +
+                      NamedCommand(CommandFor(
+                          globals, "create --from " + options.experiment)) +
+                      " runs it again");
+    }
+    if (detail.row.state == State::kCanceled || !(extended || has_failed)) {
+      RequireNotFinal(detail.row, globals);
+    }
+  }
+  const ExperimentDetail recorded = detail;
+  if (extended) detail.config = *extended;
   const std::optional<ExperimentConfig> config =
-      ConfigToResume(options, id, layout, request, globals);
-  if (!config) return ReportCompleted(options, id, layout, request, globals);
+      ConfigToResume(options, detail, layout, globals);
   const auto place = FindDistributedEnv(*config, request.detach);
   if (place && place->follows()) {
     throw Error(ErrorKind::kUsage,
@@ -153,9 +205,19 @@ int ResumeAndRun(const ResumeOptions& original, RunRequest& request,
   const auto nodes =
       ConnectRanks(place, *config, PlanExperimentSlots(*config), globals);
   request.nodes = nodes.get();
+  request.retry_failed = options.failed;
   return RunRecorded(
-      layout, [&](Store&) { return id; }, *config, request, globals);
+      layout,
+      [&](Store& store) {
+        if (extended) {
+          RecordExtension(store, recorded, *extended, Clock::System().now());
+        }
+        return detail.row.id;
+      },
+      *config, request, globals);
 }
+
+namespace {
 
 // True if `--all` resumes the experiment: its runner died, or a signal stopped
 // it, as at a shutdown of the machine.
@@ -179,17 +241,22 @@ bool WasInterrupted(const Store& store, const ExperimentRow& row) {
 // keep the others.
 int ResumeAll(const ResumeOptions& options, const GlobalOptions& globals) {
   const RunFlags& run = options.run;
-  if (!options.experiment.empty() || run.follow || run.jsonl ||
-      !run.demands.empty() || !run.timeout_text.empty() || run.ci.has_file()) {
-    throw Error(ErrorKind::kUsage,
-                "--all: resumes in the background, so it cannot be combined "
-                "with EXP or with options about one result (--follow, --jsonl, "
-                "--require, --timeout, files for CI)");
+  if (!options.experiment.empty() || options.failed || run.follow ||
+      run.jsonl || !run.demands.empty() || !run.timeout_text.empty() ||
+      run.ci.has_file()) {
+    throw Error(
+        ErrorKind::kUsage,
+        "--all: resumes in the background, so it cannot be combined "
+        "with EXP, --failed or options about one result (--follow, --jsonl, "
+        "--require, --timeout, files for CI)");
   }
   const StoreLayout layout = FindStore(globals);
   std::vector<std::int64_t> ids;
   {
     const Store store = Store::OpenForReading(layout);  // closed before a fork
+    for (const std::int64_t id : store.UnsentNotifications()) {
+      const Notifier sends(layout, id);
+    }
     for (const ExperimentRow& row : ListExperiments(store, /*archived=*/true)) {
       if (WasInterrupted(store, row)) ids.push_back(row.id);
     }
@@ -203,10 +270,14 @@ int ResumeAll(const ResumeOptions& options, const GlobalOptions& globals) {
     std::string problem;
     try {
       RunRequest request = CheckRunFlags(one.run, globals);
-      const auto config = ConfigToResume(one, id, layout, request, globals);
-      if (!config) continue;  // completed in the meantime
+      const ExperimentDetail detail =
+          FindExperimentDetail(Store::OpenForReading(layout), id);
+      if (detail.row.state == State::kCompleted) continue;  // in the meantime
+      RequireNotFinal(detail.row, globals);
+      const ExperimentConfig config =
+          ConfigToResume(one, detail, layout, globals);
       StartRunner(
-          layout, [id](Store&) { return id; }, *config, request, globals);
+          layout, [id](Store&) { return id; }, config, request, globals);
     } catch (const Error& error) {
       problem = error.what();
       failed = true;
@@ -240,8 +311,9 @@ int Resume(const ResumeOptions& options, const GlobalOptions& globals) {
                 "EXP is required, or --all for what was interrupted");
   }
   RunRequest request = CheckRunFlags(options.run, globals);
-  return RunOrReport(request, "experiment " + options.experiment,
-                     [&] { return ResumeAndRun(options, request, globals); });
+  return RunOrReport(request, "experiment " + options.experiment, [&] {
+    return ResumeAndRun(options, std::nullopt, request, globals);
+  });
 }
 
 }  // namespace
@@ -252,21 +324,15 @@ CommandRun SetUpResume(CLI::App& app) {
   AddFlag(app, "--all", options->all,
           "Resume all experiments whose runner died or was stopped by a "
           "signal, each in the background");
-  AddOption(app, "--slots", options->slots,
-            "Slots of this run in place of resources.slots: auto, all, none, "
-            "cpu, cpu:N, gpu:N, most_free, or GPU numbers such as [0,1]")
-      .TypeName("SLOTS")
-      .Suggests({"auto", "all", "none", "cpu", "most_free"});
-  AddOption(app, "--listen", options->listen,
-            "Port or HOST:PORT of this run in place of resources.listen; 0: "
-            "any free port")
-      .TypeName("PORT");
-  AddRunFlags(app, options->run);
+  AddFlag(app, "--failed", options->failed,
+          "Run trials in ERROR again, in their place in the search and from "
+          "their last checkpoint");
+  AddResumeOptions(app, *options);
   SetHelp(app, {.exits = RunExits(),
                 .examples = {{"Resume what a reboot has interrupted",
                               "dtrain resume --all"},
-                             {"Train on CPUs, since the GPUs are gone",
-                              "dtrain resume 3 --slots none"}}});
+                             {"Run failed trials again after fixing the cause",
+                              "dtrain resume 3 --failed"}}});
   return RunWith(Resume, options);
 }
 

@@ -41,15 +41,21 @@
 #include "cli/output.h"
 #include "engine/app/config_file.h"
 #include "engine/app/entrypoint_check.h"
+#include "engine/app/record_experiment.h"
+#include "engine/app/recorded_trial.h"
 #include "engine/app/requirements.h"
 #include "engine/app/run_experiment.h"
 #include "engine/app/script_check.h"
+#include "engine/app/secrets.h"
 #include "engine/app/stores.h"
+#include "engine/app/system_use.h"
 #include "engine/app/trial_files.h"
 #include "engine/base/error.h"
 #include "engine/base/length.h"
+#include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/config/experiment_config.h"
+#include "engine/config/read_config.h"
 #include "engine/context/stored_context.h"
 #include "engine/os/line_reader.h"
 #include "engine/os/spawn.h"
@@ -63,6 +69,7 @@
 #include "engine/report/logs.h"
 #include "engine/report/plain_reporter.h"
 #include "engine/report/summary.h"
+#include "engine/report/system_view.h"
 #include "engine/report/terminal.h"
 #include "engine/run/reported_units.h"
 #include "engine/run/reporter.h"
@@ -367,7 +374,9 @@ SummaryContext MakeSummaryContext(const Store& store, const ExperimentRow& row,
       .command = ProgramFor(globals),
       .max_length = LengthText(config.searcher.max_length, config.length_unit)};
   context.units = FindUnits(store, row.id, config);
-  for (const TrialRow& trial : ListTrials(store, row)) {
+  const auto trials = ListTrials(store, row);
+  context.best_point = BestPointText(store, row, trials);
+  for (const TrialRow& trial : trials) {
     ++context.trials[trial.state];
     if (trial.reason == kKilledReason) ++context.killed;
     if (trial.id.number == row.best_trial) {
@@ -380,6 +389,10 @@ SummaryContext MakeSummaryContext(const Store& store, const ExperimentRow& row,
     if (trial.reason.starts_with(kEndedEarly) && context.early++ == 0) {
       context.why_early = "trial " + ToString(trial.id) + " " + trial.reason;
     }
+  }
+  if (const auto use = store.FindSystemUse(row.id)) {
+    context.use = SummarizeUse(
+        *use, FindUseContext(store, FindExperimentDetail(store, row.id)));
   }
   return context;
 }
@@ -539,7 +552,11 @@ int ReportResult(const Store& store, const RunResult& result,
         std::cout << WrapText(line, 0, kWrapIndent, width) << '\n';
       }
     }
-    if (conclusion) std::cout << EscapeForTerminal(conclusion->text) << '\n';
+    if (conclusion) {
+      for (const std::string& line : Split(conclusion->text, '\n')) {
+        std::cout << EscapeForTerminal(line) << '\n';
+      }
+    }
   }
   ExplainResult(result, globals);
   if (request.context) {
@@ -668,7 +685,8 @@ int RunHere(const StoreLayout& layout, const Recording& record,
       RunExperiment(store, id, config,
                     {.timeout = request.timeout,
                      .disk_wait = request.disk_wait,
-                     .library = own ? own->file.string() : ""},
+                     .library = own ? own->file.string() : "",
+                     .retry_failed = request.retry_failed},
                     *reporter, request.detach, request.nodes);
   return ReportResult(store, result, config, request, globals);
 }
@@ -700,6 +718,39 @@ int RunRecorded(const StoreLayout& layout, const Recording& record,
                            CommandFor(globals, "watch " + text) + " or " +
                            CommandFor(globals, "logs " + text + " -f"));
   return kExitDone;
+}
+
+void AddDeriveFlags(CLI::App& app, DeriveFlags& flags,
+                    const std::string& source) {
+  AddOption(app, "--set", flags.overrides,
+            "Override a key of the " + source + "'s configuration (repeatable)")
+      .TypeName("KEY=VALUE")
+      .OneEach()
+      .Completes(ValueKind::kKey);
+  AddOption(app, "--name", flags.name, "Name of the new experiment")
+      .TypeName("NAME");
+  AddOption(app, "--label", flags.labels, "Add a label (repeatable)")
+      .TypeName("LABEL")
+      .OneEach();
+}
+
+ConfigChanges ToChanges(const DeriveFlags& flags) {
+  ConfigChanges changes{.overrides = flags.overrides, .labels = flags.labels};
+  if (!flags.name.empty()) {
+    changes.overrides.push_back("name=" + QuotedForYaml(flags.name));
+  }
+  return changes;
+}
+
+int RunDerived(const StoreLayout& layout, const DerivedExperiment& derived,
+               RunRequest& request, const GlobalOptions& globals) {
+  const Recording record = [&](Store& store) {
+    const ExperimentConfig& config = derived.config;
+    return RecordExperiment(store, config,
+                            RecordedYaml(ToYaml(config.effective), config),
+                            derived.provenance, derived.parts);
+  };
+  return RunRecorded(layout, record, derived.config, request, globals);
 }
 
 }  // namespace dtrain

@@ -22,6 +22,8 @@ class Nodes;
 class Reporter;
 class Store;
 class StoreLayout;
+struct DerivedExperiment;
+struct ConfigChanges;
 struct ExperimentConfig;
 struct GlobalOptions;
 struct RunResult;
@@ -65,6 +67,7 @@ struct RunRequest {
   Demands demands;
   std::optional<Duration> timeout;
   std::optional<Duration> disk_wait;  // see RunOptions
+  bool retry_failed = false;          // see RunOptions
   Nodes* nodes = nullptr;  // machines that trials run on besides this one
   // The directory whose copy trials work in, if this command made it.
   std::optional<std::filesystem::path> context;
@@ -117,6 +120,22 @@ int RunRecorded(const StoreLayout& layout, const Recording& record,
 std::int64_t StartRunner(const StoreLayout& layout, const Recording& record,
                          const ExperimentConfig& config, RunRequest& request,
                          const GlobalOptions& globals);
+
+/// Options of every command that makes an experiment of a recorded trial.
+struct DeriveFlags {
+  std::vector<std::string> overrides;
+  std::string name;
+  std::vector<std::string> labels;
+};
+
+/// Adds --set, --name and --label. `source`: whose configuration changes.
+void AddDeriveFlags(CLI::App& app, DeriveFlags& flags,
+                    const std::string& source);
+ConfigChanges ToChanges(const DeriveFlags& flags);
+
+/// Calls RunRecorded for an experiment that is made of a recorded one.
+int RunDerived(const StoreLayout& layout, const DerivedExperiment& derived,
+               RunRequest& request, const GlobalOptions& globals);
 
 /// Returns the display of a run: a live display or lines on stderr, JSON lines
 /// on stdout. `on_begin` is called once the runner holds the experiment.

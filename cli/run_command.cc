@@ -175,6 +175,11 @@ void AddSearchOptions(CLI::App& app, InlineExperiment& experiment) {
             "opt=[adam,sgd], layers=int(2,8), drop=double(0,1), batch=32")
       .TypeName("NAME=SPEC")
       .OneEach();
+  AddOption(app, "--constraint", experiment.constraints,
+            "Try only hyperparameters for which EXPR is true (repeatable): "
+            "'width * layers <= 4096'")
+      .TypeName("EXPR")
+      .OneEach();
   AddOption(
       app, "--searcher", experiment.searcher,
       "searcher.name of the YAML (default: random with a range, else single)")
@@ -182,6 +187,10 @@ void AddSearchOptions(CLI::App& app, InlineExperiment& experiment) {
       .OneOf(Searchers());
   AddOption(app, "--max-trials", experiment.max_trials,
             "Number of trials; random and successive halving require it")
+      .TypeName("N")
+      .AtLeast(1);
+  AddOption(app, "--repeats", experiment.repeats,
+            "Train each point N times, with different seeds")
       .TypeName("N")
       .AtLeast(1);
   AddOption(app, "--metric", experiment.metric,

@@ -1,25 +1,148 @@
 #include "cli/selection.h"
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 
 #include <unistd.h>
 
 #include "cli/command_line.h"
 #include "engine/analysis/search_axes.h"
 #include "engine/app/experiment_fields.h"
+#include "engine/app/stores.h"
 #include "engine/app/trial_fields.h"
 #include "engine/app/trial_selection.h"
 #include "engine/base/json.h"
+#include "engine/base/text.h"
 #include "engine/report/format.h"
 #include "engine/report/json_view.h"
+#include "engine/run/points.h"
 
 namespace dtrain {
 
-std::vector<Column> HparamColumns(const nlohmann::json& config) {
+namespace {
+
+// Adds the hyperparameters that `space` lacks, or has only as constants.
+void MergeSpace(const nlohmann::json& more, nlohmann::json& space) {
+  for (const auto& [name, value] : more.items()) {
+    const auto found = space.find(name);
+    if (found == space.end()) {
+      space[name] = value;
+    } else if (HasType(*found)) {
+      continue;
+    } else if (HasType(value) || !found->is_object()) {
+      *found = value;
+    } else if (value.is_object()) {
+      MergeSpace(value, *found);
+    }
+  }
+}
+
+}  // namespace
+
+ExperimentGroup::ExperimentGroup(const Store& store,
+                                 const std::vector<std::string>& words)
+    : store_(store) {
+  std::vector<ExperimentRow> rows;
+  for (const std::int64_t id : ResolveExperiments(store, words)) {
+    details_.push_back(FindExperimentDetail(store, id));
+    const ExperimentDetail& detail = details_.back();
+    rows.push_back(detail.row);
+    counted_[id] = CountedUnit(store, id);
+    has_repeats_ = has_repeats_ || ReadRepeats(detail.config).count > 1;
+    const auto space = detail.config.find("hyperparameters");
+    if (space != detail.config.end()) MergeSpace(*space, space_);
+  }
+  RequireOneMetric(rows);
+}
+
+const ExperimentDetail& ExperimentGroup::Find(TrialId trial) const {
+  return *std::ranges::find(
+      details_, trial.experiment,
+      [](const ExperimentDetail& detail) { return detail.row.id; });
+}
+
+std::string ExperimentGroup::CountHeader(Format format) const {
+  const Unit counted = counted_.at(first().row.id);
+  const bool same = std::ranges::all_of(
+      counted_, [&](const auto& one) { return one.second == counted; });
+  return CountColumn(same ? counted : Unit::kBatches, format);
+}
+
+void ExperimentGroup::PrintUnits(const GlobalOptions& globals) const {
+  std::vector<std::int64_t> ids;
+  std::vector<Unit> units;
+  for (const auto& [id, unit] : counted_) {
+    ids.push_back(id);
+    units.push_back(unit);
+  }
+  const std::string different = DifferentUnitsText(ids, units);
+  if (!different.empty()) PrintNotice(globals, "note: " + different);
+}
+
+void ExperimentGroup::AddRepeatColumns(std::vector<Column>& columns) const {
+  if (!has_repeats_) return;
+  columns.insert(columns.begin() + 1, {{.name = "point", .right = true},
+                                       {.name = "repeat", .right = true}});
+}
+
+void ExperimentGroup::AddRepeatCells(const TrialRow& row,
+                                     std::vector<Cell>& cells) const {
+  if (!has_repeats_) return;
+  const auto text = [](std::int64_t number) {
+    return number == 0 ? "" : std::to_string(number);
+  };
+  cells.insert(cells.begin() + 1, {text(row.point), text(row.repeat)});
+}
+
+nlohmann::json ExperimentGroup::Document() const {
+  if (details_.size() == 1) return {{"experiment", first().row.id}};
+  nlohmann::json ids = nlohmann::json::array();
+  for (const ExperimentDetail& detail : details_) ids.push_back(detail.row.id);
+  return {{"experiments", std::move(ids)}};
+}
+
+std::string ExperimentGroup::Text() const {
+  std::vector<std::string> ids;
+  for (const ExperimentDetail& detail : details_) {
+    ids.push_back(std::to_string(detail.row.id));
+  }
+  return (ids.size() == 1 ? "experiment " : "experiments ") + Join(ids, ", ");
+}
+
+std::vector<TrialRow> ExperimentGroup::ListTrials(TrialParts parts) const {
+  std::vector<TrialRow> all;
+  for (const ExperimentDetail& detail : details_) {
+    std::ranges::move(dtrain::ListTrials(store_, detail.row, parts),
+                      std::back_inserter(all));
+  }
+  return all;
+}
+
+std::vector<TrialRow> ExperimentGroup::WithAllParts(
+    const std::vector<TrialRow>& rows) const {
+  std::map<TrialId, TrialRow> complete;
+  for (const ExperimentDetail& detail : details_) {
+    std::vector<TrialRow> own;
+    std::ranges::copy_if(rows, std::back_inserter(own),
+                         [&](const TrialRow& row) {
+                           return row.id.experiment == detail.row.id;
+                         });
+    for (TrialRow& row : dtrain::WithAllParts(store_, detail.row, own)) {
+      complete.emplace(row.id, std::move(row));
+    }
+  }
+  std::vector<TrialRow> all;
+  for (const TrialRow& row : rows) {
+    const auto found = complete.find(row.id);
+    if (found != complete.end()) all.push_back(std::move(found->second));
+  }
+  return all;
+}
+
+std::vector<Column> HparamColumns(const nlohmann::json& space) {
   std::vector<Column> columns;
-  const auto space = config.find("hyperparameters");
-  if (space == config.end()) return columns;
-  for (const SearchAxis& axis : SearchAxes(*space, /*grid=*/false)) {
+  for (const SearchAxis& axis : SearchAxes(space, /*grid=*/false)) {
     if (axis.constant() || axis.is_part) continue;
     const bool is_number = std::ranges::all_of(
         axis.choices,
@@ -43,7 +166,7 @@ std::vector<Column> HparamColumns(const nlohmann::json& config) {
 
 Cell HparamCell(const nlohmann::json& hparams, const std::string& name) {
   const nlohmann::json* value = FindMember(hparams, name);
-  if (value == nullptr) return {"-", ""};
+  if (value == nullptr) return "";
   return {FormatBriefly(*value), DumpJson(*value)};
 }
 
@@ -93,7 +216,7 @@ RowNames NamesIn(Fields& fields) {
 
 }  // namespace
 
-RowNames MakeRowNames(TrialFields& fields) { return NamesIn(fields); }
+RowNames MakeRowNames(JointFields& fields) { return NamesIn(fields); }
 
 RowNames MakeRowNames(ExperimentFields& fields) { return NamesIn(fields); }
 
@@ -127,7 +250,7 @@ void AddKey(const SortKey& key, const ExperimentRow& experiment,
 }
 
 void PrintOrderNote(const SortKey& key, const ExperimentRow& experiment,
-                    TrialFields& fields, const GlobalOptions& globals) {
+                    JointFields& fields, const GlobalOptions& globals) {
   const bool known = !fields.IsMetric(key.field) || key.descending ||
                      key.field.Text() == experiment.metric;
   if (known) return;
@@ -142,7 +265,7 @@ void PrintOrderNote(const SortKey& key, const ExperimentRow& experiment,
 std::vector<SortKey> ParseTrialKeys(const std::string& sort, bool reverse,
                                     const RowNames& names,
                                     const ExperimentRow& experiment,
-                                    TrialFields& fields,
+                                    JointFields& fields,
                                     const GlobalOptions& globals) {
   std::vector<SortKey> keys;
   if (sort.empty()) return keys;

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -12,14 +14,60 @@
 #include "engine/query/field.h"
 #include "engine/query/filter.h"
 #include "engine/report/field_view.h"
+#include "engine/store/rows.h"
 #include "searchers/hparam_space.h"
 
 namespace dtrain {
 
 class ExperimentFields;
-class TrialFields;
+class JointFields;
 class TrialSelection;
-struct ExperimentRow;
+
+/// The experiments whose trials one table shows, all with one metric and better
+/// direction.
+class ExperimentGroup {
+ public:
+  /// `words` name the experiments; each is taken once. Throws as
+  /// ResolveExperiments and RequireOneMetric. `store` must outlive this.
+  ExperimentGroup(const Store& store, const std::vector<std::string>& words);
+
+  const std::vector<ExperimentDetail>& all() const { return details_; }
+  const ExperimentDetail& Find(TrialId trial) const;
+  bool smaller_is_better() const { return first().row.smaller_is_better; }
+  const std::string& metric() const { return first().row.metric; }
+  /// The first one, which stands for all in what they have in common.
+  const ExperimentDetail& first() const { return details_.front(); }
+  /// The hyperparameters of all; of one name, the searched one.
+  const nlohmann::json& space() const { return space_; }
+  /// Unit of the trial's batches.
+  Unit counted(TrialId trial) const { return counted_.at(trial.experiment); }
+  /// CountColumn of all; `batches` if they count different units.
+  std::string CountHeader(Format format) const;
+  /// Notes that they count different units, if they do.
+  void PrintUnits(const GlobalOptions& globals) const;
+  /// True if one of them has searcher.repeats.
+  bool has_repeats() const { return has_repeats_; }
+  /// Insert the columns `point` and `repeat`, and a trial's cells, behind the
+  /// first column if there are repeats.
+  void AddRepeatColumns(std::vector<Column>& columns) const;
+  void AddRepeatCells(const TrialRow& row, std::vector<Cell>& cells) const;
+  /// {"experiment": 3}, or {"experiments": [3, 5]} of several.
+  nlohmann::json Document() const;
+  /// "experiment 3", or "experiments 3, 5".
+  std::string Text() const;
+
+  /// Returns the trials of all, of one experiment after the other.
+  std::vector<TrialRow> ListTrials(TrialParts parts) const;
+  /// Reads the rows of these trials again, with all parts.
+  std::vector<TrialRow> WithAllParts(const std::vector<TrialRow>& rows) const;
+
+ private:
+  const Store& store_;
+  std::vector<ExperimentDetail> details_;
+  nlohmann::json space_ = nlohmann::json::object();
+  std::map<std::int64_t, Unit> counted_;
+  bool has_repeats_ = false;  // one of them has
+};
 
 /// `--filter` and `--columns`.
 struct SelectionOptions : TableOptions {
@@ -50,9 +98,9 @@ struct RowNames {
   std::function<std::vector<FieldName>(const std::string& pattern)> expand;
 };
 
-/// The names of an experiment's trials, or of experiments. `fields` must
-/// outlive the result.
-RowNames MakeRowNames(TrialFields& fields);
+/// The names of experiments' trials, or of experiments. `fields` must outlive
+/// the result.
+RowNames MakeRowNames(JointFields& fields);
 RowNames MakeRowNames(ExperimentFields& fields);
 
 /// Returns the condition of --filter; without one it is true for every row.
@@ -66,7 +114,7 @@ Filter ParseFilter(const SelectionOptions& options, const RowNames& names);
 std::vector<SortKey> ParseTrialKeys(const std::string& sort, bool reverse,
                                     const RowNames& names,
                                     const ExperimentRow& experiment,
-                                    TrialFields& fields,
+                                    JointFields& fields,
                                     const GlobalOptions& globals);
 
 /// A column that --columns names.
@@ -194,15 +242,9 @@ void AddLengthColumns(const CountOf& count_of, const UnitOf& unit_of,
     return cells;
   };
 }
-template <typename Row, typename CountOf>
-void AddLengthColumns(Unit counted, const CountOf& count_of,
-                      Listing<Row>& listing) {
-  AddLengthColumns(
-      count_of, [counted](const Row&) { return counted; }, listing);
-}
 
-/// The columns of the hyperparameters that the search of `config` varies.
-std::vector<Column> HparamColumns(const nlohmann::json& config);
+/// The columns of the hyperparameters that a search of `space` varies.
+std::vector<Column> HparamColumns(const nlohmann::json& space);
 
 /// The cell of a hyperparameter for people.
 Cell HparamCell(const nlohmann::json& hparams, const std::string& name);

@@ -41,6 +41,7 @@
 #include "engine/os/file_lock.h"
 #include "engine/os/files.h"
 #include "engine/report/format.h"
+#include "engine/report/system_view.h"
 #include "engine/store/rows.h"
 #include "engine/store/store.h"
 #include "searchers/hparam_space.h"
@@ -85,6 +86,7 @@ class TensorboardExport {
   void Write(TrialFile& file);
   void WriteAll(const Store& store, std::int64_t experiment,
                 std::map<std::int64_t, TrialFile>& files);
+  void WriteSystem(const Store& store, const TrialRow& row);
   void WriteTable(double time);
   void AddColumns(const ExperimentDetail& detail);
   void Save();
@@ -92,7 +94,8 @@ class TensorboardExport {
   const std::filesystem::path directory_;
   FileLock lock_;
   // {"version", "experiments": {"3": {"created"}}, "trials": {"3.7": {"runs",
-  // "bytes", "training", "validation", "ended"}}, "columns", "metrics"}.
+  // "bytes", "training", "validation", "ended"}}, "system": {"3.7": {"time",
+  // "bytes"}}, "columns", "metrics"}.
   nlohmann::json state_;
   std::string saved_;  // the record as it was last written
 };
@@ -244,6 +247,18 @@ TensorboardExport::TrialFile TensorboardExport::Open(
   return file;
 }
 
+// Replaces what follows the first `bytes` of the file, which may be missing.
+void WriteBehind(const fs::path& path, std::int64_t bytes,
+                 const std::string& text) {
+  const UniqueFd fd(
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+  if (!fd || ::ftruncate(fd.get(), bytes) != 0 ||
+      ::lseek(fd.get(), bytes, SEEK_SET) < 0) {
+    CannotWrite(path, errno);
+  }
+  WriteBytes(fd.get(), std::as_bytes(std::span(text)), path);
+}
+
 // Appends what a trial's file lacks.
 void TensorboardExport::Write(TrialFile& file) {
   const TrialRow& row = file.row;
@@ -257,15 +272,7 @@ void TensorboardExport::Write(TrialFile& file) {
   const fs::path directory = directory_ / file.name();
   const fs::path path = directory / FileName(row.runs);
   if (file.is_new && !MakeExportDirectory(directory)) RemoveFiles(directory);
-  if (!file.added.empty()) {
-    const UniqueFd fd(::open(
-        path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
-    if (!fd || ::ftruncate(fd.get(), file.bytes) != 0 ||
-        ::lseek(fd.get(), file.bytes, SEEK_SET) < 0) {
-      CannotWrite(path, errno);
-    }
-    WriteBytes(fd.get(), std::as_bytes(std::span(file.added)), path);
-  }
+  if (!file.added.empty()) WriteBehind(path, file.bytes, file.added);
   recorded = {
       {"runs", row.runs},
       {"bytes", file.bytes + static_cast<std::int64_t>(file.added.size())},
@@ -274,6 +281,56 @@ void TensorboardExport::Write(TrialFile& file) {
       {"ended", IsFinal(row.state)}};
   file.added = {};
   file.is_written = true;
+}
+
+// Appends the samples of what the trial used to a run of its own, whose steps
+// are seconds since the trial's start.
+void TensorboardExport::WriteSystem(const Store& store, const TrialRow& row) {
+  const std::vector<SystemRow> samples = store.SystemSamples(row.id);
+  if (samples.empty()) return;
+  const std::string name = ToString(row.id);
+  const fs::path directory = directory_ / name / "system";
+  const fs::path path = directory / FileName(1);
+  json& recorded = state_["system"][name];
+  const auto size = FileSize(path);
+  if (recorded.is_null() || !size ||
+      *size < recorded.at("bytes").get<std::int64_t>()) {
+    recorded = {{"time", -1}, {"bytes", 0}};
+  }
+  const auto bytes = recorded.at("bytes").get<std::int64_t>();
+  const Timestamp after(recorded.at("time").get<std::int64_t>());
+  const Timestamp start = row.started.value_or(row.created);
+  Timestamp last = after;
+  std::string text;
+  if (bytes == 0) AppendFileVersion(text, Seconds(start));
+  for (const SystemRow& sampled : samples) {
+    if (sampled.time <= after) continue;
+    last = std::max(last, sampled.time);
+    const auto step = static_cast<std::int64_t>(Seconds(sampled.time - start));
+    const auto add = [&](const std::string& tag, const json& value) {
+      if (!value.is_number()) return;
+      AppendScalar(text, tag, step, Seconds(sampled.time), value.get<double>());
+    };
+    const json values = SystemRowJson(row.id, sampled);
+    const std::string prefix =
+        sampled.rank == 0 ? "system/"
+                          : "system/rank" + std::to_string(sampled.rank) + "/";
+    for (const char* field : {"cores", "processes", "memory_bytes", "pss_bytes",
+                              "read_bytes", "written_bytes"}) {
+      add(prefix + field, values.at(field));
+    }
+    for (const json& gpu : values.at("gpus")) {
+      for (const char* field :
+           {"percent", "memory_bytes", "watts", "celsius"}) {
+        add(prefix + "gpu" + gpu.at("gpu").dump() + "/" + field, gpu.at(field));
+      }
+    }
+  }
+  if (last == after) return;
+  MakeExportDirectory(directory);
+  WriteBehind(path, bytes, text);
+  recorded = {{"time", last.count()},
+              {"bytes", bytes + static_cast<std::int64_t>(text.size())}};
 }
 
 // Adds the experiment's hyperparameters to the columns. Ranges of one name are
@@ -389,6 +446,7 @@ ExportedCounts TensorboardExport::Update(const Store& store,
     if (!IsDone(row)) files.emplace(row.id.number, Open(row, with_parts));
   }
   WriteAll(store, experiment, files);
+  for (const auto& [number, file] : files) WriteSystem(store, file.row);
   WriteTable(Seconds(detail.row.created));
   Save();
   ExportedCounts counts;

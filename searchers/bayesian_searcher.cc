@@ -2,7 +2,7 @@
 // halving with promotion, but a model of all results decides whether a waiting
 // trial or a new one is the best use of a free place. Every third decision is
 // that of asynchronous halving, in case the model is wrong, and so are all
-// until the model has enough trials and a result at the rung below the top.
+// until the model has enough trials and results.
 //
 // A trial is training, waiting at a rung, or closed. Each event may free
 // places; FillPlaces makes one decision for each, in this order: a point of the
@@ -50,6 +50,7 @@ class BayesianSearcher final : public Searcher {
 
   std::vector<Operation> Handle(const Event& event) override;
   double Progress() const override { return progress_; }
+  std::vector<Expectation> FindExpectations() override;
   nlohmann::json Save() const override;
   void Load(const nlohmann::json& state) override;
 
@@ -60,11 +61,17 @@ class BayesianSearcher final : public Searcher {
     int rung = 0;  // that it trains to or waits at
     Place place = Place::kTraining;
     std::int64_t length = 0;  // trained to
+    bool exited = false;      // exited early
+    bool ended = false;
   };
 
   void OnValidation(const ValidationCompleted& event,
                     std::vector<Operation>& operations);
   void OnExit(const ExitedEarly& event);
+  void Extend(const Extended& event, std::vector<Operation>& operations);
+  void Retry(const Retried& event, std::vector<Operation>& operations);
+  void ReopenWaiting(const std::vector<TrialIndex>& lost,
+                     std::vector<Operation>& operations);
   void RemoveInvalid(TrialIndex index);
   void AddResult(TrialIndex index, double value);
   void AddFailure(TrialIndex index, ExitReason reason);
@@ -92,6 +99,7 @@ class BayesianSearcher final : public Searcher {
   }
   int top() const { return static_cast<int>(lengths_.size()) - 1; }
 
+  SearcherConfig config_;  // with the present max_trials
   bool smaller_is_better_;
   std::int64_t rules_;
   double divisor_;
@@ -103,13 +111,14 @@ class BayesianSearcher final : public Searcher {
   TrialRoster roster_;
   SearchModel model_;
 
+  std::int64_t planned_;     // trials, as configured or extended
   std::int64_t max_trials_;  // without invalid ones
   std::int64_t decisions_ = 0;
   std::int64_t assigned_ = 0;  // length given to all trials
   std::int64_t trained_ = 0;   // length trained by them
   double seconds_ = 0;         // that it took
   bool finished_ = false;      // no more decisions
-  double progress_ = 0;        // never decreases
+  double progress_ = 0;        // reset by Extended and Retried
   std::vector<Trial> trials_;
   std::set<TrialIndex> training_;
   std::set<TrialIndex> waiting_;
@@ -120,16 +129,20 @@ class BayesianSearcher final : public Searcher {
 BayesianSearcher::BayesianSearcher(const SearcherConfig& config,
                                    const nlohmann::json& hyperparameters,
                                    std::uint32_t seed)
-    : smaller_is_better_(config.smaller_is_better),
+    : config_(config),
+      smaller_is_better_(config.smaller_is_better),
       rules_(config.rules),
       divisor_(config.divisor),
       places_(CountPlaces(config)),
       budget_(SearchBudget(config)),
       budget_seconds_(config.budget_seconds),
       lengths_(PlanBrackets(config).front().rungs),
-      space_(hyperparameters),
+      space_(hyperparameters, /*orders_lists=*/config.rules >= 3,
+             config.constraints),
       roster_(hyperparameters, config, seed),
-      model_(space_, lengths_, CountsTime(config)),
+      model_(space_, lengths_, CountsTime(config),
+             /*aims_at_predictions=*/config.rules >= 3),
+      planned_(config.max_trials),
       max_trials_(config.max_trials),
       results_(lengths_.size()) {}
 
@@ -139,9 +152,14 @@ std::vector<Operation> BayesianSearcher::Handle(const Event& event) {
     OnValidation(*validated, operations);
   } else if (const auto* closed = std::get_if<Closed>(&event)) {
     At(closed->trial).place = Place::kClosed;
+    At(closed->trial).ended = true;
     roster_.End(std::nullopt);
   } else if (const auto* early = std::get_if<ExitedEarly>(&event)) {
     OnExit(*early);
+  } else if (const auto* extended = std::get_if<Extended>(&event)) {
+    Extend(*extended, operations);
+  } else if (const auto* retried = std::get_if<Retried>(&event)) {
+    Retry(*retried, operations);
   }
   if (!std::get_if<Created>(&event)) FillPlaces(operations);
   const bool over = roster_.ShutDownIfOver(operations);
@@ -191,6 +209,7 @@ void BayesianSearcher::AddFailure(TrialIndex index, ExitReason reason) {
 void BayesianSearcher::OnExit(const ExitedEarly& event) {
   Trial& trial = At(event.trial);
   const Place before = std::exchange(trial.place, Place::kClosed);
+  trial.exited = trial.ended = true;
   training_.erase(event.trial);
   waiting_.erase(event.trial);
   roster_.End(event.reason);
@@ -203,6 +222,70 @@ void BayesianSearcher::OnExit(const ExitedEarly& event) {
   }
 }
 
+void BayesianSearcher::Extend(const Extended& event,
+                              std::vector<Operation>& operations) {
+  max_trials_ += event.max_trials - planned_;
+  planned_ = event.max_trials;
+  config_.max_trials = event.max_trials;
+  places_ = CountPlaces(config_);
+  budget_ = event.budget;
+  budget_seconds_ = event.budget_seconds;
+  finished_ = false;
+  progress_ = 0;
+  ReopenWaiting(event.lost, operations);
+}
+
+// Lets trials that ended without having been promoted wait again.
+void BayesianSearcher::ReopenWaiting(const std::vector<TrialIndex>& lost,
+                                     std::vector<Operation>& operations) {
+  for (std::size_t rung = 0; rung + 1 < results_.size(); ++rung) {
+    for (const auto& [value, index] : results_[rung]) {
+      Trial& trial = At(index);
+      if (trial.rung != static_cast<int>(rung) || trial.exited ||
+          !trial.ended || value == kWorst ||
+          std::ranges::find(lost, index) != lost.end()) {
+        continue;
+      }
+      trial.place = Place::kWaiting;
+      trial.ended = false;
+      waiting_.insert(index);
+      roster_.Reopen(index, std::nullopt, operations);
+    }
+  }
+}
+
+// `assigned_` already contains the length of a failed trial. Its result counts
+// even if the search has finished.
+void BayesianSearcher::Retry(const Retried& event,
+                             std::vector<Operation>& operations) {
+  progress_ = 0;
+  if (!finished_) ReopenWaiting(event.lost, operations);
+  for (const auto& [index, length, exit] : event.trials) {
+    Trial& trial = At(index);
+    trial.exited = trial.ended = false;
+    roster_.Reopen(index, exit, operations);
+    auto& results = results_[static_cast<std::size_t>(trial.rung)];
+    if (length >= lengths_[static_cast<std::size_t>(trial.rung)]) {
+      const bool is_worst = results.contains({kWorst, index});
+      if (finished_ || trial.rung == top() || is_worst) {
+        Close(index, operations);
+      } else {
+        trial.place = Place::kWaiting;
+        waiting_.insert(index);
+      }
+      continue;
+    }
+    std::erase_if(results,
+                  [&](const auto& result) { return result.second == index; });
+    model_.Remove(index, trial.rung);
+    trained_ -= LengthTo(trial.rung);
+    trial.place = Place::kTraining;
+    training_.insert(index);
+    operations.push_back(
+        ValidateAfter{index, lengths_[static_cast<std::size_t>(trial.rung)]});
+  }
+}
+
 // An invalid trial does not count, unless nothing else can be tried.
 void BayesianSearcher::RemoveInvalid(TrialIndex index) {
   for (auto& results : results_) {
@@ -210,6 +293,7 @@ void BayesianSearcher::RemoveInvalid(TrialIndex index) {
                   [&](const auto& result) { return result.second == index; });
   }
   model_.Remove(index);
+  if (rules_ >= 3) model_.MarkInvalid(index);
   Trial& trial = At(index);
   const std::int64_t assigned = lengths_[static_cast<std::size_t>(trial.rung)];
   if (roster_.MayReplace()) {
@@ -232,14 +316,16 @@ void BayesianSearcher::FillPlaces(std::vector<Operation>& operations) {
   if (finished_) CloseWaiting(operations);
 }
 
-// The model decides once it has enough trials to tell hyperparameters apart and
-// a result just below the top rung: without one it could not say how low rungs
-// predict the top.
+// The model decides once it has enough trials with results to tell
+// hyperparameters apart. Before rules 3 that was enough trials, and a result
+// just below the top rung.
 bool BayesianSearcher::IsHalvingDecision(std::int64_t number) const {
   const std::size_t needed = TrialsBeforeModel(space_.dimensions());
-  const bool early =
-      trials_.size() < needed ||
-      (lengths_.size() > 1 && results_[results_.size() - 2].empty());
+  const bool has_results =
+      rules_ >= 3
+          ? model_.results() >= needed
+          : lengths_.size() == 1 || !results_[results_.size() - 2].empty();
+  const bool early = trials_.size() < needed || !has_results;
   return early || number % kHalvingEvery == 0;
 }
 
@@ -277,7 +363,9 @@ bool BayesianSearcher::DecideByModel(std::vector<Operation>& operations) {
   } else if (proposal) {
     CreateAt(proposal->point, operations);
   }
-  return proposal.has_value();
+  if (proposal || config_.constraints.empty()) return proposal.has_value();
+  // No candidate met the constraints, which few points may do.
+  return MayCreate() && Create(operations);
 }
 
 // Returns the best waiting trial among the best 1/divisor of its rung, from the
@@ -401,10 +489,19 @@ void BayesianSearcher::UpdateProgress(bool over) {
   progress_ = over ? 1 : std::clamp(done, progress_, 1.0);
 }
 
+std::vector<Searcher::Expectation> BayesianSearcher::FindExpectations() {
+  if (IsHalvingDecision(/*number=*/1)) return {};
+  auto expectations = model_.PredictTop();
+  if (smaller_is_better_) return expectations;
+  for (Expectation& one : expectations) one.mean = -one.mean;
+  return expectations;
+}
+
 nlohmann::json BayesianSearcher::Save() const {
   nlohmann::json places = nlohmann::json::array();
   for (const Trial& trial : trials_) {
-    places.push_back({trial.rung, static_cast<int>(trial.place), trial.length});
+    places.push_back({trial.rung, static_cast<int>(trial.place), trial.length,
+                      trial.exited, trial.ended});
   }
   nlohmann::json results = nlohmann::json::array();
   for (const auto& rung : results_) {
@@ -412,11 +509,20 @@ nlohmann::json BayesianSearcher::Save() const {
     for (const auto& [value, index] : rung) rows.push_back({value, index});
     results.push_back(std::move(rows));
   }
-  return {{"trials", roster_.Save()},  {"model", model_.Save()},
-          {"places", places},          {"results", results},
-          {"max_trials", max_trials_}, {"decisions", decisions_},
-          {"assigned", assigned_},     {"trained", trained_},
-          {"seconds", seconds_},       {"finished", finished_},
+  return {{"trials", roster_.Save()},
+          {"model", model_.Save()},
+          {"places", places},
+          {"results", results},
+          {"places_at_once", places_},
+          {"max_trials", max_trials_},
+          {"planned", planned_},
+          {"budget", budget_},
+          {"budget_seconds", budget_seconds_},
+          {"decisions", decisions_},
+          {"assigned", assigned_},
+          {"trained", trained_},
+          {"seconds", seconds_},
+          {"finished", finished_},
           {"progress", progress_}};
 }
 
@@ -425,6 +531,11 @@ void BayesianSearcher::Load(const nlohmann::json& state) {
     roster_.Load(state.at("trials"));
     model_.Load(state.at("model"));
     max_trials_ = state.at("max_trials");
+    planned_ = state.value("planned", planned_);
+    config_.max_trials = planned_;
+    places_ = state.value("places_at_once", places_);
+    budget_ = state.value("budget", budget_);
+    budget_seconds_ = state.value("budget_seconds", budget_seconds_);
     decisions_ = state.at("decisions");
     assigned_ = state.at("assigned");
     trained_ = state.at("trained");
@@ -444,7 +555,14 @@ void BayesianSearcher::LoadTrials(const nlohmann::json& state) {
   for (const nlohmann::json& row : state.at("places")) {
     const auto index = static_cast<TrialIndex>(trials_.size());
     const auto place = static_cast<Place>(row.at(1).get<int>());
-    trials_.push_back({.rung = row.at(0), .place = place, .length = row.at(2)});
+    // Snapshots before 0.2.0 lack how a trial ended.
+    const bool is_known = row.size() > 3;
+    trials_.push_back(
+        {.rung = row.at(0),
+         .place = place,
+         .length = row.at(2),
+         .exited = is_known && row.at(3).get<bool>(),
+         .ended = is_known ? row.at(4).get<bool>() : place == Place::kClosed});
     if (place == Place::kTraining) training_.insert(index);
     if (place == Place::kWaiting) waiting_.insert(index);
   }

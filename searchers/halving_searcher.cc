@@ -29,8 +29,7 @@ namespace dtrain {
 HalvingSearcher::HalvingSearcher(const SearcherConfig& config,
                                  const nlohmann::json& hyperparameters,
                                  std::uint32_t seed)
-    : smaller_is_better_(config.smaller_is_better),
-      roster_(hyperparameters, config, seed) {
+    : config_(config), roster_(hyperparameters, config, seed) {
   const auto method = config.stop_once ? AshaBracket::Method::kStopping
                                        : AshaBracket::Method::kPromotion;
   for (const Bracket& bracket : PlanBrackets(config)) {
@@ -42,9 +41,12 @@ std::vector<Operation> HalvingSearcher::Handle(const Event& event) {
   std::vector<Operation> operations;
   Dispatch(event, operations);
   CreateDue(operations);
-  const bool ends = std::get_if<Closed>(&event) != nullptr ||
-                    std::get_if<ExitedEarly>(&event) != nullptr;
-  UpdateProgress(ends && roster_.ShutDownIfOver(operations));
+  const bool grows = std::get_if<Extended>(&event) != nullptr ||
+                     std::get_if<Retried>(&event) != nullptr;
+  if (grows) progress_ = 0;
+  const bool may_be_over = grows || std::get_if<Closed>(&event) != nullptr ||
+                           std::get_if<ExitedEarly>(&event) != nullptr;
+  UpdateProgress(may_be_over && roster_.ShutDownIfOver(operations));
   return operations;
 }
 
@@ -57,7 +59,7 @@ void HalvingSearcher::Dispatch(const Event& event,
     }
   } else if (const auto* done = std::get_if<ValidationCompleted>(&event)) {
     GetBracket(done->trial)
-        .Complete(done->trial, RankKey(done->metric, smaller_is_better_),
+        .Complete(done->trial, RankKey(done->metric, config_.smaller_is_better),
                   roster_, operations);
     AssignNewTrials(bracket_of_[static_cast<std::size_t>(done->trial)]);
   } else if (const auto* closed = std::get_if<Closed>(&event)) {
@@ -70,7 +72,48 @@ void HalvingSearcher::Dispatch(const Event& event,
     AssignNewTrials(bracket_of_[static_cast<std::size_t>(early->trial)]);
   } else if (const auto* added = std::get_if<PlacesAdded>(&event)) {
     roster_.CreateAhead(added->ahead);
+  } else if (const auto* extended = std::get_if<Extended>(&event)) {
+    Extend(*extended, operations);
+  } else if (const auto* retried = std::get_if<Retried>(&event)) {
+    Retry(*retried, operations);
   }
+}
+
+void HalvingSearcher::Extend(const Extended& event,
+                             std::vector<Operation>& operations) {
+  const std::set<TrialIndex> lost(event.lost.begin(), event.lost.end());
+  auto plan = PlanBrackets(ExtendPlan(config_, event.max_trials));
+  // By its share of a larger number a bracket may get fewer trials than it has,
+  // since the first one gets what is left over. The others get fewer then.
+  std::int64_t too_many = 0;
+  for (std::size_t i = 0; i < brackets_.size(); ++i) {
+    const std::int64_t planned = brackets_[i].planned();
+    too_many += std::max<std::int64_t>(planned - plan[i].max_trials, 0);
+    plan[i].max_trials = std::max(plan[i].max_trials, planned);
+  }
+  for (std::size_t i = 0; i < brackets_.size(); ++i) {
+    const std::int64_t more = plan[i].max_trials - brackets_[i].planned();
+    const std::int64_t less = std::min(more, too_many);
+    plan[i].max_trials -= less;
+    too_many -= less;
+  }
+  for (std::size_t i = 0; i < brackets_.size(); ++i) {
+    brackets_[i].ReopenWaiting(lost, roster_, operations);
+    brackets_[i].Extend(plan[i], roster_, operations);
+    AssignNewTrials(i);
+  }
+}
+
+void HalvingSearcher::Retry(const Retried& event,
+                            std::vector<Operation>& operations) {
+  const std::set<TrialIndex> lost(event.lost.begin(), event.lost.end());
+  for (AshaBracket& bracket : brackets_) {
+    bracket.ReopenWaiting(lost, roster_, operations);
+  }
+  for (const auto& [trial, length, exit] : event.trials) {
+    GetBracket(trial).Retry(trial, length, roster_, operations);
+  }
+  for (AshaBracket& bracket : brackets_) bracket.CloseFinishedRungs(operations);
 }
 
 // `open` is the number of created trials without a result at the lowest rung.
@@ -134,6 +177,8 @@ AshaBracket::AshaBracket(const Bracket& bracket, double divisor, Method method,
                          std::int64_t rules)
     : method_(method),
       rules_(rules),
+      divisor_(divisor),
+      planned_(bracket.max_trials),
       max_trials_(bracket.max_trials),
       at_start_(TrialsAtStart(bracket, divisor)),
       lengths_(bracket.rungs),
@@ -236,8 +281,6 @@ void AshaBracket::CloseTrial(TrialIndex trial,
   operations.push_back(Close{trial});
 }
 
-// When all trials have a result at the lowest rung, closes the trials that wait
-// in rungs that cannot get further results.
 void AshaBracket::CloseFinishedRungs(std::vector<Operation>& operations) {
   if (method_ != Method::kPromotion || rungs_.front().size() < max_trials_) {
     return;
@@ -250,15 +293,74 @@ void AshaBracket::CloseFinishedRungs(std::vector<Operation>& operations) {
 }
 
 void AshaBracket::End(TrialIndex trial) {
-  trials_.at(trial).closed = true;
+  TrialPlace& place = trials_.at(trial);
+  place.closed = place.ended = true;
   ++ended_;
+}
+
+void AshaBracket::Extend(const Bracket& plan, TrialRoster& roster,
+                         std::vector<Operation>& operations) {
+  max_trials_ += plan.max_trials - planned_;
+  planned_ = plan.max_trials;
+  // As many train at once as at the start of a search of this size.
+  std::int64_t training = 0;
+  for (const std::int64_t trials : outstanding_) training += trials;
+  const std::int64_t more = std::min(TrialsAtStart(plan, divisor_) - training,
+                                     max_trials_ - created_);
+  if (more > 0) Add(more, roster);
+  CloseFinishedRungs(operations);
+}
+
+// A trial whose Close was not executed yet is left alone.
+void AshaBracket::ReopenWaiting(const std::set<TrialIndex>& lost,
+                                TrialRoster& roster,
+                                std::vector<Operation>& operations) {
+  if (method_ != Method::kPromotion) return;
+  for (std::size_t i = 0; i + 1 < rungs_.size(); ++i) {
+    for (const TrialIndex trial : rungs_[i].Trials()) {
+      TrialPlace& place = trials_.at(trial);
+      if (place.rung != i || place.training || place.exited || !place.ended ||
+          lost.contains(trial) || !rungs_[i].Wait(trial)) {
+        continue;
+      }
+      place.closed = place.ended = false;
+      --ended_;
+      roster.Reopen(trial, std::nullopt, operations);
+    }
+  }
+}
+
+// Removes the worst results that the failure was given, from the rung that the
+// trial now trains to and from all higher ones.
+void AshaBracket::Retry(TrialIndex trial, std::int64_t length,
+                        TrialRoster& roster,
+                        std::vector<Operation>& operations) {
+  TrialPlace& place = trials_.at(trial);
+  place.exited = place.closed = place.ended = false;
+  --ended_;
+  roster.Reopen(trial, ExitReason::kErrored, operations);
+  const auto next = static_cast<std::size_t>(
+      std::ranges::upper_bound(lengths_, length) - lengths_.begin());
+  if (next > place.rung) {
+    const bool top = place.rung + 1 == rungs_.size();
+    if (top || method_ == Method::kStopping ||
+        !rungs_[place.rung].Wait(trial)) {
+      CloseTrial(trial, operations);
+    }
+    return;
+  }
+  for (std::size_t i = next; i <= place.rung; ++i) rungs_[i].Remove(trial);
+  place.rung = next;
+  place.training = true;
+  ++outstanding_[next];
+  operations.push_back(ValidateAfter{trial, lengths_[next], roster.deferred()});
 }
 
 void AshaBracket::Exit(TrialIndex trial, ExitReason reason, TrialRoster& roster,
                        std::vector<Operation>& operations) {
   TrialPlace& place = trials_.at(trial);
   const bool was_closed = place.closed;
-  place.exited = place.closed = true;
+  place.exited = place.closed = place.ended = true;
   if (reason == ExitReason::kInvalidHp && !was_closed) {
     return Remove(trial, roster, operations);
   }
@@ -301,18 +403,23 @@ nlohmann::json AshaBracket::Save() const {
   for (const Rung& rung : rungs_) rungs.push_back(rung.Save());
   nlohmann::json trials = nlohmann::json::array();
   for (const auto& [trial, place] : trials_) {
-    trials.push_back(
-        {trial, place.rung, place.training, place.exited, place.closed});
+    trials.push_back({trial, place.rung, place.training, place.exited,
+                      place.closed, place.ended});
   }
   // Sorted, so that equal states are saved identically.
   std::sort(trials.begin(), trials.end());
-  return {{"max_trials", max_trials_},   {"rungs", std::move(rungs)},
-          {"outstanding", outstanding_}, {"trials", std::move(trials)},
-          {"created", created_},         {"ended", ended_}};
+  return {{"max_trials", max_trials_},
+          {"planned", planned_},
+          {"rungs", std::move(rungs)},
+          {"outstanding", outstanding_},
+          {"trials", std::move(trials)},
+          {"created", created_},
+          {"ended", ended_}};
 }
 
 void AshaBracket::Load(const nlohmann::json& state) {
   max_trials_ = state.at("max_trials");
+  planned_ = state.value("planned", planned_);
   for (std::size_t i = 0; i < rungs_.size(); ++i) {
     rungs_[i].Load(state.at("rungs").at(i));
     outstanding_[i] = state.at("outstanding").at(i);
@@ -322,7 +429,9 @@ void AshaBracket::Load(const nlohmann::json& state) {
     trials_[row.at(0)] = {.rung = row.at(1),
                           .training = row.at(2),
                           .exited = row.at(3),
-                          .closed = row.at(4)};
+                          .closed = row.at(4),
+                          // Added in 0.2.0.
+                          .ended = row.size() > 5 ? row.at(5) : row.at(4)};
   }
   created_ = state.at("created");
   ended_ = state.at("ended");
@@ -390,6 +499,21 @@ void Rung::Promote(TrialIndex trial) {
 
 void Rung::StopWaiting(TrialIndex trial) {
   waiting_.erase(results_.at(trial).key);
+}
+
+bool Rung::Wait(TrialIndex trial) {
+  const Result& result = results_.at(trial);
+  if (result.promoted || result.key.metric == kWorst) return false;
+  waiting_.insert(result.key);
+  return true;
+}
+
+std::vector<TrialIndex> Rung::Trials() const {
+  std::vector<TrialIndex> trials;
+  for (const std::set<Key>* part : {&best_, &rest_}) {
+    for (const Key& key : *part) trials.push_back(key.trial);
+  }
+  return trials;
 }
 
 std::vector<TrialIndex> Rung::DrainWaiting() {

@@ -48,9 +48,14 @@ class Rung {
   void Promote(TrialIndex trial);
   /// Removes the trial from those that wait; its result stays.
   void StopWaiting(TrialIndex trial);
+  /// Adds the trial to those that wait, if its result may be promoted. Returns
+  /// whether it waits. REQUIRES: it has a result.
+  bool Wait(TrialIndex trial);
   /// Returns the waiting trials, best first, and clears their list.
   std::vector<TrialIndex> DrainWaiting();
 
+  /// Returns the trials with a result, best first.
+  std::vector<TrialIndex> Trials() const;
   bool promoted(TrialIndex trial) const { return results_.at(trial).promoted; }
   std::int64_t size() const {
     return static_cast<std::int64_t>(results_.size());
@@ -109,11 +114,26 @@ class AshaBracket {
                 std::vector<Operation>& operations);
   /// Handles the end of a closed trial.
   void End(TrialIndex trial);
+  /// Continues with another number of trials, which `plan` has.
+  void Extend(const Bracket& plan, TrialRoster& roster,
+              std::vector<Operation>& operations);
+  /// Takes back the error of an exited trial that was trained to `length`.
+  void Retry(TrialIndex trial, std::int64_t length, TrialRoster& roster,
+             std::vector<Operation>& operations);
+  /// Lets the trials that ended without having been promoted wait again, except
+  /// those in `lost`.
+  void ReopenWaiting(const std::set<TrialIndex>& lost, TrialRoster& roster,
+                     std::vector<Operation>& operations);
+  /// When all trials have a result at the lowest rung, closes the trials that
+  /// wait in rungs that cannot get further results.
+  void CloseFinishedRungs(std::vector<Operation>& operations);
   /// Handles an early exit. An error counts as the worst result; an invalid
   /// trial is removed from all rungs and replaced.
   void Exit(TrialIndex trial, ExitReason reason, TrialRoster& roster,
             std::vector<Operation>& operations);
 
+  /// Number of trials, as configured or extended.
+  std::int64_t planned() const { return planned_; }
   /// Number of trials without a result at the lowest rung, with deferred ones.
   std::int64_t open() const { return outstanding_.front(); }
   /// Completed fraction of the bracket, in [0, 1]; may decrease.
@@ -129,6 +149,7 @@ class AshaBracket {
     bool training = true;  // has no result at its rung yet
     bool exited = false;   // exited early
     bool closed = false;   // has a Close operation, or has ended
+    bool ended = false;
   };
 
   void Add(std::int64_t trials, TrialRoster& roster);
@@ -139,13 +160,14 @@ class AshaBracket {
   void Remove(TrialIndex trial, TrialRoster& roster,
               std::vector<Operation>& operations);
   void CloseTrial(TrialIndex trial, std::vector<Operation>& operations);
-  void CloseFinishedRungs(std::vector<Operation>& operations);
 
   bool MayPass(const TrialPlace& place, double metric) const;
 
   Method method_;
   std::int64_t rules_;
-  std::int64_t max_trials_;
+  double divisor_;
+  std::int64_t planned_;     // trials, as configured or extended
+  std::int64_t max_trials_;  // without invalid ones that nothing replaces
   std::int64_t at_start_;
   std::vector<std::int64_t> lengths_;  // of the rungs
   std::vector<Rung> rungs_;
@@ -174,13 +196,15 @@ class HalvingSearcher final : public Searcher {
   void AssignNewTrials(std::size_t bracket);
   void CreateDue(std::vector<Operation>& operations);
   void Dispatch(const Event& event, std::vector<Operation>& operations);
+  void Extend(const Extended& event, std::vector<Operation>& operations);
+  void Retry(const Retried& event, std::vector<Operation>& operations);
   void UpdateProgress(bool over);
 
-  bool smaller_is_better_;
+  SearcherConfig config_;  // as created
   TrialRoster roster_;
   std::vector<AshaBracket> brackets_;
   std::vector<std::uint32_t> bracket_of_;  // by trial
-  double progress_ = 0;                    // never decreases
+  double progress_ = 0;                    // reset by Extended and Retried
 };
 
 }  // namespace dtrain

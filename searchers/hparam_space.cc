@@ -14,10 +14,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <limits>
 #include <string>
 #include <utility>
 
 #include "engine/base/json.h"
+#include "searchers/hparam_conditions.h"
+#include "searchers/number_range.h"
 
 namespace dtrain {
 namespace {
@@ -29,15 +33,13 @@ nlohmann::json SampleTyped(const nlohmann::json& space, Rng& rng) {
     const nlohmann::json& values = space.at("vals");
     return values.at(rng.Below(values.size()));
   }
-  if (type == "int") {
-    const std::int64_t low = space.at("minval");
-    const std::int64_t high = space.at("maxval");
-    const auto count =
-        static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low) + 1;
-    return static_cast<std::int64_t>(static_cast<std::uint64_t>(low) +
-                                     rng.Below(count));
+  if (type == "normal") return NormalRange(space).At(rng.Uniform());
+  if (IsDiscrete(space)) {
+    const SteppedRange values(space);
+    return values.At(rng.Below(values.last() + 1));
   }
-  if (IsLogDouble(space)) {
+  if (type == "int") return LogInteger(space).At(rng.Uniform());
+  if (IsLog(space)) {
     // Rounding must not leave the range.
     const double low = space.at("minval");
     const double high = space.at("maxval");
@@ -49,21 +51,21 @@ nlohmann::json SampleTyped(const nlohmann::json& space, Rng& rng) {
   return std::pow(space.value("base", 10.0), draw);
 }
 
+nlohmann::json SampleMap(const nlohmann::json& space, Rng& rng);
+
 // Draws a value of the map: a range, a nested map, or a constant.
 nlohmann::json SampleValue(const nlohmann::json& space, Rng& rng) {
-  return HasType(space) ? SampleTyped(space, rng) : SampleHparams(space, rng);
+  return HasType(space) ? SampleTyped(space, rng) : SampleMap(space, rng);
 }
 
-// The value of a hyperparameter in a trial of `searcher.points`. A constant is
-// that of the space even if the point repeats it.
-nlohmann::json ValueOfPoint(const nlohmann::json& space,
-                            const nlohmann::json& point) {
-  if (!HasType(space)) return HparamsOfPoint(space, point);
-  const std::string type = space.at("type");
-  if (type == "const") return space.at("val");
-  // A real number stays one, even if the point has 1.
-  if (type == "double" || type == "log") return point.get<double>();
-  return point;
+nlohmann::json SampleMap(const nlohmann::json& space, Rng& rng) {
+  if (!space.is_object()) return space;
+  // nlohmann keeps objects in byte order of their keys.
+  nlohmann::json sample = nlohmann::json::object();
+  for (const auto& [name, value] : space.items()) {
+    sample[name] = SampleValue(value, rng);
+  }
+  return sample;
 }
 
 }  // namespace
@@ -143,9 +145,13 @@ std::optional<nlohmann::json> HparamChoices(const nlohmann::json& space,
   const nlohmann::json& value = *FindMember(space, name);
   if (!HasType(value)) return nlohmann::json::array({value});
   const std::string type = value.at("type");
-  if (type == "categorical") return value.at("vals");
-  if (type == "const") return nlohmann::json::array({value.at("val")});
-  return nlohmann::json();
+  nlohmann::json choices;
+  if (type == "categorical") choices = value.at("vals");
+  if (type == "const") choices = nlohmann::json::array({value.at("val")});
+  if (choices.is_array() && value.contains("else")) {
+    choices.push_back(value.at("else"));
+  }
+  return choices;
 }
 
 std::vector<std::string> NamesWithParts(const nlohmann::json& space) {
@@ -168,17 +174,31 @@ std::map<std::string, nlohmann::json> HparamValues(
   return values;
 }
 
-bool IsLogDouble(const nlohmann::json& range) {
-  return range.at("type") == "double" && range.value("log", false);
+bool IsLog(const nlohmann::json& range) { return range.value("log", false); }
+
+bool IsDiscrete(const nlohmann::json& range) {
+  return range.contains("step") || (range.at("type") == "int" && !IsLog(range));
 }
 
+bool IsOrdered(const nlohmann::json& range) {
+  if (range.at("type") != "categorical") return false;
+  const nlohmann::json& values = range.at("vals");
+  const auto is_sorted = [&](auto before) {
+    return std::ranges::adjacent_find(
+               values, [&](const nlohmann::json& a, const nlohmann::json& b) {
+                 return !before(a.get<double>(), b.get<double>());
+               }) == values.end();
+  };
+  if (range.contains("ordered")) return range.at("ordered");
+  return values.size() >= 3 &&
+         std::ranges::all_of(values, &nlohmann::json::is_number) &&
+         (is_sorted(std::less()) || is_sorted(std::greater()));
+}
+
+// What is absent is drawn, too: a condition must not change the other samples.
 nlohmann::json SampleHparams(const nlohmann::json& space, Rng& rng) {
-  if (!space.is_object()) return space;
-  // nlohmann keeps objects in byte order of their keys.
-  nlohmann::json sample = nlohmann::json::object();
-  for (const auto& [name, value] : space.items()) {
-    sample[name] = SampleValue(value, rng);
-  }
+  nlohmann::json sample = SampleMap(space, rng);
+  HparamConditions(space).Apply(sample);
   return sample;
 }
 
@@ -194,14 +214,39 @@ Sample Identify(nlohmann::json hparams, Rng& rng) {
   return sample;
 }
 
-nlohmann::json HparamsOfPoint(const nlohmann::json& space,
-                              const nlohmann::json& point) {
+namespace {
+
+nlohmann::json MapOfPoint(const nlohmann::json& space,
+                          const nlohmann::json& point, Rng& rng) {
   if (!space.is_object()) return space;
   nlohmann::json hparams = nlohmann::json::object();
-  for (const auto& [name, value] : space.items()) {
-    hparams[name] =
-        ValueOfPoint(value, point.value(name, nlohmann::json::object()));
+  for (const auto& [name, range] : space.items()) {
+    const auto given = point.find(name);
+    if (given == point.end()) {
+      hparams[name] = SampleValue(range, rng);
+      continue;
+    }
+    if (!HasType(range)) {
+      hparams[name] = MapOfPoint(range, *given, rng);
+      continue;
+    }
+    const std::string type = range.at("type");
+    // A real number stays one, even if the point has 1. A constant is that of
+    // the space even if the point repeats it.
+    const bool is_real = type == "double" || type == "log" || type == "normal";
+    hparams[name] = type == "const" ? range.at("val")
+                    : is_real       ? nlohmann::json(given->get<double>())
+                                    : *given;
   }
+  return hparams;
+}
+
+}  // namespace
+
+nlohmann::json HparamsOfPoint(const nlohmann::json& space,
+                              const nlohmann::json& point, Rng& rng) {
+  nlohmann::json hparams = MapOfPoint(space, point, rng);
+  HparamConditions(space).Apply(hparams);
   return hparams;
 }
 
@@ -218,8 +263,9 @@ std::string RangeProblem(const nlohmann::json& range,
   }
   if (type == "int" && !value.is_number_integer()) return "is not an integer";
   if (!value.is_number()) return "is not a number";
-  double low = range.at("minval");
-  double high = range.at("maxval");
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  double low = range.value("minval", IsLog(range) ? 0.0 : -kInfinity);
+  double high = range.value("maxval", kInfinity);
   if (type == "log") {
     const double base = range.value("base", 10.0);
     const auto [least, most] =
@@ -229,26 +275,38 @@ std::string RangeProblem(const nlohmann::json& range,
     high = most * (1 + 1e-12);
   }
   const double number = value;
-  return number >= low && number <= high ? "" : "is out of range";
+  const bool is_inside = number >= low && number <= high &&
+                         !(type == "normal" && IsLog(range) && number == 0);
+  if (!is_inside) return "is out of range";
+  const bool has = !IsDiscrete(range) || SteppedRange(range).Find(value);
+  return has ? "" : "is between two steps";
 }
 
 // Builds the point of one level of the map. The first hyperparameter that is
 // missing or out of range ends it, and `problem` names it by its path.
+// `all`: the hyperparameters of all levels.
 std::optional<nlohmann::json> PartOfPoint(const nlohmann::json& space,
                                           const nlohmann::json& hparams,
+                                          const nlohmann::json& all,
                                           const std::string& prefix,
                                           std::string& problem) {
+  static const nlohmann::json kNothing = nlohmann::json::object();
   nlohmann::json point = nlohmann::json::object();
   for (const auto& [name, range] : space.items()) {
     if (IsConstant({{name, range}})) continue;
     const std::string path = prefix + name;
-    if (!hparams.is_object() || !hparams.contains(name)) {
+    const bool absent = HasType(range) && range.contains("when") &&
+                        !Holds(range.at("when"), all);
+    if (absent) continue;
+    const bool missing = !hparams.is_object() || !hparams.contains(name);
+    if (missing && HasType(range)) {
       problem = path + " is missing";
       return std::nullopt;
     }
-    const nlohmann::json& value = hparams.at(name);
+    // All of a nested map may be absent.
+    const nlohmann::json& value = missing ? kNothing : hparams.at(name);
     if (!HasType(range)) {
-      const auto inner = PartOfPoint(range, value, path + '.', problem);
+      const auto inner = PartOfPoint(range, value, all, path + '.', problem);
       if (!inner) return std::nullopt;
       point[name] = *inner;
       continue;
@@ -268,7 +326,7 @@ std::optional<nlohmann::json> PartOfPoint(const nlohmann::json& space,
 std::optional<nlohmann::json> PointOfHparams(const nlohmann::json& space,
                                              const nlohmann::json& hparams,
                                              std::string& problem) {
-  return PartOfPoint(space, hparams, "", problem);
+  return PartOfPoint(space, hparams, hparams, "", problem);
 }
 
 bool IsConstant(const nlohmann::json& space) {
@@ -287,16 +345,27 @@ double Spread(double low, double high, std::int64_t i, std::int64_t count) {
   return low + step * (high - low) / static_cast<double>(count - 1);
 }
 
-std::vector<nlohmann::json> IntValues(const nlohmann::json& hparam) {
-  const std::int64_t low = hparam.at("minval");
-  const std::int64_t high = hparam.at("maxval");
-  const std::int64_t all = high - low + 1;
-  const auto entry = hparam.find("count");
-  const bool counted = entry != hparam.end() && !entry->is_null();
-  const std::int64_t count =
-      counted ? std::min(entry->get<std::int64_t>(), all) : all;
+// Returns the range with each of its values equally likely.
+nlohmann::json WithoutScale(nlohmann::json range) {
+  range.erase("log");
+  return range;
+}
+
+// Returns `count` values of an int, without repetitions.
+std::vector<nlohmann::json> SomeIntegers(const nlohmann::json& range,
+                                         std::int64_t count) {
+  const std::int64_t low = range.at("minval");
+  const std::int64_t high = range.at("maxval");
+  count = std::min(count, high - low + 1);
   std::vector<nlohmann::json> values;
   for (std::int64_t i = 0; i < count; ++i) {
+    if (IsLog(range)) {
+      const LogInteger integers(range);
+      const std::int64_t value = integers.At(
+          Spread(integers.Place(low), integers.Place(high), i, count));
+      if (values.empty() || values.back() != value) values.emplace_back(value);
+      continue;
+    }
     const double value =
         Spread(static_cast<double>(low), static_cast<double>(high), i, count);
     // Rounds half away from zero, as Determined does.
@@ -304,31 +373,6 @@ std::vector<nlohmann::json> IntValues(const nlohmann::json& hparam) {
         std::clamp(static_cast<std::int64_t>(std::round(value)), low, high));
   }
   return values;
-}
-
-void CollectAxes(const nlohmann::json& space,
-                 std::vector<std::vector<nlohmann::json>>& axes) {
-  if (!space.is_object()) return;
-  // nlohmann keeps objects in byte order of their keys.
-  for (const auto& value : space) {
-    if (HasType(value)) {
-      axes.push_back(GridValues(value));
-    } else {
-      CollectAxes(value, axes);
-    }
-  }
-}
-
-// Inserts the chosen value of each axis, in the order of the axes.
-nlohmann::json Fill(const nlohmann::json& space,
-                    const std::vector<const nlohmann::json*>& chosen,
-                    std::size_t& next) {
-  if (!space.is_object()) return space;
-  nlohmann::json filled = nlohmann::json::object();
-  for (const auto& [name, value] : space.items()) {
-    filled[name] = HasType(value) ? *chosen[next++] : Fill(value, chosen, next);
-  }
-  return filled;
 }
 
 }  // namespace
@@ -339,10 +383,27 @@ std::vector<nlohmann::json> GridValues(const nlohmann::json& hparam) {
   if (type == "categorical") {
     return hparam.at("vals").get<std::vector<nlohmann::json>>();
   }
-  if (type == "int") return IntValues(hparam);
+  const auto given = hparam.find("count");
+  const bool counted = given != hparam.end() && !given->is_null();
   std::vector<nlohmann::json> values;
+  if (type == "int" && counted) return SomeIntegers(hparam, *given);
+  if (type == "int" || hparam.contains("step")) {
+    const SteppedRange range(WithoutScale(hparam));
+    for (std::uint64_t i = 0; i <= range.last(); ++i) {
+      values.push_back(range.At(i));
+    }
+    return values;
+  }
   const std::int64_t count = hparam.at("count");
-  if (IsLogDouble(hparam)) {
+  if (type == "normal") {
+    const NormalRange range(hparam);
+    for (std::int64_t i = 0; i < count; ++i) {
+      values.emplace_back(range.At((static_cast<double>(i) + 0.5) /
+                                   static_cast<double>(count)));
+    }
+    return values;
+  }
+  if (IsLog(hparam)) {
     const double low = hparam.at("minval");
     const double high = hparam.at("maxval");
     for (std::int64_t i = 0; i < count; ++i) {
@@ -364,6 +425,24 @@ std::vector<nlohmann::json> GridValues(const nlohmann::json& hparam) {
   return values;
 }
 
+std::int64_t CountGridValues(const nlohmann::json& hparam) {
+  constexpr std::int64_t kMaxListed = 100'000;
+  const std::string type = hparam.at("type");
+  if (type == "const") return 1;
+  if (type == "categorical") {
+    return static_cast<std::int64_t>(hparam.at("vals").size());
+  }
+  const nlohmann::json count = hparam.value("count", nlohmann::json());
+  if (type != "int" && !count.is_null()) return count;
+  if (type != "int" && !hparam.contains("step")) return 0;
+  const auto all =
+      static_cast<std::int64_t>(SteppedRange(WithoutScale(hparam)).last()) + 1;
+  if (count.is_null()) return all;
+  const std::int64_t values = std::min(count.get<std::int64_t>(), all);
+  if (!IsLog(hparam) || values > kMaxListed) return values;
+  return static_cast<std::int64_t>(GridValues(hparam).size());
+}
+
 namespace {
 
 constexpr std::size_t kMaxAlternatives = 1000;
@@ -379,9 +458,8 @@ std::vector<nlohmann::json> FindAlternatives(const nlohmann::json& hparam,
     size = static_cast<double>(hparam.at("vals").size());
   } else if (is_grid && !count.is_null()) {
     size = count.get<double>();
-  } else if (type == "int") {
-    size = hparam.at("maxval").get<double>() -
-           hparam.at("minval").get<double>() + 1;
+  } else if (type == "int" || IsDiscrete(hparam)) {
+    size = static_cast<double>(SteppedRange(WithoutScale(hparam)).last()) + 1;
     if (!is_grid && size != 2) return {};
   }
   if (size == 0 || size > kMaxAlternatives) return {};
@@ -407,26 +485,6 @@ nlohmann::json Alternatives(const nlohmann::json& space, bool is_grid) {
   nlohmann::json found = nlohmann::json::object();
   if (space.is_object()) AddAlternatives(space, is_grid, "", found);
   return found;
-}
-
-HparamGrid::HparamGrid(nlohmann::json space) : space_(std::move(space)) {
-  CollectAxes(space_, axes_);
-  for (const auto& axis : axes_) {
-    size_ *= static_cast<std::int64_t>(axis.size());
-  }
-}
-
-nlohmann::json HparamGrid::At(std::int64_t index) const {
-  std::vector<const nlohmann::json*> chosen(axes_.size());
-  // The index is a number with one digit for each axis, of which the last is
-  // the least significant.
-  for (std::size_t i = axes_.size(); i-- > 0;) {
-    const auto values = static_cast<std::int64_t>(axes_[i].size());
-    chosen[i] = &axes_[i][static_cast<std::size_t>(index % values)];
-    index /= values;
-  }
-  std::size_t next = 0;
-  return Fill(space_, chosen, next);
 }
 
 }  // namespace dtrain

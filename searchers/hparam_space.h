@@ -21,9 +21,11 @@ struct Sample {
 
 /// Draws hyperparameters at random. `space` is the map of the YAML. Its values
 /// are scalars or lists (constants), maps with `type` (const, int, double, log,
-/// categorical), or maps of further hyperparameters. `space` itself is never a
-/// range, so a hyperparameter may be named `type`. Names are visited in byte
-/// order, depth first; constants draw nothing. REQUIRES: `space` was checked.
+/// normal, categorical), or maps of further hyperparameters. `space` itself is
+/// never a range, so a hyperparameter may be named `type`. Names are visited in
+/// byte order, depth first; constants draw nothing. Hyperparameters whose
+/// conditions do not hold are left out afterwards. REQUIRES: `space` was
+/// checked.
 nlohmann::json SampleHparams(const nlohmann::json& space, Rng& rng);
 
 /// Draws hyperparameters, request id and seed, in this order.
@@ -32,16 +34,18 @@ Sample SampleTrial(const nlohmann::json& space, Rng& rng);
 /// Draws request id and seed for these hyperparameters.
 Sample Identify(nlohmann::json hparams, Rng& rng);
 
-/// Returns the hyperparameters of a point of `searcher.points`: its values for
-/// searched hyperparameters, and the constants of `space`. Draws nothing.
-/// REQUIRES: the point was checked against the space.
+/// Returns the hyperparameters of a point of `searcher.points`: its values,
+/// drawn ones for the searched hyperparameters that it does not name, in the
+/// order of SampleHparams, and the constants of `space`. REQUIRES: the point
+/// was checked against the space.
 nlohmann::json HparamsOfPoint(const nlohmann::json& space,
-                              const nlohmann::json& point);
+                              const nlohmann::json& point, Rng& rng);
 
 /// Returns the point of `searcher.points` that has the values of these
 /// hyperparameters, which may be those of another space. Nothing, with the
 /// reason in `problem` ("optimizer.lr is out of range"), if a searched one is
-/// missing or its value is not in the range. REQUIRES: `space` was checked.
+/// missing, although its condition holds, or its value is not in the range.
+/// REQUIRES: `space` was checked.
 std::optional<nlohmann::json> PointOfHparams(const nlohmann::json& space,
                                              const nlohmann::json& hparams,
                                              std::string& problem);
@@ -80,8 +84,9 @@ struct HparamName {
 std::vector<HparamName> HparamNames(const nlohmann::json& space);
 
 /// Returns the values of the hyperparameter or part `name`: those of a
-/// category, the one of a constant, null for a range of numbers; nothing if
-/// `space` has none of this name. REQUIRES: `space` was checked.
+/// category, the one of a constant, and that of `else`; null for a range of
+/// numbers; nothing if `space` has none of this name. REQUIRES: `space` was
+/// checked.
 std::optional<nlohmann::json> HparamChoices(const nlohmann::json& space,
                                             const std::string& name);
 
@@ -93,40 +98,37 @@ std::vector<std::string> NamesWithParts(const nlohmann::json& space);
 std::map<std::string, nlohmann::json> HparamValues(
     const nlohmann::json& hparams, const std::vector<std::string>& with_parts);
 
-/// True for `type: double` with `log: true`, whose minval and maxval are values
-/// (not exponents) and which is uniform in the logarithm. REQUIRES:
+/// True for a range with `log: true`, whose minval and maxval are values (not
+/// exponents) and which is uniform, or normal, in the logarithm. REQUIRES:
 /// HasType(range).
-bool IsLogDouble(const nlohmann::json& range);
+bool IsLog(const nlohmann::json& range);
 
-/// The grid over a space of hyperparameters: every combination of their values,
-/// with axes in byte order of the names, depth first, the last axis fastest.
-/// Points are computed on demand. REQUIRES: the space was checked for a grid;
-/// its size fits std::int64_t.
-class HparamGrid {
- public:
-  explicit HparamGrid(nlohmann::json space);
+/// True for a range of numbers whose values are a SteppedRange, each equally
+/// likely. REQUIRES: HasType(range).
+bool IsDiscrete(const nlohmann::json& range);
 
-  /// Number of points; 1 if nothing is searched.
-  std::int64_t size() const { return size_; }
-  /// Returns the hyperparameters of a point. REQUIRES: 0 ≤ index < size().
-  nlohmann::json At(std::int64_t index) const;
-
- private:
-  nlohmann::json space_;
-  std::vector<std::vector<nlohmann::json>> axes_;  // values, in axis order
-  std::int64_t size_ = 1;
-};
+/// True for a categorical hyperparameter whose values are ordered: `ordered`,
+/// or by default three or more numbers, ascending or descending. A model sees
+/// their ranks; draws and grids are the same. REQUIRES: HasType(range).
+bool IsOrdered(const nlohmann::json& range);
 
 /// Returns the values of one hyperparameter, a map with `type`, in a grid:
 /// `count` evenly spaced values from minval to maxval (for `log` in the
-/// exponent, for `double` with `log: true` in the logarithm), the midpoint if
-/// `count` is 1; all values of a categorical, and of an int without a count.
+/// exponent, with `log: true` in the logarithm), the midpoint if `count` is 1;
+/// the quantiles (i + 1/2) / count of a normal; all values of a categorical, of
+/// a range with steps, and of an int without a count. Integers that are equal
+/// when rounded are one.
 std::vector<nlohmann::json> GridValues(const nlohmann::json& hparam);
 
+/// Returns the number of those values without listing them; 0 if the range
+/// needs a count. A count of more than 100,000 integers on a logarithmic scale
+/// is returned as it is.
+std::int64_t CountGridValues(const nlohmann::json& hparam);
+
 /// Returns the values that each searched hyperparameter chooses from, by its
-/// path joined with dots: those of a categorical, of an int with two values
-/// and, in a grid, of each axis. Those with more than 1,000 values are left
-/// out. REQUIRES: `space` was checked.
+/// path joined with dots: those of a categorical, of an int or steps with two
+/// values and, in a grid, of each axis. Those with more than 1,000 values are
+/// left out. REQUIRES: `space` was checked.
 nlohmann::json Alternatives(const nlohmann::json& space, bool is_grid);
 
 }  // namespace dtrain

@@ -4,11 +4,12 @@
 // hyperparameters come from and in whether an invalid trial is replaced.
 //
 // Handle defers trials: the roster counts them as created at once, and
-// CreateTrial is called for as many as slots may need soon. A trial that ends
-// adds one more while CreatesNext allows it, so that `max_concurrent_trials` is
-// kept without counting the trials that run.
+// CreateTrial is called for as many as slots may need soon. Whatever the event,
+// trials are deferred until `max_concurrent_trials` have not ended or none
+// remains.
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -17,7 +18,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "searchers/hparam_space.h"
+#include "searchers/hparam_grid.h"
 #include "searchers/registry.h"
 #include "searchers/trial_roster.h"
 
@@ -28,12 +29,11 @@ namespace {
 // (0: all).
 class IndependentSearcher : public Searcher {
  public:
-  IndependentSearcher(TrialRoster roster, std::int64_t trials,
-                      std::int64_t max_concurrent_trials)
+  IndependentSearcher(TrialRoster roster, std::int64_t max_concurrent_trials)
       : roster_(std::move(roster)),
         at_once_(max_concurrent_trials == 0
-                     ? trials
-                     : std::min(max_concurrent_trials, trials)) {}
+                     ? std::numeric_limits<std::int64_t>::max()
+                     : max_concurrent_trials) {}
 
   std::vector<Operation> Handle(const Event& event) final;
   std::int64_t CreatesAhead() const final { return roster_.ahead(); }
@@ -41,11 +41,16 @@ class IndependentSearcher : public Searcher {
   void Load(const nlohmann::json& state) final;
 
  protected:
-  // Appends the operations of the next trial.
-  virtual void CreateTrial(std::vector<Operation>& operations) = 0;
-  // True if the end of a trial is followed by another trial. The roster has
-  // counted the end.
-  virtual bool CreatesNext(std::optional<ExitReason> exit) = 0;
+  // Appends a Create of the next trial.
+  virtual TrialIndex CreateTrial(std::vector<Operation>& operations) = 0;
+  // Appends what a trial that was trained to `length` has left to do.
+  virtual void TrainFrom(TrialIndex trial, std::int64_t length,
+                         std::vector<Operation>& operations) = 0;
+  // Number of trials that were not created yet, with replacements.
+  virtual std::int64_t Remaining() const = 0;
+  // The roster has counted a trial with invalid hyperparameters.
+  virtual void OnInvalid() {}
+  virtual void Extend(std::int64_t /*max_trials*/) {}
   // Loads the members of the derived class. Throws nlohmann::json::exception.
   virtual void LoadMore(const nlohmann::json& /*state*/) {}
 
@@ -53,7 +58,7 @@ class IndependentSearcher : public Searcher {
   const TrialRoster& roster() const { return roster_; }
 
  private:
-  void OnEnd(std::optional<ExitReason> exit);
+  bool Apply(const Event& event, std::vector<Operation>& operations);
 
   TrialRoster roster_;
   std::int64_t at_once_;
@@ -61,25 +66,40 @@ class IndependentSearcher : public Searcher {
 
 std::vector<Operation> IndependentSearcher::Handle(const Event& event) {
   std::vector<Operation> operations;
-  const auto* early = std::get_if<ExitedEarly>(&event);
-  const bool ends = early != nullptr || std::get_if<Closed>(&event) != nullptr;
-  if (std::get_if<Started>(&event)) {
-    roster_.Defer(at_once_);
-  } else if (const auto* added = std::get_if<PlacesAdded>(&event)) {
-    roster_.CreateAhead(added->ahead);
-  } else if (ends) {
-    OnEnd(early != nullptr ? std::optional(early->reason) : std::nullopt);
-  }
+  const bool may_be_over = Apply(event, operations);
+  const std::int64_t open = roster_.created() - roster_.ended();
+  const std::int64_t more = std::min(at_once_ - open, Remaining());
+  if (more > 0) roster_.Defer(more);
   while (roster_.IsDue(roster_.next() - roster_.ended())) {
-    CreateTrial(operations);
+    TrainFrom(CreateTrial(operations), 0, operations);
   }
-  if (ends) (void)roster_.ShutDownIfOver(operations);
+  if (may_be_over) (void)roster_.ShutDownIfOver(operations);
   return operations;
 }
 
-void IndependentSearcher::OnEnd(std::optional<ExitReason> exit) {
-  roster_.End(exit);
-  if (CreatesNext(exit)) roster_.Defer(1);
+// Returns true if the event may be the last of a search.
+bool IndependentSearcher::Apply(const Event& event,
+                                std::vector<Operation>& operations) {
+  if (const auto* added = std::get_if<PlacesAdded>(&event)) {
+    roster_.CreateAhead(added->ahead);
+    return false;
+  }
+  if (const auto* extended = std::get_if<Extended>(&event)) {
+    Extend(extended->max_trials);
+  } else if (const auto* retried = std::get_if<Retried>(&event)) {
+    for (const auto& [trial, length, exit] : retried->trials) {
+      roster_.Reopen(trial, exit, operations);
+      TrainFrom(trial, length, operations);
+    }
+  } else if (const auto* early = std::get_if<ExitedEarly>(&event)) {
+    roster_.End(early->reason);
+    if (early->reason == ExitReason::kInvalidHp) OnInvalid();
+  } else if (std::get_if<Closed>(&event) != nullptr) {
+    roster_.End(std::nullopt);
+  } else {
+    return false;
+  }
+  return true;
 }
 
 void IndependentSearcher::Load(const nlohmann::json& state) {
@@ -99,28 +119,35 @@ class GridSearcher final : public IndependentSearcher {
                const nlohmann::json& hyperparameters, HparamGrid grid,
                std::uint32_t seed)
       : IndependentSearcher(TrialRoster(hyperparameters, config, seed),
-                            grid.size(), config.max_concurrent_trials),
+                            config.max_concurrent_trials),
         max_length_(config.max_length),
         grid_(std::move(grid)) {}
 
   double Progress() const override;
 
  private:
-  void CreateTrial(std::vector<Operation>& operations) override;
-  bool CreatesNext(std::optional<ExitReason>) override {
-    return roster().created() < grid_.size();
+  TrialIndex CreateTrial(std::vector<Operation>& operations) override;
+  void TrainFrom(TrialIndex trial, std::int64_t length,
+                 std::vector<Operation>& operations) override;
+  std::int64_t Remaining() const override {
+    return grid_.size() - roster().created();
   }
 
   std::int64_t max_length_;
   HparamGrid grid_;
 };
 
-void GridSearcher::CreateTrial(std::vector<Operation>& operations) {
+TrialIndex GridSearcher::CreateTrial(std::vector<Operation>& operations) {
   // Determined hands out the points of a grid from the end of its list.
   const std::int64_t last = grid_.size() - 1;
-  const TrialIndex trial =
-      roster().Create(grid_.At(last - roster().next()), operations);
-  operations.push_back(ValidateAfter{trial, max_length_});
+  return roster().Create(grid_.At(last - roster().next()), operations);
+}
+
+void GridSearcher::TrainFrom(TrialIndex trial, std::int64_t length,
+                             std::vector<Operation>& operations) {
+  if (length == 0 || length < max_length_) {
+    operations.push_back(ValidateAfter{trial, max_length_});
+  }
   operations.push_back(Close{trial});
 }
 
@@ -136,40 +163,53 @@ class RandomSearcher final : public IndependentSearcher {
   RandomSearcher(const SearcherConfig& config,
                  const nlohmann::json& hyperparameters, std::uint32_t seed)
       : IndependentSearcher(TrialRoster(hyperparameters, config, seed),
-                            config.max_trials, config.max_concurrent_trials),
+                            config.max_concurrent_trials),
         stops_(config.stops),
         max_length_(config.max_length),
+        planned_(config.max_trials),
         max_trials_(config.max_trials) {}
 
   double Progress() const override;
   nlohmann::json Save() const override;
 
  private:
-  void CreateTrial(std::vector<Operation>& operations) override;
-  bool CreatesNext(std::optional<ExitReason> exit) override;
+  TrialIndex CreateTrial(std::vector<Operation>& operations) override {
+    return roster().Create(operations);
+  }
+  void TrainFrom(TrialIndex trial, std::int64_t length,
+                 std::vector<Operation>& operations) override;
+  // An invalid trial does not count, so another one replaces it; where that
+  // could go on forever, the search gets shorter instead.
+  std::int64_t Remaining() const override {
+    return max_trials_ - (roster().created() - roster().invalid());
+  }
+  void OnInvalid() override {
+    if (!roster().MayReplace()) --max_trials_;
+  }
+  void Extend(std::int64_t max_trials) override {
+    max_trials_ += max_trials - planned_;
+    planned_ = max_trials;
+  }
   void LoadMore(const nlohmann::json& state) override {
     max_trials_ = state.at("max_trials");
+    planned_ = state.value("planned", planned_);
   }
 
   std::vector<std::int64_t> stops_;  // lengths before max_length_
   std::int64_t max_length_;
-  std::int64_t max_trials_;
+  std::int64_t planned_;     // trials, as configured or extended
+  std::int64_t max_trials_;  // without invalid ones that nothing replaces
 };
 
-void RandomSearcher::CreateTrial(std::vector<Operation>& operations) {
-  const TrialIndex trial = roster().Create(operations);
+void RandomSearcher::TrainFrom(TrialIndex trial, std::int64_t length,
+                               std::vector<Operation>& operations) {
   for (const std::int64_t stop : stops_) {
-    operations.push_back(ValidateAfter{trial, stop});
+    if (stop > length) operations.push_back(ValidateAfter{trial, stop});
   }
-  operations.push_back(ValidateAfter{trial, max_length_});
+  if (length == 0 || length < max_length_) {
+    operations.push_back(ValidateAfter{trial, max_length_});
+  }
   operations.push_back(Close{trial});
-}
-
-bool RandomSearcher::CreatesNext(std::optional<ExitReason> exit) {
-  // An invalid trial does not count, so the condition below replaces it; where
-  // that could go on forever, the search gets shorter instead.
-  if (exit == ExitReason::kInvalidHp && !roster().MayReplace()) --max_trials_;
-  return roster().created() - roster().invalid() < max_trials_;
 }
 
 double RandomSearcher::Progress() const {
@@ -181,6 +221,7 @@ double RandomSearcher::Progress() const {
 nlohmann::json RandomSearcher::Save() const {
   nlohmann::json state = IndependentSearcher::Save();
   state["max_trials"] = max_trials_;
+  state["planned"] = planned_;
   return state;
 }
 
@@ -189,8 +230,10 @@ nlohmann::json RandomSearcher::Save() const {
 std::unique_ptr<Searcher> MakeGridSearcher(
     const SearcherConfig& config, const nlohmann::json& hyperparameters,
     std::uint32_t seed) {
-  return std::make_unique<GridSearcher>(config, hyperparameters,
-                                        HparamGrid(hyperparameters), seed);
+  return std::make_unique<GridSearcher>(
+      config, hyperparameters,
+      HparamGrid(hyperparameters, HparamGrid::kNoLimit, config.constraints),
+      seed);
 }
 
 std::unique_ptr<Searcher> MakeRandomSearcher(
@@ -206,6 +249,7 @@ std::unique_ptr<Searcher> MakeSingleSearcher(
   SearcherConfig one = config;
   one.max_trials = 1;
   one.points.clear();
+  one.constraints.clear();
   return std::make_unique<RandomSearcher>(one, hyperparameters, seed);
 }
 

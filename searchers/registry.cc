@@ -4,7 +4,7 @@
 #include <array>
 #include <cassert>
 
-#include "searchers/hparam_space.h"
+#include "searchers/hparam_grid.h"
 #include "searchers/search_plan.h"
 
 namespace dtrain {
@@ -20,6 +20,12 @@ Maker MakeRandomSearcher;
 Maker MakeRehearsalSearcher;
 Maker MakeSingleSearcher;
 
+// As searchers/repeats.h has them.
+SearcherConfig PointSearch(const SearcherConfig& config);
+std::unique_ptr<Searcher> MakeRepeatedSearcher(
+    std::unique_ptr<Searcher> points, const SearcherConfig& config,
+    const nlohmann::json& hyperparameters);
+
 namespace {
 
 std::int64_t OneTrial(const SearcherConfig&, const nlohmann::json&) {
@@ -30,9 +36,10 @@ std::int64_t MaxTrials(const SearcherConfig& config, const nlohmann::json&) {
   return config.max_trials;
 }
 
-std::int64_t GridPoints(const SearcherConfig&,
+std::int64_t GridPoints(const SearcherConfig& config,
                         const nlohmann::json& hyperparameters) {
-  return HparamGrid(hyperparameters).size();
+  return HparamGrid(hyperparameters, HparamGrid::kNoLimit, config.constraints)
+      .size();
 }
 
 // Everything that distinguishes the methods for other modules: which keys of
@@ -40,32 +47,36 @@ std::int64_t GridPoints(const SearcherConfig&,
 // method is added by a row here and its source.
 constexpr std::array kTable = {
     SearcherEntry{.name = "single",
-                  .keys = "stops",
+                  .keys = "stops repeats repeat_metric",
                   .make = MakeSingleSearcher,
                   .trials = OneTrial},
     SearcherEntry{.name = "random",
-                  .keys = "max_trials max_concurrent_trials points",
+                  .keys = "max_trials max_concurrent_trials repeats "
+                          "repeat_metric constraints points warm_start",
                   .make = MakeRandomSearcher,
                   .trials = MaxTrials},
-    SearcherEntry{.name = "grid",
-                  .keys = "max_concurrent_trials",
-                  .make = MakeGridSearcher,
-                  .trials = GridPoints},
+    SearcherEntry{
+        .name = "grid",
+        .keys = "max_concurrent_trials repeats repeat_metric constraints",
+        .make = MakeGridSearcher,
+        .trials = GridPoints},
     SearcherEntry{.name = "async_halving",
                   .alias = "asha",
                   .keys = "max_trials max_concurrent_trials num_rungs divisor "
-                          "stop_once points",
+                          "stop_once constraints points warm_start",
                   .make = MakeHalvingSearcher,
                   .brackets = AsyncHalvingBrackets},
     SearcherEntry{.name = "adaptive_asha",
                   .keys = "max_trials max_concurrent_trials divisor stop_once "
-                          "mode max_rungs bracket_rungs points",
+                          "mode max_rungs bracket_rungs constraints points "
+                          "warm_start",
                   .make = MakeHalvingSearcher,
                   .brackets = AdaptiveAshaBrackets},
     SearcherEntry{.name = "bayesian_asha",
                   .alias = "bayesian",
                   .keys = "max_trials max_concurrent_trials num_rungs divisor "
-                          "points budget cost warm_start",
+                          "repeats repeat_metric constraints points budget "
+                          "cost warm_start",
                   .make = MakeBayesianSearcher,
                   .brackets = BayesianBrackets,
                   .model_based = true},
@@ -89,6 +100,11 @@ std::unique_ptr<Searcher> MakeSearcher(const SearcherConfig& config,
   }
   const SearcherEntry* entry = FindSearcher(config.name);
   assert(entry != nullptr && "the configuration was checked by the table");
+  if (config.repeats > 1) {
+    return MakeRepeatedSearcher(
+        entry->make(PointSearch(config), hyperparameters, seed), config,
+        hyperparameters);
+  }
   return entry->make(config, hyperparameters, seed);
 }
 

@@ -1,6 +1,18 @@
 // Scores are logarithms: of the expected improvement at the top rung, less half
 // of the logarithm of the cost per unit of length, less that of the share of
-// the length that is still to be trained.
+// the length that is still to be trained. That of a new point has the logarithm
+// of the probability that it is valid, too.
+//
+// Whether a point is valid is estimated from the trials that ended as invalid
+// and those that have a result, by regression on labels of -1 and 1: the trials
+// vote by their distance, in lengths that are learned for each coordinate, so
+// that a hyperparameter without influence does not count (least-squares
+// classification: Rasmussen and Williams, Gaussian Processes for Machine
+// Learning, 2006, 6.5). Between a valid and an invalid trial the label passes
+// slowly through 0, but validity ends at one point, and that is where a search
+// goes whose best points are beyond it. Hence a point is taken as valid with a
+// label above kValidLabel, not 0, and the probability of that counts
+// kValidityWeight times.
 //
 // A search can have thousands of waiting trials, and every decision scores all
 // of them. The correlations of a trial with the observations are kept between
@@ -27,15 +39,22 @@ namespace {
 
 constexpr std::size_t kMostObservations = 120;
 constexpr std::size_t kMostCosts = 120;
+constexpr std::size_t kMostLabels = 120;
+constexpr std::size_t kMostInvalid = 60;  // of them, the newest
+constexpr double kValidLabel = 0.7;
+constexpr double kValidityWeight = 2;
 constexpr std::size_t kMostTraining = 60;  // trials, the newest
 constexpr std::size_t kFirstSteps = 30;    // of the training
 constexpr std::size_t kLaterSteps = 15;
 constexpr std::size_t kCostSteps = 20;
 constexpr double kTrainingGrowth = 1.25;  // results since the last training
 constexpr double kMinImprovement = 1e-300;
-constexpr double kCostDeviationMin = 1e-6;
+constexpr double kDeviationMin = 1e-6;
 
 constexpr std::size_t kUniform = 150;  // candidates
+// Draws of such a candidate until it meets the constraints. If few points do,
+// there are fewer candidates, so that a decision stays short.
+constexpr std::int64_t kMaxUniformDraws = 20;
 constexpr std::size_t kNear = 150;
 constexpr std::size_t kNearTrials = 10;
 constexpr std::size_t kCloser = 60;
@@ -103,12 +122,14 @@ std::pair<double, double> Standardize(std::vector<double>& values,
 
 }  // namespace
 
-std::vector<double> StandardizeValues(std::span<const double> values) {
+std::vector<double> StandardizeValues(std::span<const double> values,
+                                      ValueScale* scale) {
   std::vector<double> finite;
   for (const double value : values) {
     if (std::isfinite(value)) finite.push_back(value);
   }
   std::vector<double> cut(values.begin(), values.end());
+  if (scale) *scale = {0, 0};
   if (finite.empty()) return std::vector<double>(values.size(), 0.0);
   // A diverged loss may be many orders of magnitude above the others and would
   // leave them indistinguishable after scaling. Hence the cut.
@@ -123,7 +144,8 @@ std::vector<double> StandardizeValues(std::span<const double> values) {
     const double share = (value - least) / range;
     value = std::isfinite(value) ? std::min(share, 1.0) : 1.0;
   }
-  Standardize(cut, 0);
+  const auto [mean, deviation] = Standardize(cut, 0);
+  if (scale) *scale = {least + mean * range, deviation * range};
   for (double& value : cut) value = RoundValue(value);
   return cut;
 }
@@ -160,12 +182,15 @@ double LogExpectedImprovement(const GaussianProcess::Prediction& prediction,
 }
 
 SearchModel::SearchModel(const PointSpace& space,
-                         std::vector<std::int64_t> lengths, bool counts_cost)
+                         std::vector<std::int64_t> lengths, bool counts_cost,
+                         bool aims_at_predictions)
     : space_(space),
       lengths_(std::move(lengths)),
       counts_cost_(counts_cost),
+      aims_at_predictions_(aims_at_predictions),
       process_(space.Categorical(), GaussianProcess::Kind::kRungs),
       cost_process_(space.Categorical(), GaussianProcess::Kind::kPlain),
+      validity_process_(space.Categorical(), GaussianProcess::Kind::kPlain),
       columns_(space.dimensions()) {}
 
 std::size_t SearchModel::PointHash::operator()(const Point& point) const {
@@ -183,6 +208,7 @@ void SearchModel::AddTrial(Point point) {
   known_.insert(point);
   points_.push_back(std::move(point));
   costs_.emplace_back();
+  invalid_.push_back(false);
 }
 
 void SearchModel::Observe(const TrialAtRung& at, double value) {
@@ -201,9 +227,14 @@ void SearchModel::Cost::Add(double more_seconds, std::int64_t more_length) {
   log = PortableLog(seconds / static_cast<double>(length));
 }
 
-void SearchModel::Remove(TrialIndex trial) {
-  std::erase_if(results_,
-                [&](const Result& result) { return result.at.trial == trial; });
+void SearchModel::MarkInvalid(TrialIndex trial) {
+  invalid_[static_cast<std::size_t>(trial)] = true;
+}
+
+void SearchModel::Remove(TrialIndex trial, int from_rung) {
+  std::erase_if(results_, [&](const Result& result) {
+    return result.at.trial == trial && result.at.rung >= from_rung;
+  });
 }
 
 std::optional<SearchModel::Proposal> SearchModel::Propose(
@@ -224,6 +255,27 @@ std::optional<SearchModel::Proposal> SearchModel::Propose(
   }
   if (!has_new) return std::nullopt;
   return Proposal{.waiting = {}, .point = candidates.points[best]};
+}
+
+std::vector<Searcher::Expectation> SearchModel::PredictTop() {
+  Fit({});
+  std::vector<double> values;
+  std::set<TrialIndex> trials;
+  for (const Result& result : results_) {
+    values.push_back(result.value);
+    trials.insert(result.at.trial);
+  }
+  ValueScale scale;
+  StandardizeValues(values, &scale);
+  std::vector<Searcher::Expectation> expectations;
+  if (!(scale.factor > 0)) return expectations;  // all values are alike
+  for (const TrialIndex trial : trials) {
+    const auto [mean, deviation] = process_.Predict(
+        points_[static_cast<std::size_t>(trial)], top(), trial);
+    expectations.push_back(
+        {trial, scale.offset + scale.factor * mean, scale.factor * deviation});
+  }
+  return expectations;
 }
 
 // Trains the processes if there are enough new results, and conditions them on
@@ -255,6 +307,7 @@ void SearchModel::Fit(const std::vector<TrialAtRung>& training) {
   }
   if (!training.empty()) process_.Condition(assumed_);
   FitCost();
+  FitValidity();
 }
 
 void SearchModel::FitCost() {
@@ -270,7 +323,7 @@ void SearchModel::FitCost() {
   for (const std::size_t i : trials) {
     costs.push_back(costs_[i].log);
   }
-  std::tie(cost_mean_, cost_deviation_) = Standardize(costs, kCostDeviationMin);
+  std::tie(cost_mean_, cost_deviation_) = Standardize(costs, kDeviationMin);
   Observations data;
   for (std::size_t i = 0; i < trials.size(); ++i) {
     data.Add(points_[trials[i]], 0, static_cast<TrialIndex>(trials[i]),
@@ -282,6 +335,57 @@ void SearchModel::FitCost() {
   }
   cost_process_.Condition(data);
   has_cost_ = true;
+}
+
+// Conditions the process of validity on the labels of the newest trials. The
+// invalid ones, which get rare once they are avoided, are not forgotten.
+void SearchModel::FitValidity() {
+  std::vector<double> labels(points_.size());  // 0: unknown
+  for (const Result& result : results_) {
+    labels[static_cast<std::size_t>(result.at.trial)] = 1;
+  }
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    if (invalid_[i]) labels[i] = -1;
+  }
+  const auto invalid =
+      static_cast<std::size_t>(std::ranges::count(labels, -1.0));
+  has_validity_ = invalid > 0;
+  if (!has_validity_) return;
+  std::size_t invalid_left = std::min(invalid, kMostInvalid);
+  std::size_t valid_left = kMostLabels - invalid_left;
+  std::vector<std::size_t> trials;
+  std::size_t known = 0;
+  for (std::size_t i = labels.size(); i-- > 0;) {
+    if (labels[i] == 0) continue;
+    ++known;
+    std::size_t& left = labels[i] < 0 ? invalid_left : valid_left;
+    if (left == 0) continue;
+    --left;
+    trials.push_back(i);
+  }
+  std::vector<double> values;
+  for (const std::size_t i : trials) values.push_back(labels[i]);
+  std::tie(label_mean_, label_deviation_) = Standardize(values, kDeviationMin);
+  Observations data;
+  for (std::size_t i = 0; i < trials.size(); ++i) {
+    data.Add(points_[trials[i]], 0, static_cast<TrialIndex>(trials[i]),
+             values[i]);
+  }
+  if (static_cast<double>(known) >=
+      kTrainingGrowth * static_cast<double>(validity_trained_at_)) {
+    validity_process_.Train(
+        data, validity_trained_at_ == 0 ? kFirstSteps : kLaterSteps);
+    validity_trained_at_ = known;
+  }
+  validity_process_.Condition(data);
+}
+
+double SearchModel::ComputeLogValidity(
+    const GaussianProcess::Prediction& label) const {
+  const double mean = label_mean_ + label_deviation_ * label.mean;
+  const double probability = NormalProbability(
+      (mean - kValidLabel) / (label_deviation_ * label.deviation));
+  return kValidityWeight * PortableLog(std::max(kMinImprovement, probability));
 }
 
 double SearchModel::PredictLogCost(const Point& point) const {
@@ -304,9 +408,11 @@ SearchModel::Aim SearchModel::FindAim() const {
   for (const std::size_t i : best) {
     aim.near.push_back(points_[static_cast<std::size_t>(trials[i])]);
   }
-  // The value to improve on is the least prediction of the trials with a result
-  // at the top rung, or else of all. An observed value may owe its rank to
-  // noise.
+  // The value to improve on is the least prediction of all trials. An observed
+  // value may owe its rank to noise. Before rules 3 it was that of the trials
+  // with a result at the top rung, if there were any.
+  aim.least = means[best.front()];
+  if (aims_at_predictions_) return aim;
   std::optional<double> least;
   for (std::size_t i = 0; i < used_.size(); ++i) {
     if (used_.rungs[i] != top()) continue;
@@ -314,7 +420,7 @@ SearchModel::Aim SearchModel::FindAim() const {
     const double mean = means[static_cast<std::size_t>(at - trials.begin())];
     if (!least || mean < *least) least = mean;
   }
-  aim.least = least ? *least : means[best.front()];
+  if (least) aim.least = *least;
   return aim;
 }
 
@@ -330,7 +436,9 @@ SearchModel::Candidates SearchModel::FindCandidates(const Aim& aim,
                                                     Rng& rng) const {
   Candidates candidates;
   std::vector<Point> points;
-  for (std::size_t i = 0; i < kUniform; ++i) points.push_back(space_.Draw(rng));
+  for (std::size_t i = 0; i < kUniform; ++i) {
+    points.push_back(space_.Draw(rng, kMaxUniformDraws));
+  }
   for (Point& point : DrawAround(aim.near, kNear, kNearDeviations, rng)) {
     points.push_back(std::move(point));
   }
@@ -362,10 +470,13 @@ std::vector<Point> SearchModel::DrawAround(const std::vector<Point>& centres,
   return points;
 }
 
-// Adds the points that no trial has, with their scores.
+// Adds the points that no trial has and that meet the constraints, with their
+// scores.
 void SearchModel::AddCandidates(std::vector<Point> points, const Aim& aim,
                                 Candidates& candidates) const {
-  std::erase_if(points, [&](const Point& point) { return HasPoint(point); });
+  std::erase_if(points, [&](const Point& point) {
+    return HasPoint(point) || !space_.MeetsConstraints(point);
+  });
   std::vector<double> flat;
   for (const Point& point : points) {
     flat.insert(flat.end(), point.begin(), point.end());
@@ -373,11 +484,14 @@ void SearchModel::AddCandidates(std::vector<Point> points, const Aim& aim,
   const auto predictions = process_.PredictNew(flat, top());
   std::vector<GaussianProcess::Prediction> costs;
   if (has_cost_) costs = cost_process_.PredictNew(flat, 0, false);
+  std::vector<GaussianProcess::Prediction> labels;
+  if (has_validity_) labels = validity_process_.PredictNew(flat, 0);
   for (std::size_t i = 0; i < points.size(); ++i) {
     double score = LogExpectedImprovement(predictions[i], aim.least);
     if (has_cost_) {
       score -= 0.5 * (cost_mean_ + cost_deviation_ * costs[i].mean);
     }
+    if (has_validity_) score += ComputeLogValidity(labels[i]);
     candidates.scores.push_back(score);
     candidates.points.push_back(std::move(points[i]));
   }
@@ -558,6 +672,7 @@ nlohmann::json SearchModel::Save() const {
   nlohmann::json trials = nlohmann::json::array();
   for (std::size_t i = 0; i < points_.size(); ++i) {
     trials.push_back({points_[i], costs_[i].seconds, costs_[i].length});
+    if (invalid_[i]) trials.back().push_back(true);
   }
   nlohmann::json results = nlohmann::json::array();
   for (const Result& result : results_) {
@@ -569,13 +684,16 @@ nlohmann::json SearchModel::Save() const {
           {"results", std::move(results)},
           {"hyperparameters", process_.hyperparameters()},
           {"cost_hyperparameters", cost_process_.hyperparameters()},
+          {"validity_hyperparameters", validity_process_.hyperparameters()},
           {"trained_at", trained_at_},
-          {"cost_trained_at", cost_trained_at_}};
+          {"cost_trained_at", cost_trained_at_},
+          {"validity_trained_at", validity_trained_at_}};
 }
 
 void SearchModel::Load(const nlohmann::json& state) {
   points_.clear();
   costs_.clear();
+  invalid_.clear();
   results_.clear();
   known_.clear();
   correlations_.Clear();
@@ -588,6 +706,7 @@ void SearchModel::Load(const nlohmann::json& state) {
     AddTrial(std::move(point));
     const std::int64_t length = row.at(2);
     if (length > 0) costs_.back().Add(row.at(1), length);
+    invalid_.back() = row.size() > 3;
   }
   for (const nlohmann::json& row : state.at("results")) {
     const nlohmann::json& value = row.at(2);
@@ -600,7 +719,10 @@ void SearchModel::Load(const nlohmann::json& state) {
   }
   for (auto [process, name] :
        {std::pair(&process_, "hyperparameters"),
-        std::pair(&cost_process_, "cost_hyperparameters")}) {
+        std::pair(&cost_process_, "cost_hyperparameters"),
+        std::pair(&validity_process_, "validity_hyperparameters")}) {
+    // That of validity was added within rules 3.
+    if (process == &validity_process_ && !state.contains(name)) continue;
     auto theta = state.at(name).get<std::vector<double>>();
     if (theta.size() != process->hyperparameters().size()) {
       throw std::invalid_argument("the model has other hyperparameters");
@@ -609,6 +731,7 @@ void SearchModel::Load(const nlohmann::json& state) {
   }
   trained_at_ = state.at("trained_at");
   cost_trained_at_ = state.at("cost_trained_at");
+  validity_trained_at_ = state.value("validity_trained_at", std::size_t{0});
 }
 
 }  // namespace dtrain

@@ -23,10 +23,18 @@ struct TrialAtRung {
   int rung = 0;
 };
 
-/// Returns the values as the model sees them, with mean 0 and deviation 1. The
-/// worse half is cut at median + 2 (median - minimum) of the finite values;
-/// what is not finite counts as that.
-std::vector<double> StandardizeValues(std::span<const double> values);
+/// A value as the model sees it is (value - offset) / factor. The factor is 0
+/// if all values are alike to it.
+struct ValueScale {
+  double offset = 0;
+  double factor = 1;
+};
+
+/// Returns the values as the model sees them, with mean 0 and deviation 1, and
+/// their scale if it is asked for. The worse half is cut at median + 2 (median
+/// - minimum) of the finite values; what is not finite counts as that.
+std::vector<double> StandardizeValues(std::span<const double> values,
+                                      ValueScale* scale = nullptr);
 
 /// Returns the indices of the observations that the model uses, ascending: all
 /// of up to `most`; otherwise the best third, the newest third, and an even
@@ -68,10 +76,11 @@ class CorrelationTable {
   std::vector<const double*> rows_;
 };
 
-/// Model of a search that decides which trial to train next: a Gaussian process
-/// of the results and one of the cost. It knows the points and results of all
-/// trials, but not which of them run. Its state is small: everything that can
-/// be computed from points and results is computed when it is needed.
+/// Model of a search that decides which trial to train next: Gaussian processes
+/// of the results, of the cost, and of whether a point is valid. It knows the
+/// points and results of all trials, but not which of them run. Its state is
+/// small: everything that can be computed from points and results is computed
+/// when it is needed.
 class SearchModel {
  public:
   /// Best use of a free place: a trial that waits, or a new point.
@@ -81,9 +90,10 @@ class SearchModel {
   };
 
   /// `lengths`: of the rungs. `counts_cost`: whether cheap trials are
-  /// preferred.
+  /// preferred. `aims_at_predictions`: whether a trial must improve on the best
+  /// prediction for the top rung, even if the best trial there is worse.
   SearchModel(const PointSpace& space, std::vector<std::int64_t> lengths,
-              bool counts_cost);
+              bool counts_cost, bool aims_at_predictions);
 
   /// Adds the next trial.
   void AddTrial(Point point);
@@ -91,8 +101,12 @@ class SearchModel {
   void Observe(const TrialAtRung& at, double value);
   /// Adds the seconds that a trial took for a length.
   void AddCost(TrialIndex trial, double seconds, std::int64_t length);
-  /// Removes the results of a trial. Its point is not proposed again.
-  void Remove(TrialIndex trial);
+  /// Marks the hyperparameters of a trial as invalid. New points near such
+  /// trials are less likely to be proposed.
+  void MarkInvalid(TrialIndex trial);
+  /// Removes the results of a trial, or those from a rung on. Its point is not
+  /// proposed again.
+  void Remove(TrialIndex trial, int from_rung = 0);
 
   /// Number of results.
   std::size_t results() const { return results_.size(); }
@@ -105,6 +119,11 @@ class SearchModel {
   std::optional<Proposal> Propose(const std::vector<TrialAtRung>& training,
                                   const std::vector<TrialAtRung>& waiting,
                                   bool may_create, Rng& rng);
+
+  /// Returns what it expects of the trials with results at the top rung, their
+  /// own effects included; smaller is better. Trains if that is due. REQUIRES:
+  /// at least three results.
+  std::vector<Searcher::Expectation> PredictTop();
 
   nlohmann::json Save() const;
   /// Throws nlohmann::json::exception or std::invalid_argument.
@@ -140,6 +159,7 @@ class SearchModel {
 
   void Fit(const std::vector<TrialAtRung>& training);
   void FitCost();
+  void FitValidity();
   Aim FindAim() const;
   Candidates FindCandidates(const Aim& aim, Rng& rng) const;
   void AddCandidates(std::vector<Point> points, const Aim& aim,
@@ -155,20 +175,26 @@ class SearchModel {
                                   const Aim& aim,
                                   std::span<const double> bonus);
   double PredictLogCost(const Point& point) const;
+  // What a score loses, since the point may be invalid.
+  double ComputeLogValidity(const GaussianProcess::Prediction& label) const;
   int top() const { return static_cast<int>(lengths_.size()) - 1; }
 
   PointSpace space_;
   std::vector<std::int64_t> lengths_;
   bool counts_cost_;
+  bool aims_at_predictions_;
 
   // The state.
   std::vector<Point> points_;  // by trial
   std::vector<Cost> costs_;    // by trial
+  std::vector<bool> invalid_;  // by trial
   std::vector<Result> results_;
   GaussianProcess process_;
   GaussianProcess cost_process_;
-  std::size_t trained_at_ = 0;       // number of results; 0: not trained
-  std::size_t cost_trained_at_ = 0;  // trained_at_ when it was trained
+  GaussianProcess validity_process_;
+  std::size_t trained_at_ = 0;           // number of results; 0: not trained
+  std::size_t cost_trained_at_ = 0;      // trained_at_ when it was trained
+  std::size_t validity_trained_at_ = 0;  // number of labels
 
   // Computed from the state.
   std::unordered_set<Point, PointHash> known_;
@@ -178,6 +204,9 @@ class SearchModel {
   bool has_cost_ = false;
   double cost_mean_ = 0;
   double cost_deviation_ = 1;
+  bool has_validity_ = false;
+  double label_mean_ = 0;
+  double label_deviation_ = 1;
   CorrelationTable correlations_;  // of assumed_ with all trials
 };
 

@@ -185,6 +185,23 @@ std::vector<Bracket> BayesianBrackets(const SearcherConfig& config) {
   return AsyncHalvingBrackets(halving);
 }
 
+SearcherConfig ExtendPlan(SearcherConfig created, std::int64_t max_trials) {
+  SearcherConfig plan = created;
+  plan.max_trials = max_trials;
+  if (IsModelBased(created)) {
+    // Without a budget, that of halving with the rungs that halving had.
+    if (plan.num_rungs == 0) plan.num_rungs = RungsWithRoom(created);
+    plan.budget = SearchBudget(plan);
+  }
+  const auto brackets = FindSearcher(created.name)->brackets;
+  if (brackets == AdaptiveAshaBrackets) {
+    plan.bracket_rungs = BracketRungs(created);
+  } else if (brackets != nullptr) {
+    plan.num_rungs = std::ssize(brackets(created).front().rungs);
+  }
+  return plan;
+}
+
 bool IsModelBased(const SearcherConfig& config) {
   const SearcherEntry* entry = FindSearcher(config.name);
   return entry != nullptr && entry->model_based;
@@ -194,7 +211,7 @@ std::int64_t SearchBudget(const SearcherConfig& config) {
   if (config.budget > 0 || config.budget_seconds > 0) return config.budget;
   std::map<std::int64_t, std::int64_t> trials_at;
   AddBracket(AsyncHalvingBrackets(config).front(), config.divisor, trials_at);
-  return TotalLength(trials_at);
+  return MultiplyAdd(TotalLength(trials_at), config.repeats, 0);
 }
 
 bool CountsTime(const SearcherConfig& config) {
@@ -208,7 +225,8 @@ std::size_t TrialsBeforeModel(std::size_t dimensions) {
 
 std::int64_t CountPlaces(const SearcherConfig& config) {
   const std::int64_t places = config.max_concurrent_trials;
-  return std::min(places == 0 ? kPreviewedPlaces : places, config.max_trials);
+  return std::min(places == 0 ? kPreviewedPlaces : places,
+                  MultiplyAdd(config.max_trials, config.repeats, 0));
 }
 
 std::vector<Bracket> AdaptiveAshaBrackets(const SearcherConfig& config) {
@@ -246,7 +264,8 @@ SearchPlan PlanSearch(const SearcherConfig& config,
   plan.brackets = PlanBrackets(config);
   if (IsModelBased(config)) {
     plan.total_length = SearchBudget(config);
-    plan.max_trials = config.max_trials;
+    plan.max_trials = MultiplyAdd(config.max_trials, config.repeats, 0);
+    plan.brackets.front().max_trials = plan.max_trials;
     plan.max_seconds = config.budget_seconds;
     return plan;
   }
@@ -260,7 +279,8 @@ SearchPlan PlanSearch(const SearcherConfig& config,
                                        ? config.max_trials
                                        : entry->trials(config, hyperparameters);
   }
-  for (const auto& [length, trials] : trials_at) {
+  for (auto& [length, trials] : trials_at) {
+    trials = MultiplyAdd(trials, config.repeats, 0);
     plan.rows.push_back({.trials = trials, .length = length});
     plan.max_trials += trials;
   }
@@ -270,16 +290,15 @@ SearchPlan PlanSearch(const SearcherConfig& config,
 
 std::int64_t TrialsAtOnce(const SearcherConfig& config,
                           const nlohmann::json& hyperparameters) {
-  const std::vector<Bracket> brackets = PlanBrackets(config);
-  if (!brackets.empty()) {
+  const SearchPlan plan = PlanSearch(config, hyperparameters);
+  if (!plan.brackets.empty()) {
     std::int64_t trials = 0;
-    for (const Bracket& bracket : brackets) {
+    for (const Bracket& bracket : plan.brackets) {
       trials += TrialsAtStart(bracket, config.divisor);
     }
     return trials;
   }
-  const std::int64_t all =
-      PlanSearch(config, hyperparameters).rows.front().trials;
+  const std::int64_t all = plan.max_trials;
   const std::int64_t concurrent = config.max_concurrent_trials;
   return concurrent == 0 ? all : std::min(concurrent, all);
 }

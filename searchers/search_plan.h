@@ -63,6 +63,12 @@ std::vector<Bracket> PlanBrackets(const SearcherConfig& config);
 /// trainings or more and the lowest rung is longer than 1. By rules 1 it has 5.
 std::vector<Bracket> BayesianBrackets(const SearcherConfig& config);
 
+/// Returns the configuration of a search that is extended to `max_trials`: with
+/// the rungs as created, among whose brackets the trials are shared by the same
+/// weights, and for a model-based search the budget of the new plan if
+/// `created` has none.
+SearcherConfig ExtendPlan(SearcherConfig created, std::int64_t max_trials);
+
 /// True if a model of the results decides how many trials reach a rung.
 bool IsModelBased(const SearcherConfig& config);
 
@@ -76,8 +82,8 @@ std::int64_t CountPlaces(const SearcherConfig& config);
 /// by their length. The default is time if the budget is a duration.
 bool CountsTime(const SearcherConfig& config);
 
-/// Returns the number of trials that a model-based search over this many
-/// hyperparameters creates before its model decides.
+/// Returns the number of trials, and of results, that a model-based search over
+/// this many hyperparameters needs before its model decides.
 std::size_t TrialsBeforeModel(std::size_t dimensions);
 
 /// Returns the number of trials that a bracket starts with and keeps running:

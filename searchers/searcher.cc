@@ -74,6 +74,27 @@ struct EventToJson {
   json operator()(const PlacesAdded& e) const {
     return {{"event", "places_added"}, {"ahead", e.ahead}};
   }
+  json operator()(const Extended& e) const {
+    return {{"event", "extended"},
+            {"max_trials", e.max_trials},
+            {"budget", e.budget},
+            {"budget_seconds", e.budget_seconds},
+            {"lost", e.lost}};
+  }
+  json operator()(const Ended& e) const {
+    return {{"event", "ended"},
+            {"reason", e.reason},
+            {"seconds", e.seconds},
+            {"reached_by", e.reached_by}};
+  }
+  json operator()(const Retried& e) const {
+    json trials = json::array();
+    for (const auto& [trial, length, exit] : e.trials) {
+      trials.push_back({trial, length});
+    }
+    return {
+        {"event", "retried"}, {"trials", std::move(trials)}, {"lost", e.lost}};
+  }
 };
 
 struct OperationToJson {
@@ -94,6 +115,9 @@ struct OperationToJson {
   json operator()(const Close& o) const {
     return {{"operation", "close"}, {"trial", o.trial}};
   }
+  json operator()(const Reopen& o) const {
+    return {{"operation", "reopen"}, {"trial", o.trial}};
+  }
   json operator()(const Shutdown& o) const {
     return {{"operation", "shutdown"}, {"failed", o.failed}};
   }
@@ -103,6 +127,20 @@ Event ReadEvent(const json& json) {
   const std::string name = json.at("event");
   if (name == "started") return Started{};
   if (name == "places_added") return PlacesAdded{json.at("ahead")};
+  if (name == "extended") {
+    return Extended{json.at("max_trials"), json.at("budget"),
+                    json.at("budget_seconds"), json.at("lost")};
+  }
+  if (name == "ended") {
+    return Ended{json.at("reason"), json.at("seconds"), json.at("reached_by")};
+  }
+  if (name == "retried") {
+    Retried retried{.trials = {}, .lost = json.at("lost")};
+    for (const auto& row : json.at("trials")) {
+      retried.trials.push_back({.trial = row.at(0), .length = row.at(1)});
+    }
+    return retried;
+  }
   const TrialIndex trial = json.at("trial");
   if (name == "created") return Created{trial};
   if (name == "closed") return Closed{trial};
@@ -122,6 +160,7 @@ Operation ReadOperation(const json& json) {
   if (name == "shutdown") return Shutdown{json.at("failed")};
   const TrialIndex trial = json.at("trial");
   if (name == "close") return Close{trial};
+  if (name == "reopen") return Reopen{trial};
   if (name == "validate_after") {
     return ValidateAfter{trial, json.at("length"),
                          json.value("deferred", std::int64_t{0})};

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -44,6 +46,13 @@ struct Close {
   friend bool operator==(const Close&, const Close&) = default;
 };
 
+/// Take back the end of a trial: it may get operations again.
+struct Reopen {
+  TrialIndex trial = 0;
+
+  friend bool operator==(const Reopen&, const Reopen&) = default;
+};
+
 /// End the search; `failed` if every trial failed.
 struct Shutdown {
   bool failed = false;
@@ -51,7 +60,7 @@ struct Shutdown {
   friend bool operator==(const Shutdown&, const Shutdown&) = default;
 };
 
-using Operation = std::variant<Create, ValidateAfter, Close, Shutdown>;
+using Operation = std::variant<Create, ValidateAfter, Close, Reopen, Shutdown>;
 
 /// The search starts; the first event, once.
 struct Started {};
@@ -89,13 +98,48 @@ struct PlacesAdded {
   std::int64_t ahead = 0;  // the new CreatesAhead, if it is greater
 };
 
+/// The plan of the search was enlarged (see ExtendPlan). May follow its end.
+/// Only for methods with `max_trials`.
+struct Extended {
+  std::int64_t max_trials = 0;  // in all
+  // Of all trials of a model-based search; see SearcherConfig.
+  std::int64_t budget = 0;
+  double budget_seconds = 0;
+  // Trials that cannot be trained further, since their checkpoint was deleted.
+  std::vector<TrialIndex> lost;
+};
+
+/// These trials, which exited with an error, run again. May follow the end of
+/// the search. Their new results replace the worst result that their failure
+/// was given, or the result of a point without its failed repeats.
+struct Retried {
+  struct Trial {
+    TrialIndex trial = 0;
+    std::int64_t length = 0;  // that it has completed
+    // How it ended; nothing: closed. Not recorded: kErrored, but for points
+    // of which some repeats failed.
+    std::optional<ExitReason> exit = ExitReason::kErrored;
+  };
+  std::vector<Trial> trials;
+  std::vector<TrialIndex> lost;  // see Extended
+};
+
+/// The search has ended before its plan, because its target or its time was
+/// reached. Recorded only: the searcher receives nothing until the next
+/// Extended or Retried, and then continues in its state.
+struct Ended {
+  std::string reason;
+  double seconds = 0;          // of all runs of the experiment until then
+  TrialIndex reached_by = -1;  // trial that has reached the target, if any
+};
+
 using Event = std::variant<Started, Created, ValidationCompleted, Closed,
-                           ExitedEarly, PlacesAdded>;
+                           ExitedEarly, PlacesAdded, Extended, Retried, Ended>;
 
 /// Version of the rules that new experiments follow. A recorded experiment
 /// keeps the rules that it began with, so that it resumes and replays
-/// unchanged. 2 (0.2.0) differs from 1 where docs/migrating.md says so.
-inline constexpr std::int64_t kCurrentRules = 2;
+/// unchanged. They differ where docs/migrating.md says so; 3 is of 0.2.0.
+inline constexpr std::int64_t kCurrentRules = 3;
 
 /// The section `searcher` of an experiment, checked and with defaults. Lengths
 /// are in the unit of `max_length`, which searchers do not need.
@@ -103,9 +147,11 @@ struct SearcherConfig {
   std::string name;  // of a SearcherEntry
   std::string metric;
   bool smaller_is_better = true;
-  std::int64_t max_length = 0;  // 0: a program decides
-  std::int64_t max_trials = 1;
+  std::int64_t max_length = 0;              // 0: a program decides
+  std::int64_t max_trials = 1;              // without repeats: points
   std::int64_t max_concurrent_trials = 16;  // 0: unlimited
+  std::int64_t repeats = 1;  // trials of each point, with different seeds
+  std::string repeat_metric = "mean";  // of a point: mean, median, min, max
   // See Searcher::CreatesAhead. Rules 1 have no limit.
   std::int64_t creates_ahead = 1024;
   std::int64_t num_rungs = 0;  // 0: as many as the length and trials allow
@@ -115,6 +161,8 @@ struct SearcherConfig {
   std::int64_t max_rungs = 5;
   std::vector<std::int64_t> bracket_rungs;
   std::vector<nlohmann::json> points;  // hyperparameters to try first
+  // Expressions that every trial meets; see HparamConstraints.
+  std::vector<std::string> constraints;
   // Lengths before max_length at which `single` validates, ascending.
   std::vector<std::int64_t> stops;
   // What all trials of a model-based search may train: a length, or seconds.
@@ -122,8 +170,18 @@ struct SearcherConfig {
   std::int64_t budget = 0;
   double budget_seconds = 0;
   std::string cost;  // time, length; "": see CountsTime
+  // A validation that reaches this ends the search.
+  std::optional<double> target;
+  std::optional<double> max_duration;  // seconds, after which the search ends
   std::int64_t rules = kCurrentRules;
 };
+
+/// True if a validation with this metric ends the search.
+inline bool ReachesTarget(const SearcherConfig& config, double metric) {
+  if (!config.target || !std::isfinite(metric)) return false;
+  return config.smaller_is_better ? metric <= *config.target
+                                  : metric >= *config.target;
+}
 
 /// Decides which trials run and for how long. A state machine without clock,
 /// I/O and threads: the same events yield the same operations. Every event is
@@ -146,8 +204,20 @@ class Searcher {
     return std::numeric_limits<std::int64_t>::max();
   }
 
-  /// Completed fraction of the search, from 0 to 1; never decreases.
+  /// Completed fraction of the search, from 0 to 1; decreases only when the
+  /// search is extended or trials are retried.
   virtual double Progress() const = 0;
+
+  /// What a model expects of a trial at the greatest length, in the unit of
+  /// the metric.
+  struct Expectation {
+    TrialIndex trial = 0;
+    double mean = 0;
+    double deviation = 0;
+  };
+  /// Returns this for all trials with results; nothing without a model, and
+  /// before it decides. The searcher must not be used for a search afterwards.
+  virtual std::vector<Expectation> FindExpectations() { return {}; }
 
   /// Returns the whole state, including the random stream, for `Load`.
   virtual nlohmann::json Save() const = 0;

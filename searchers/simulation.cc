@@ -169,6 +169,8 @@ constexpr std::int64_t kMaxSimulations = 40;
 constexpr std::int64_t kMinSimulations = 4;
 // In all simulations of a search.
 constexpr std::int64_t kMaxSimulatedTrials = 10'000;
+// Of a model, in each simulation.
+constexpr std::int64_t kMaxModelDecisions = 500;
 
 // Returns random metrics: one for each trial if `agree`, otherwise one for each
 // validation.
@@ -188,10 +190,10 @@ void Include(std::int64_t value, bool first, ExpectedRange& range) {
 }
 
 // Runs one simulation. REQUIRES: `expected` has the lengths of the plan.
-void IncludeSimulation(const SearcherConfig& config, std::uint32_t number,
-                       ExpectedSearch& expected) {
-  const auto searcher =
-      MakeSearcher(config, nlohmann::json::object(), /*seed=*/number);
+void IncludeSimulation(const SearcherConfig& config,
+                       const nlohmann::json& hyperparameters,
+                       std::uint32_t number, ExpectedSearch& expected) {
+  const auto searcher = MakeSearcher(config, hyperparameters, /*seed=*/number);
   Rng rng(number);
   const bool one_by_one = number % 2 == 1;
   const Simulation simulation = Simulate(
@@ -208,6 +210,27 @@ void IncludeSimulation(const SearcherConfig& config, std::uint32_t number,
     Include(trials[length], number == 0, range);
   }
   Include(total, number == 0, expected.total_length);
+}
+
+// Returns how often to simulate a search with rungs; 0: it would take too long.
+std::int64_t CountSimulations(const SearcherConfig& config,
+                              const SearchPlan& plan) {
+  if (!IsModelBased(config)) {
+    const std::int64_t simulations =
+        kMaxSimulatedTrials / std::max<std::int64_t>(config.max_trials, 1);
+    return simulations < kMinSimulations
+               ? 0
+               : std::min(simulations, kMaxSimulations);
+  }
+  // Each trains for the length of the lowest rung or more, and a trial once to
+  // each rung.
+  const std::vector<std::int64_t>& rungs = plan.brackets.front().rungs;
+  const std::int64_t decisions =
+      std::min(plan.total_length / rungs.front(),
+               MultiplyAdd(config.max_trials, std::ssize(rungs), 0));
+  return plan.max_seconds > 0 || decisions > kMaxModelDecisions
+             ? 0
+             : kMinSimulations;
 }
 
 }  // namespace
@@ -232,8 +255,6 @@ Simulation Simulate(Searcher& searcher, const SimulationOptions& options,
 
 std::optional<ExpectedSearch> ExpectSearch(
     const SearcherConfig& config, const nlohmann::json& hyperparameters) {
-  // The decisions of a model depend on what the metrics say about each other.
-  if (IsModelBased(config)) return std::nullopt;
   const SearchPlan plan = PlanSearch(config, hyperparameters);
   ExpectedSearch expected;
   for (const PlanRow& row : plan.rows) {
@@ -241,14 +262,22 @@ std::optional<ExpectedSearch> ExpectSearch(
   }
   expected.total_length = {plan.total_length, plan.total_length};
   if (plan.brackets.empty()) return expected;
-  const std::int64_t simulations =
-      kMaxSimulatedTrials / std::max<std::int64_t>(config.max_trials, 1);
-  if (simulations < kMinSimulations) return std::nullopt;
-  expected.simulations = std::min(simulations, kMaxSimulations);
+  expected.simulations = CountSimulations(config, plan);
+  if (expected.simulations == 0) return std::nullopt;
+  // Halving does not look at the hyperparameters, and is faster without.
+  const bool by_model = IsModelBased(config);
+  if (by_model) {
+    for (const std::int64_t length : plan.brackets.front().rungs) {
+      expected.trials[length] = {};
+    }
+  }
   SearcherConfig played = config;
   played.points.clear();
+  played.constraints.clear();
   for (std::uint32_t i = 0; i < expected.simulations; ++i) {
-    IncludeSimulation(played, i, expected);
+    IncludeSimulation(played,
+                      by_model ? hyperparameters : nlohmann::json::object(), i,
+                      expected);
   }
   return expected;
 }

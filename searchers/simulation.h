@@ -85,11 +85,13 @@ struct ExpectedSearch {
   ExpectedRange total_length;
 };
 
-/// Simulates successive halving up to 40 times with random metrics and counts
-/// the trials that end at each length. Trials run in turns or one after
-/// another, and their metrics are correlated between rungs or not.
-/// Deterministic. For other methods the plan is exact. Returns nothing for more
-/// than 2,500 trials, which would take too long, and for a model-based search.
+/// Simulates successive halving up to 40 times with random metrics, or 4 times
+/// with a model, and counts the trials that end at each length. Trials run in
+/// turns or one after another, and their metrics are correlated between rungs
+/// or not. Points and constraints are left out. Deterministic. For other
+/// methods the plan is exact. Returns nothing
+/// for what would take too long: more than 2,500 trials, or with a model, which
+/// takes up to a second, some 100; and for a budget of time.
 std::optional<ExpectedSearch> ExpectSearch(
     const SearcherConfig& config, const nlohmann::json& hyperparameters);
 

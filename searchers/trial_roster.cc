@@ -27,6 +27,7 @@ TrialRoster::TrialRoster(nlohmann::json space, const SearcherConfig& config,
                          std::uint32_t seed)
     : space_(std::move(space)),
       points_(config.points),
+      constraints_(space_, config.constraints),
       rng_(seed),
       point_rng_(~seed),
       constant_(IsConstant(space_)),
@@ -46,14 +47,20 @@ std::int64_t TrialRoster::ahead() const {
 }
 
 TrialIndex TrialRoster::Create(std::vector<Operation>& operations) {
-  // The request id and the seed of a point come from the second stream, too:
-  // adding a point to a configuration must not change the samples that follow.
+  // All that a point does not name, its request id and its seed come from the
+  // second stream: adding a point to a configuration must not change the
+  // samples that follow.
   const bool point = HasPoint();
   Rng& rng = point ? point_rng_ : rng_;
-  return Append(
-      point ? Identify(HparamsOfPoint(space_, points_[points_used_++]), rng)
-            : SampleTrial(space_, rng),
-      operations);
+  nlohmann::json hparams;
+  std::int64_t draws = 0;
+  do {
+    hparams = point ? HparamsOfPoint(space_, points_[points_used_], rng)
+                    : SampleHparams(space_, rng);
+  } while (!constraints_.Hold(hparams) &&
+           ++draws < HparamConstraints::kMaxDraws);
+  if (point) ++points_used_;
+  return Append(Identify(std::move(hparams), rng), operations);
 }
 
 TrialIndex TrialRoster::Create(nlohmann::json hparams,
@@ -75,6 +82,13 @@ void TrialRoster::End(std::optional<ExitReason> exit) {
   ++ended_;
   if (exit == ExitReason::kErrored) ++errored_;
   if (exit == ExitReason::kInvalidHp) ++invalid_;
+}
+
+void TrialRoster::Reopen(TrialIndex trial, std::optional<ExitReason> exit,
+                         std::vector<Operation>& operations) {
+  --ended_;
+  if (exit == ExitReason::kErrored) --errored_;
+  operations.push_back(dtrain::Reopen{trial});
 }
 
 bool TrialRoster::MayReplace() const {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/rng.h"
+#include "searchers/hparam_constraints.h"
 #include "searchers/hparam_space.h"
 #include "searchers/searcher.h"
 
@@ -20,7 +21,8 @@ class TrialRoster {
  public:
   /// `space`: the hyperparameters of the YAML. The points of `config` are tried
   /// first. They use a separate random stream, so that they do not change the
-  /// samples.
+  /// samples. What violates its constraints is drawn again from the same
+  /// stream, at most HparamConstraints::kMaxDraws times for a trial.
   TrialRoster(nlohmann::json space, const SearcherConfig& config,
               std::uint32_t seed);
 
@@ -39,6 +41,9 @@ class TrialRoster {
   TrialIndex Create(nlohmann::json hparams, std::vector<Operation>& operations);
   /// Counts the end of a trial: closed, or early for a reason.
   void End(std::optional<ExitReason> exit);
+  /// Appends a Reopen of a trial whose end was counted so.
+  void Reopen(TrialIndex trial, std::optional<ExitReason> exit,
+              std::vector<Operation>& operations);
 
   /// True if the next Create without hyperparameters takes a point.
   bool HasPoint() const { return points_used_ < points_.size(); }
@@ -72,6 +77,7 @@ class TrialRoster {
 
   nlohmann::json space_;
   std::vector<nlohmann::json> points_;
+  HparamConstraints constraints_;
   Rng rng_;
   Rng point_rng_;
   bool constant_;

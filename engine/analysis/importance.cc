@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <limits>
 #include <numeric>
+#include <random>
 
 #include "engine/analysis/statistics.h"
 #include "engine/base/metric_order.h"
@@ -121,8 +122,10 @@ double Bandwidth(const Occupied& trials) {
   return std::max(width, 0.5 / 1.64);
 }
 
-// Adds `weight` × the density of a normal cut off at the ends.
+// Adds `weight` × the density of a normal cut off at the ends. `masses` has
+// that of the cell at each distance from the mean, or is empty.
 void AddNormal(double weight, double mean, double width,
+               const std::vector<double>& masses,
                std::vector<double>& density) {
   const auto count = static_cast<double>(density.size());
   const double whole =
@@ -130,7 +133,11 @@ void AddNormal(double weight, double mean, double width,
   for (std::size_t cell = 0; cell < density.size(); ++cell) {
     const double left = static_cast<double>(cell) - 0.5 - mean;
     density[cell] +=
-        weight * NormalMass(left / width, (left + 1) / width) / whole;
+        weight *
+        (masses.empty() ? NormalMass(left / width, (left + 1) / width)
+                        : masses[static_cast<std::size_t>(
+                              std::abs(static_cast<double>(cell) - mean))]) /
+        whole;
   }
 }
 
@@ -139,12 +146,18 @@ std::vector<double> NumberDensity(const std::vector<std::int64_t>& counts) {
   const double all = static_cast<double>(trials.total) + kPriorWeight;
   const double width = Bandwidth(trials);
   std::vector<double> density(counts.size(), 0.0);
+  // The means are cells, so that few distances occur.
+  std::vector<double> masses;
+  for (std::size_t distance = 0; distance < counts.size(); ++distance) {
+    const double left = static_cast<double>(distance) - 0.5;
+    masses.push_back(NormalMass(left / width, (left + 1) / width));
+  }
   for (std::size_t i = 0; i < trials.cells.size(); ++i) {
     AddNormal(static_cast<double>(trials.counts[i]) / all, trials.cells[i],
-              width, density);
+              width, masses, density);
   }
   const auto last = static_cast<double>(counts.size()) - 1;
-  AddNormal(kPriorWeight / all, last / 2, last + 1, density);
+  AddNormal(kPriorWeight / all, last / 2, last + 1, {}, density);
   return density;
 }
 
@@ -219,31 +232,134 @@ void MarkBest(bool smaller_is_better, double quantile, Columns& columns) {
   }
 }
 
-double ComputeDivergence(const SearchAxis& axis, std::size_t index,
-                         const Columns& columns) {
-  if (axis.constant()) return 0;
-  const Cells cells(axis);
-  std::vector<std::int64_t> best(cells.count()), all(cells.count());
-  std::int64_t best_count = 0, all_count = 0;
-  for (std::size_t i = 0; i < columns.values.size(); ++i) {
-    const double place = columns.places[index][i];
-    if (!std::isfinite(place)) continue;
-    const std::size_t cell = cells.CellIndex(place);
-    ++all[cell];
-    ++all_count;
-    if (!columns.is_best[i]) continue;
-    ++best[cell];
-    ++best_count;
+// Trials by their cell of an axis.
+class CellTable {
+ public:
+  CellTable(const SearchAxis& axis, const std::vector<double>& places)
+      : density_(axis.choices.empty() ? NumberDensity : ChoiceDensity) {
+    if (axis.constant()) return;
+    const Cells cells(axis);
+    count_ = cells.count();
+    for (const double place : places) {
+      cells_.push_back(std::isfinite(place)
+                           ? static_cast<std::uint32_t>(cells.CellIndex(place))
+                           : static_cast<std::uint32_t>(count_));
+    }
   }
+
+  // The divergence if trial i occurs weights[i] times.
+  double Divergence(const std::vector<std::uint32_t>& weights,
+                    const std::vector<bool>& is_best) const;
+
+ private:
+  std::vector<double> (*density_)(const std::vector<std::int64_t>&);
+  std::size_t count_ = 0;             // of cells; 0: a constant
+  std::vector<std::uint32_t> cells_;  // of the trials; count_: none
+};
+
+double CellTable::Divergence(const std::vector<std::uint32_t>& weights,
+                             const std::vector<bool>& is_best) const {
+  if (count_ == 0) return 0;
+  std::vector<std::int64_t> best(count_ + 1), all(count_ + 1);
+  std::int64_t best_trials = 0, all_trials = 0;
+  for (std::size_t i = 0; i < cells_.size(); ++i) {
+    all[cells_[i]] += weights[i];
+    all_trials += weights[i];
+    if (!is_best[i]) continue;
+    best[cells_[i]] += weights[i];
+    best_trials += weights[i];
+  }
+  const std::int64_t best_count = best_trials - best.back();
+  const std::int64_t all_count = all_trials - all.back();
+  best.pop_back();
+  all.pop_back();
   if (best_count == 0 || all_count < 2) return 0;
-  const auto density = axis.choices.empty() ? NumberDensity : ChoiceDensity;
-  const auto trials = static_cast<double>(columns.values.size());
-  const auto chosen = static_cast<double>(columns.best);
+  const auto trials = static_cast<double>(all_trials);
+  const auto chosen = static_cast<double>(best_trials);
   const double best_share = static_cast<double>(best_count) / chosen;
   const double all_share = static_cast<double>(all_count) / trials;
   const double quantile = chosen / trials;
   return quantile * quantile * best_share * best_share / all_share *
-         PearsonDivergence(density(best), density(all));
+         PearsonDivergence(density_(best), density_(all));
+}
+
+// Shares of the divergences in their sum, 0 if that is 0. Parts of a category
+// are not added.
+std::vector<double> Shares(const std::vector<SearchAxis>& axes,
+                           const std::vector<double>& divergences) {
+  double sum = 0;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    if (!axes[i].is_part) sum += divergences[i];
+  }
+  std::vector<double> shares;
+  for (const double one : divergences) {
+    shares.push_back(sum > 0 ? std::min(one / sum, 1.0) : 0);
+  }
+  return shares;
+}
+
+// Adds the intervals of the shares.
+void AddIntervals(const std::vector<SearchAxis>& axes,
+                  const std::vector<CellTable>& tables, const Columns& columns,
+                  bool smaller_is_better, double quantile,
+                  std::vector<HparamImportance>& importances) {
+  // At most so many places of trials are counted: some 10 ms.
+  constexpr std::size_t kMaxPlaces = 3'000'000;
+  const std::size_t count = columns.values.size();
+  const std::size_t number_of_samples = std::clamp<std::size_t>(
+      kMaxPlaces / (count * std::max<std::size_t>(axes.size(), 1)), 20, 100);
+  const std::size_t outside = number_of_samples / 20;  // on each side, of 90 %
+  std::vector<std::size_t> order(count);               // the best first
+  std::iota(order.begin(), order.end(), 0);
+  // Trials in any order have the same samples.
+  std::ranges::sort(order, [&](std::size_t a, std::size_t b) {
+    if (columns.values[a] != columns.values[b]) {
+      return RankKey(columns.values[a], smaller_is_better) <
+             RankKey(columns.values[b], smaller_is_better);
+    }
+    for (const auto& places : columns.places) {
+      const double x = std::isnan(places[a]) ? HUGE_VAL : places[a];
+      const double y = std::isnan(places[b]) ? HUGE_VAL : places[b];
+      if (x != y) return x < y;
+    }
+    return a < b;
+  });
+  std::mt19937 random(1);  // the same intervals at each call
+  std::vector<std::vector<double>> samples(axes.size());
+  for (std::size_t sample = 0; sample < number_of_samples; ++sample) {
+    std::vector<std::uint32_t> weights(count);
+    for (std::size_t i = 0; i < count; ++i) ++weights[order[random() % count]];
+    std::vector<bool> is_best(count);
+    const double wanted = std::ceil(quantile * static_cast<double>(count));
+    double last = 0;
+    std::size_t kept = 0;
+    for (const std::size_t i : order) {
+      if (static_cast<double>(kept) >= wanted && columns.values[i] != last) {
+        break;
+      }
+      is_best[i] = true;
+      kept += weights[i];
+      if (weights[i] > 0) last = columns.values[i];
+    }
+    std::vector<double> divergences;
+    for (const CellTable& table : tables) {
+      divergences.push_back(table.Divergence(weights, is_best));
+    }
+    const auto shares = Shares(axes, divergences);
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+      samples[i].push_back(shares[i]);
+    }
+  }
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    std::ranges::sort(samples[i]);
+    importances[i].low = samples[i][outside];
+    importances[i].high = samples[i][number_of_samples - 1 - outside];
+  }
+}
+
+std::size_t CountFinite(const std::vector<double>& numbers) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      numbers, [](double number) { return std::isfinite(number); }));
 }
 
 // Correlates numbers of all trials with their values.
@@ -291,23 +407,32 @@ std::size_t CountBest(const std::vector<TrialOutcome>& trials,
 std::vector<HparamImportance> HparamImportances(
     const std::vector<SearchAxis>& axes,
     const std::vector<TrialOutcome>& trials, bool smaller_is_better,
-    double quantile) {
+    double quantile, bool intervals) {
   assert(quantile > 0 && quantile < 1);
   Columns columns = MakeColumns(axes.size(), trials);
   std::vector<HparamImportance> importances;
   if (!columns.values.empty()) MarkBest(smaller_is_better, quantile, columns);
-  double sum = 0;
+  const std::vector<std::uint32_t> once(columns.values.size(), 1);
+  std::vector<CellTable> tables;
+  std::vector<double> divergences;
   for (std::size_t i = 0; i < axes.size(); ++i) {
-    const double divergence =
-        columns.values.size() < 2 ? 0 : ComputeDivergence(axes[i], i, columns);
-    if (!axes[i].is_part) sum += divergence;
-    importances.push_back({.name = axes[i].name,
-                           .divergence = divergence,
-                           .correlation = ComputeCorrelation(
-                               axes[i], columns.places[i], columns)});
+    tables.emplace_back(axes[i], columns.places[i]);
+    divergences.push_back(columns.values.size() < 2
+                              ? 0
+                              : tables[i].Divergence(once, columns.is_best));
   }
-  for (HparamImportance& one : importances) {
-    one.share = sum > 0 ? std::min(one.divergence / sum, 1.0) : 0;
+  const std::vector<double> shares = Shares(axes, divergences);
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    importances.push_back(
+        {.name = axes[i].name,
+         .divergence = divergences[i],
+         .share = shares[i],
+         .correlation = ComputeCorrelation(axes[i], columns.places[i], columns),
+         .trials = CountFinite(columns.places[i])});
+  }
+  if (intervals && columns.values.size() >= 2) {
+    AddIntervals(axes, tables, columns, smaller_is_better, quantile,
+                 importances);
   }
   std::ranges::stable_sort(importances, std::greater<>(),
                            &HparamImportance::divergence);

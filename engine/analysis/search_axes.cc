@@ -12,7 +12,9 @@
 #include <limits>
 
 #include "engine/base/json.h"
+#include "searchers/hparam_conditions.h"
 #include "searchers/hparam_space.h"
+#include "searchers/number_range.h"
 
 namespace dtrain {
 namespace {
@@ -30,6 +32,15 @@ std::optional<double> GridStep(const nlohmann::json& range, double low,
 }
 
 void SetNumbers(const nlohmann::json& range, bool grid, SearchAxis& axis) {
+  if (range.at("type") == "normal") {
+    // One trial in 16,000 is outside if there are no bounds.
+    constexpr double kNarrow = 3.2e-5;
+    const NormalRange normal(range);
+    axis.low = range.value("minval", normal.At(kNarrow));
+    axis.high = range.value("maxval", normal.At(1 - kNarrow));
+    axis.log = IsLog(range);
+    return;
+  }
   axis.low = range.at("minval");
   axis.high = range.at("maxval");
   if (range.at("type") == "log") {
@@ -40,9 +51,13 @@ void SetNumbers(const nlohmann::json& range, bool grid, SearchAxis& axis) {
     axis.log = true;
     return;
   }
-  axis.log = IsLogDouble(range);
+  axis.log = IsLog(range);
   if (axis.log) return;
-  if (range.at("type") == "int") axis.step = 1;
+  if (IsDiscrete(range)) {
+    const SteppedRange values(range);
+    axis.high = values.At(values.last());
+    axis.step = range.value("step", 1.0);
+  }
   if (!grid) return;
   if (const auto step = GridStep(range, axis.low, axis.high)) {
     axis.step = std::max(*step, axis.step.value_or(0));
@@ -58,7 +73,8 @@ void Collect(const nlohmann::json& space, bool grid, const std::string& prefix,
       continue;
     }
     if (value.at("type") == "const") continue;
-    SearchAxis axis{.name = prefix + name};
+    SearchAxis axis{.name = prefix + name,
+                    .when = value.value("when", nlohmann::json())};
     if (value.at("type") == "categorical") {
       axis.choices = value.at("vals").get<std::vector<nlohmann::json>>();
       axis.high = static_cast<double>(axis.choices.size()) - 1;
@@ -67,7 +83,8 @@ void Collect(const nlohmann::json& space, bool grid, const std::string& prefix,
         axes.push_back({.name = std::move(part.name),
                         .high = static_cast<double>(part.values.size()) - 1,
                         .choices = std::move(part.values),
-                        .is_part = true});
+                        .is_part = true,
+                        .when = value.value("when", nlohmann::json())});
       }
       continue;
     }
@@ -85,6 +102,7 @@ std::vector<SearchAxis> SearchAxes(const nlohmann::json& space, bool grid) {
 }
 
 double PlaceOn(const SearchAxis& axis, const nlohmann::json& hparams) {
+  if (!axis.when.is_null() && !Holds(axis.when, hparams)) return kNone;
   const nlohmann::json* value = FindMember(hparams, axis.name);
   return value == nullptr ? kNone : FindPlace(*value, axis);
 }

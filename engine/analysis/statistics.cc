@@ -8,8 +8,9 @@
 // directions.
 //
 // Functions that see all trials or points must be fast: the page and the plots
-// call them with 10,000 trials and millions of points. MedianCurve evaluates at
-// 200 places at most, the Pareto front compares only with its members.
+// call them with 10,000 trials and millions of points. MedianCurve and
+// MeanCurve evaluate at 200 places at most, the Pareto front compares only with
+// its members.
 
 #include "engine/analysis/statistics.h"
 
@@ -173,6 +174,38 @@ void Smooth(double weight, std::vector<CurvePoint>& points) {
   }
 }
 
+std::optional<RobustLimits> FindRobustLimits(std::vector<double> lows,
+                                             std::vector<double> highs) {
+  constexpr std::size_t kMin = 5;
+  constexpr double kReach = 3;  // interquartile ranges
+  constexpr double kMargin = 0.03;
+  for (std::vector<double>* values : {&lows, &highs}) {
+    std::erase_if(*values, [](double value) { return !std::isfinite(value); });
+    std::ranges::sort(*values);
+    if (values->size() < kMin) return std::nullopt;
+  }
+  const auto quartile = [](const std::vector<double>& sorted, std::size_t n) {
+    return sorted[n * (sorted.size() - 1) / 4];
+  };
+  const auto spread = [&](const std::vector<double>& sorted) {
+    return kReach * (quartile(sorted, 3) - quartile(sorted, 1));
+  };
+  const double lowest =
+      *std::ranges::lower_bound(lows, quartile(lows, 1) - spread(lows));
+  const double highest = *std::prev(
+      std::ranges::upper_bound(highs, quartile(highs, 3) + spread(highs)));
+  const bool flattens = highest > lowest && !(highs.back() - lows.front() <=
+                                              3 * (highest - lowest));
+  if (!flattens) return std::nullopt;
+  const double margin = kMargin * (highest - lowest);
+  RobustLimits limits = {.low = lowest - margin, .high = highest + margin};
+  limits.below = static_cast<std::size_t>(
+      std::ranges::lower_bound(lows, limits.low) - lows.begin());
+  limits.above = static_cast<std::size_t>(
+      highs.end() - std::ranges::upper_bound(highs, limits.high));
+  return limits;
+}
+
 std::vector<CurvePoint> EmpiricalDistribution(std::vector<double> values) {
   std::erase_if(values, [](double value) { return std::isnan(value); });
   std::ranges::sort(values);
@@ -250,11 +283,11 @@ std::vector<double> CollectPlaces(
   return places;
 }
 
-}  // namespace
-
-std::vector<CurvePoint> MedianCurve(
+// The finite values of the curves at each place, ascending, that two or more of
+// them reach.
+std::vector<std::pair<double, std::vector<double>>> CollectValues(
     std::span<const std::vector<CurvePoint>> curves) {
-  std::vector<CurvePoint> median;
+  std::vector<std::pair<double, std::vector<double>>> found;
   for (const double x : CollectPlaces(curves)) {
     std::vector<double> values;
     for (const auto& curve : curves) {
@@ -263,11 +296,40 @@ std::vector<CurvePoint> MedianCurve(
     }
     if (values.size() < 2) continue;
     std::ranges::sort(values);
+    found.emplace_back(x, std::move(values));
+  }
+  return found;
+}
+
+}  // namespace
+
+std::vector<CurvePoint> MedianCurve(
+    std::span<const std::vector<CurvePoint>> curves) {
+  std::vector<CurvePoint> median;
+  for (const auto& [x, values] : CollectValues(curves)) {
     const std::size_t middle = values.size() / 2;
     const double lower = values[middle - (values.size() % 2 == 0 ? 1 : 0)];
     median.emplace_back(x, std::midpoint(lower, values[middle]));
   }
   return median;
+}
+
+std::vector<MeanPoint> MeanCurve(
+    std::span<const std::vector<CurvePoint>> curves) {
+  std::vector<MeanPoint> means;
+  for (const auto& [x, values] : CollectValues(curves)) {
+    const auto count = static_cast<double>(values.size());
+    const double mean =
+        std::accumulate(values.begin(), values.end(), 0.0) / count;
+    double squares = 0;
+    for (const double value : values)
+      squares += (value - mean) * (value - mean);
+    means.push_back({.x = x,
+                     .mean = mean,
+                     .deviation = std::sqrt(squares / (count - 1)),
+                     .count = values.size()});
+  }
+  return means;
 }
 
 // Splits at the longest gaps.
@@ -338,7 +400,9 @@ std::vector<RungCount> CountRungs(std::span<const RungProgress> trials) {
     if (counts.size() <= trial.completed) counts.resize(trial.completed + 1);
     for (std::size_t i = 0; i < trial.completed; ++i) ++counts[i].went_on;
     RungCount& last = counts[trial.completed];
-    ++(trial.ended ? last.ended : last.open);
+    ++(trial.end == RungProgress::End::kCompleted ? last.completed
+       : trial.end == RungProgress::End::kEnded   ? last.ended
+                                                  : last.open);
   }
   return counts;
 }

@@ -69,6 +69,23 @@ std::vector<CurvePoint> BestSoFar(std::span<const Observation> observations,
 /// finite stay and do not count. REQUIRES: 0 <= weight < 1.
 void Smooth(double weight, std::vector<CurvePoint>& points);
 
+/// Limits of an axis, and the numbers of values outside.
+struct RobustLimits {
+  double low = 0;
+  double high = 0;
+  std::size_t below = 0;
+  std::size_t above = 0;
+};
+
+/// Returns limits without outliers: values beyond three interquartile ranges
+/// from the quartiles (Tukey, "Some Graphic and Semigraphic Displays", 1972),
+/// with a margin of 3 %. Empty if there are fewer than 5 finite values, or if
+/// the others would fill a third of the axis or more even with the outliers.
+/// `lows` and `highs` are the least and greatest value of each curve, or both
+/// the values of points. Those that are not finite are left out.
+std::optional<RobustLimits> FindRobustLimits(std::vector<double> lows,
+                                             std::vector<double> highs);
+
 /// The empirical distribution function: for each distinct value, ascending, the
 /// share of values that are at most as large. NaN is left out.
 std::vector<CurvePoint> EmpiricalDistribution(std::vector<double> values);
@@ -86,6 +103,20 @@ std::vector<std::size_t> ParetoFront(
 /// straight lines between their points. Places that only one curve reaches are
 /// left out. REQUIRES: ascending x.
 std::vector<CurvePoint> MedianCurve(
+    std::span<const std::vector<CurvePoint>> curves);
+
+/// A place of several curves, and what they have there.
+struct MeanPoint {
+  double x = 0;
+  double mean = 0;
+  double deviation = 0;  // standard deviation of a sample: n - 1
+  std::size_t count = 0;
+
+  friend auto operator<=>(const MeanPoint&, const MeanPoint&) = default;
+};
+
+/// Mean and standard deviation of several curves, at the places of MedianCurve.
+std::vector<MeanPoint> MeanCurve(
     std::span<const std::vector<CurvePoint>> curves);
 
 /// A part of a line, of time for example.
@@ -127,17 +158,19 @@ std::vector<std::size_t> PackLanes(std::span<const Span> spans);
 
 /// Number of trials that completed a rung of a search, by what they did next.
 struct RungCount {
-  std::size_t went_on = 0;  // completed the next rung
-  std::size_t ended = 0;    // ended before they completed the next one
-  std::size_t open = 0;     // have neither ended nor completed the next one
+  std::size_t went_on = 0;    // completed the next rung
+  std::size_t completed = 0;  // had no other: trained as long as they were to
+  std::size_t ended = 0;      // ended before they completed the next one
+  std::size_t open = 0;       // have neither ended nor completed the next one
 
-  std::size_t reached() const { return went_on + ended + open; }
+  std::size_t reached() const { return went_on + completed + ended + open; }
 };
 
 /// A trial's place in the rungs.
 struct RungProgress {
+  enum class End { kOpen, kEnded, kCompleted };
   std::size_t completed = 0;  // rungs
-  bool ended = false;
+  End end = End::kOpen;
 };
 
 /// Counts by rung; [0] counts all trials, [i] those that completed i rungs.

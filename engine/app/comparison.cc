@@ -19,6 +19,7 @@
 
 #include "engine/analysis/statistics.h"
 #include "engine/app/trial_selection.h"
+#include "engine/app/trial_values.h"
 #include "engine/base/error.h"
 #include "engine/base/json.h"
 #include "engine/base/length.h"
@@ -399,29 +400,6 @@ TargetComparison CompareTargets(const Store& store,
 
 namespace {
 
-// The trials of a target with their hyperparameter and metric.
-void CollectTrials(const Store& store, const Target& target,
-                   const std::string& hparam, const std::string& metric,
-                   const TrialSelection& selection,
-                   std::map<json, std::vector<double>>& values,
-                   bool& has_hparam) {
-  const ExperimentRow experiment = FindTarget(store, target);
-  for (const TrialRow& trial : store.Trials(experiment.id)) {
-    const bool is_named = !target.trial || trial.id.number == *target.trial;
-    if (!is_named || !selection.Has(trial.id)) continue;
-    const json* found = FindMember(trial.hparams, hparam);
-    if (found != nullptr) has_hparam = true;
-    TargetColumn column;
-    AddMetrics(store, trial, column);
-    const auto value = column.sections["metrics"].find(metric);
-    const bool finite =
-        value != column.sections["metrics"].end() && value->second.is_number();
-    if (!finite) continue;
-    values[found == nullptr ? json(nullptr) : *found].push_back(
-        value->second.get<double>());
-  }
-}
-
 TrialGroup SummarizeGroup(const json& value, std::vector<double> values,
                           bool smaller_is_better) {
   std::ranges::sort(values);
@@ -443,26 +421,55 @@ TrialGroup SummarizeGroup(const json& value, std::vector<double> values,
 
 }  // namespace
 
-std::vector<TrialGroup> GroupTrials(const Store& store,
-                                    const std::vector<Target>& targets,
-                                    const std::string& hparam,
-                                    const std::string& metric,
-                                    bool smaller_is_better,
-                                    const TrialSelection& selection) {
+TrialGroups GroupTrials(const Store& store, const std::vector<Target>& targets,
+                        const std::string& hparam, const MetricGoal& goal,
+                        std::optional<ValuePlace> place,
+                        const TrialSelection& selection) {
+  std::vector<ExperimentDetail> details;
+  for (const Target& target : targets) {
+    (void)FindTarget(store, target);
+    details.push_back(FindExperimentDetail(store, target.experiment));
+  }
+  if (!place && targets.size() > 1) {
+    const auto largest = std::ranges::max_element(
+        details, {}, [](const auto& one) { return one.row.trials; });
+    place = ReadTrialValues(store, *largest, goal.metric, place).place;
+  }
+  TrialGroups result;
   std::map<json, std::vector<double>> values;
   bool has_hparam = false;
-  for (const Target& target : targets) {
-    CollectTrials(store, target, hparam, metric, selection, values, has_hparam);
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const std::vector<std::int64_t> named = {targets[i].trial.value_or(0)};
+    const TrialValues own = ReadTrialValues(
+        store, details[i], goal.metric, place,
+        targets[i].trial ? &named : selection.Numbers(details[i].row.id));
+    if (i == 0) result.values = own;
+    for (const TrialRow& trial : store.Trials(details[i].row.id)) {
+      const bool is_named =
+          !targets[i].trial || trial.id.number == *targets[i].trial;
+      if (!is_named || !selection.Has(trial.id)) continue;
+      const auto found = GroupValue(trial, hparam);
+      if (found) has_hparam = true;
+      if (hparam == kPointGroup && !CountsForPoint(trial.state)) {
+        ++result.left_out;
+        continue;
+      }
+      const auto value = own.values.find(trial.id.number);
+      const bool finite =
+          value != own.values.end() && std::isfinite(value->second);
+      ++(finite ? result.trials : result.left_out);
+      if (!finite) continue;
+      values[found.value_or(json(nullptr))].push_back(value->second);
+    }
   }
   if (!has_hparam) {
-    throw Error(ErrorKind::kNotFound,
-                "--group: no trial has a hyperparameter '" + hparam + "'");
+    throw Error(ErrorKind::kNotFound, NoGroupText(hparam));
   }
-  std::vector<TrialGroup> groups;
   for (auto& [value, of] : values) {
-    groups.push_back(SummarizeGroup(value, std::move(of), smaller_is_better));
+    result.groups.push_back(
+        SummarizeGroup(value, std::move(of), goal.smaller_is_better));
   }
-  return groups;
+  return result;
 }
 
 }  // namespace dtrain

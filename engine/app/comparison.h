@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/app/stores.h"
+#include "engine/app/trial_values.h"
 
 namespace dtrain {
 
@@ -85,16 +86,24 @@ struct TrialGroup {
   double best = 0;
 };
 
+/// Groups of trials, compared at one place.
+struct TrialGroups {
+  std::vector<TrialGroup> groups;
+  TrialValues values;        // of the first target, at the place
+  std::size_t trials = 0;    // in the groups
+  std::size_t left_out = 0;  // without a finite value there
+};
+
 /// Groups the selected trials of all targets by their value of the
 /// hyperparameter `hparam` ("optimizer.lr" for a nested one), ordered by it,
-/// with the values of `metric` at each trial's best validation. Trials without
-/// a finite value are left out. Throws Error(kNotFound) if no trial has the
-/// hyperparameter.
-std::vector<TrialGroup> GroupTrials(const Store& store,
-                                    const std::vector<Target>& targets,
-                                    const std::string& hparam,
-                                    const std::string& metric,
-                                    bool smaller_is_better,
-                                    const TrialSelection& selection);
+/// with the values of `metric` at `place`; without one at the default length
+/// (ReadTrialValues) of the experiment with the most trials, so that trials
+/// that a search stopped early are not compared with others. Throws
+/// Error(kNotFound) if no trial has the hyperparameter, or an experiment not
+/// the metric or the length.
+TrialGroups GroupTrials(const Store& store, const std::vector<Target>& targets,
+                        const std::string& hparam, const MetricGoal& goal,
+                        std::optional<ValuePlace> place,
+                        const TrialSelection& selection);
 
 }  // namespace dtrain

@@ -180,16 +180,15 @@ void PrintDiagnostics(const Diagnostics& diagnostics,
   const bool summarize = ignored > 1 && !globals.verbose;
   if (summarize && !globals.quiet) {
     const auto first = std::ranges::find_if(diagnostics, IsIgnoredInFile);
-    WriteNotice(globals, EscapeForTerminal(first->file) +
-                             ": note: " + std::to_string(ignored) +
-                             " keys of Determined have no effect here; -v "
-                             "shows them\n");
+    PrintLine(globals, first->file + ": note: " + std::to_string(ignored) +
+                           " keys of Determined have no effect here; -v shows "
+                           "them");
   }
   for (const Diagnostic& diagnostic : diagnostics) {
     const bool note = diagnostic.severity == Severity::kNote;
     if (note && globals.quiet) continue;
     if (summarize && IsIgnoredInFile(diagnostic)) continue;
-    WriteNotice(globals, EscapeForTerminal(diagnostic.ToString()) + "\n");
+    PrintLine(globals, diagnostic.ToString());
   }
 }
 

@@ -16,6 +16,7 @@
 #include "engine/analysis/statistics.h"
 #include "engine/app/plot_data.h"
 #include "engine/app/stores.h"
+#include "engine/app/system_use.h"
 #include "engine/app/trial_files.h"
 #include "engine/app/trial_values.h"
 #include "engine/base/error.h"
@@ -23,6 +24,8 @@
 #include "engine/page/redaction.h"
 #include "engine/report/json_view.h"
 #include "engine/report/profile_view.h"
+#include "engine/report/system_view.h"
+#include "engine/run/points.h"
 #include "engine/store/store.h"
 #include "engine/store/trial_log.h"
 
@@ -31,10 +34,10 @@
 // grouped by series, the values of one metric of one trial, so that batches and
 // times grow within a series and compress to almost nothing as differences.
 //
-// SeriesCollector keeps a bounded number of rows: beyond it, all series are
-// thinned to the points that show in a plot of so many columns, and to half as
-// many as often as that is too many. The number of rows is known only at the
-// end, so thinning starts over from what is kept, never from the store.
+// SeriesCollector keeps a bounded number of rows: beyond it, series are thinned
+// to the points that show in a plot of so many columns, and to half as many as
+// often as that is too many. The number of rows is known only at the end, so
+// thinning starts over from what is kept, never from the store.
 //
 // A live page reads metrics in queries of some 20 ms, each from the last
 // complete report of the one before it (MetricPlace).
@@ -65,9 +68,9 @@ json MillisecondsJson(const std::optional<Timestamp>& time) {
 
 json TrialColumns(const std::vector<TrialRow>& trials, Timestamp start,
                   Bundle& bundle) {
-  std::vector<std::int64_t> numbers, batches, best_batches, restarts, runs,
-      rungs, states;
-  std::vector<double> best, latest, started, ended, seconds;
+  std::vector<std::int64_t> numbers, batches, best_batches, restarts,
+      preemptions, runs, pids, seeds, rungs, states;
+  std::vector<double> best, latest, created, started, ended, seconds;
   std::vector<Span> spans;
   for (const TrialRow& trial : trials) {
     numbers.push_back(trial.id.number);
@@ -76,11 +79,15 @@ json TrialColumns(const std::vector<TrialRow>& trials, Timestamp start,
     best.push_back(trial.best ? trial.best->value : kNone);
     best_batches.push_back(trial.best ? trial.best->batches : 0);
     latest.push_back(trial.latest ? trial.latest->value : kNone);
+    created.push_back(SecondsSince(start, trial.created));
     started.push_back(SecondsSince(start, trial.started));
     ended.push_back(SecondsSince(start, trial.ended));
     seconds.push_back(trial.seconds);
     restarts.push_back(trial.restarts);
+    preemptions.push_back(trial.preemptions);
     runs.push_back(trial.runs);
+    pids.push_back(trial.pid);
+    seeds.push_back(trial.seed);
     rungs.push_back(trial.rung);
     if (std::isnan(started.back())) continue;
     const double end = std::isnan(ended.back()) ? started.back() + trial.seconds
@@ -100,11 +107,15 @@ json TrialColumns(const std::vector<TrialRow>& trials, Timestamp start,
           {"best", bundle.Doubles(best)},
           {"best_batches", bundle.Integers(best_batches)},
           {"latest", bundle.Doubles(latest)},
+          {"created", bundle.Doubles(created)},
           {"started", bundle.Doubles(started)},
           {"ended", bundle.Doubles(ended)},
           {"seconds", bundle.Floats(seconds)},
           {"restarts", bundle.Integers(restarts)},
+          {"preemptions", bundle.Integers(preemptions)},
           {"runs", bundle.Integers(runs)},
+          {"pid", bundle.Integers(pids)},
+          {"seed", bundle.Integers(seeds)},
           {"rung", bundle.Integers(rungs)},
           {"lane", bundle.Integers(lanes)}};
 }
@@ -124,15 +135,16 @@ json RunColumns(const std::vector<TrialRun>& runs, Bundle& bundle) {
           {"lane", bundle.Integers(lanes)}};
 }
 
-// Reasons of trials that have one, by number.
-json Reasons(const std::vector<TrialRow>& trials) {
-  json reasons = json::object();
+// A text of the trials that have one, by number.
+json TrialTexts(const std::vector<TrialRow>& trials,
+                std::string TrialRow::*text) {
+  json texts = json::object();
   for (const TrialRow& trial : trials) {
-    if (!trial.reason.empty()) {
-      reasons[std::to_string(trial.id.number)] = trial.reason;
+    if (!(trial.*text).empty()) {
+      texts[std::to_string(trial.id.number)] = trial.*text;
     }
   }
-  return reasons;
+  return texts;
 }
 
 std::string LogTail(const Store& store, TrialId trial) {
@@ -172,6 +184,20 @@ json Profiles(const Store& store, const ExperimentDetail& detail,
     profiles[std::to_string(trial.id.number)] = std::move(profile);
   }
   return profiles;
+}
+
+// Returns the resource use of each sampled trial, by trial number.
+json SystemUses(const Store& store, const ExperimentDetail& detail,
+                const std::vector<TrialRow>& trials) {
+  json uses = json::object();
+  if (!store.FindSystemUse(detail.row.id)) return uses;
+  for (const TrialRow& trial : trials) {
+    const std::int64_t number = trial.id.number;
+    json use = SystemUseJson(store.FindSystemUse(detail.row.id, number),
+                             FindUseContext(store, detail, number));
+    if (!use.is_null()) uses[std::to_string(number)] = std::move(use);
+  }
+  return uses;
 }
 
 // Hyperparameters that are not searched, by flattened name.
@@ -216,9 +242,13 @@ json AxisJson(const SearchAxis& axis, const std::vector<TrialRow>& trials,
     places.push_back(PlaceOn(axis, trial.hparams));
   }
   const json choices = ExactIntegers(axis.choices);
-  return {{"name", axis.name},        {"log", axis.log},
-          {"low", axis.low},          {"high", axis.high},
-          {"choices", choices},       {"values", bundle.Doubles(places)},
+  return {{"name", axis.name},
+          {"conditional", !axis.when.is_null() || axis.is_part},
+          {"log", axis.log},
+          {"low", axis.low},
+          {"high", axis.high},
+          {"choices", choices},
+          {"values", bundle.Doubles(places)},
           {"exact", std::move(exact)}};
 }
 
@@ -236,9 +266,15 @@ struct Series {
   std::vector<SeriesRow> rows;
 };
 
+// True unless single precision would make the value infinite or 0.
+bool FitsFloat(double value) {
+  return !std::isfinite(value) || value == 0 ||
+         std::isnormal(static_cast<float>(value));
+}
+
 // Collects all metrics of an experiment by series, in bounded memory: beyond
-// `max_rows`, series are thinned, more of them the more there are. The value at
-// a trial's best validation is always kept.
+// `max_rows`, the longest series are thinned, no more of them than it takes.
+// The value at a trial's best validation is always kept.
 class SeriesCollector {
  public:
   SeriesCollector(const ExperimentRow& experiment,
@@ -270,20 +306,23 @@ class SeriesCollector {
     for (auto& [metric, series] : open_) {
       series.trial = trial_;
       series.metric = metric;
-      if (columns_ != 0) Thin(series);
       kept_ += series.rows.size();
       all_.push_back(std::move(series));
     }
     open_.clear();
-    // The number of rows is known only at the end, so all series are thinned to
-    // half as many columns as often as they are too many.
-    while (kept_ > max_rows_ && columns_ != 1) {
-      columns_ = columns_ == 0 ? kColumns : columns_ / 2;
-      kept_ = 0;
-      for (Series& series : all_) {
-        Thin(series);
-        kept_ += series.rows.size();
+    // The number of rows is known only at the end. One series after the other
+    // is thinned until they are few enough; after the last one, again from the
+    // first to half as many columns.
+    while (kept_ > max_rows_) {
+      if (next_ == all_.size()) {
+        if (columns_ == 1) break;
+        columns_ /= 2;
+        next_ = 0;
       }
+      Series& series = all_[next_++];
+      const std::size_t rows = series.rows.size();
+      Thin(series);
+      kept_ -= rows - series.rows.size();
     }
   }
 
@@ -307,7 +346,7 @@ class SeriesCollector {
     return {{"names", std::move(names)},
             {"rows", total_},
             {"kept", kept_},
-            {"thinned", columns_ != 0},
+            {"thinned", kept_ < total_},
             {"batches_per_epoch",
              batches_per_epoch_ ? json(*batches_per_epoch_) : json(nullptr)},
             {"trial", bundle.Deltas(trials)},
@@ -315,7 +354,9 @@ class SeriesCollector {
             {"count", bundle.Integers(counts)},
             {"batches", bundle.Deltas(batches)},
             {"milliseconds", bundle.Deltas(times)},
-            {"value", bundle.Floats(values)}};
+            {"value", std::ranges::all_of(values, FitsFloat)
+                          ? bundle.Floats(values)
+                          : bundle.Doubles(values)}};
   }
 
  private:
@@ -355,7 +396,8 @@ class SeriesCollector {
   std::int64_t trial_ = 0;
   std::size_t total_ = 0;
   std::size_t kept_ = 0;
-  std::size_t columns_ = 0;  // 0: nothing is thinned
+  std::size_t columns_ = kColumns;  // to which a series is thinned
+  std::size_t next_ = 0;            // series that is to be thinned next
 };
 
 // Rows of one query of a live page: some 20 ms, in which the store is read.
@@ -411,16 +453,8 @@ std::optional<MetricPlace> AddFrom(const Store& store, std::int64_t experiment,
 
 json ImportanceJson(const Store& store, const ExperimentDetail& detail,
                     const std::vector<SearchAxis>& axes,
-                    const TrialSelection& selection) {
-  if (axes.empty()) return {{"why", "the search has no hyperparameters"}};
-  TrialValues values;
-  try {
-    values = ReadTrialValues(store, detail, detail.row.metric, {},
-                             selection.Numbers(detail.row.id));
-  } catch (const Error& error) {
-    return {{"why", error.what()}};
-  }
-  const auto outcomes = ReadOutcomes(store, detail.row.id, axes, values);
+                    const TrialValues& values) {
+  const auto outcomes = ReadOutcomes(store, detail, axes, values);
   const std::size_t finite = CountFinite(outcomes);
   if (finite < kMinImportanceTrials) {
     return {{"why", std::to_string(finite) +
@@ -433,6 +467,8 @@ json ImportanceJson(const Store& store, const ExperimentDetail& detail,
        HparamImportances(axes, outcomes, smaller, kQuantile)) {
     items.push_back({{"name", one.name},
                      {"share", one.share},
+                     {"low", one.low},
+                     {"high", one.high},
                      {"correlation", one.correlation ? json(*one.correlation)
                                                      : json(nullptr)}});
   }
@@ -442,16 +478,45 @@ json ImportanceJson(const Store& store, const ExperimentDetail& detail,
           {"best", CountBest(outcomes, smaller, kQuantile)}};
 }
 
+// Sets `importance`, and if there is a bundle `compared`: the trials' values at
+// the length at which importance compares them, NaN without one.
+void AddImportance(const Store& store, const ExperimentDetail& detail,
+                   const std::vector<SearchAxis>& axes,
+                   const TrialSelection& selection,
+                   const std::vector<TrialRow>& trials, Bundle* bundle,
+                   json& data) {
+  TrialValues values;
+  std::string why = axes.empty() ? "the search has no hyperparameters" : "";
+  try {
+    values = ReadTrialValues(store, detail, detail.row.metric, {},
+                             selection.Numbers(detail.row.id));
+  } catch (const Error& error) {
+    if (why.empty()) why = error.what();
+  }
+  if (bundle != nullptr) {
+    std::vector<double> numbers;
+    for (const TrialRow& trial : trials) {
+      const auto found = values.values.find(trial.id.number);
+      numbers.push_back(found == values.values.end() ? kNone : found->second);
+    }
+    data["compared"] = {{"place", values.PlaceText()},
+                        {"values", bundle->Doubles(numbers)}};
+  }
+  data["importance"] = why.empty() ? ImportanceJson(store, detail, axes, values)
+                                   : json{{"why", why}};
+}
+
 json RungsJson(const std::vector<TrialRow>& trials) {
   std::vector<RungProgress> progress;
   for (const TrialRow& trial : trials) {
     progress.push_back({.completed = static_cast<std::size_t>(trial.rung),
-                        .ended = IsFinal(trial.state)});
+                        .end = RungEnd(trial.state)});
   }
   json rungs = json::array();
   for (const RungCount& one : CountRungs(progress)) {
     rungs.push_back({{"reached", one.reached()},
                      {"went_on", one.went_on},
+                     {"completed", one.completed},
                      {"ended", one.ended},
                      {"open", one.open}});
   }
@@ -461,6 +526,19 @@ json RungsJson(const std::vector<TrialRow>& trials) {
 std::vector<SearchAxis> ReadSearchAxes(const ExperimentDetail& detail) {
   return SearchAxes(detail.config.value("hyperparameters", json::object()),
                     detail.row.searcher == "grid");
+}
+
+// Returns the trials that the experiment confirms, each with a text.
+json ConfirmedJson(const Store& store, const ExperimentDetail& detail) {
+  json rows = json::array();
+  if (!detail.provenance.contains(kConfirms)) return rows;
+  const auto trials =
+      store.Trials(detail.row.id, {.hparams = false, .checkpoints = false});
+  for (const ConfirmedTrial& row : ListConfirmed(trials, detail)) {
+    rows.push_back(row.ToJson());
+    rows.back()["text"] = row.Text();
+  }
+  return rows;
 }
 
 // `best` has its position for people beside its count, and in place of a
@@ -493,6 +571,7 @@ json RecordJson(const Store& store, const ExperimentDetail& detail,
           {"seconds", row.seconds},
           {"unit", UnitName(units.counted)},
           {"best", std::move(best)},
+          {"confirmed", ConfirmedJson(store, detail)},
           {"config", detail.config},
           {"yaml", detail.yaml},
           {"provenance", detail.provenance}};
@@ -503,8 +582,8 @@ json RecordJson(const Store& store, const ExperimentDetail& detail,
 json ExperimentSummary(const Store& store, const ExperimentDetail& detail,
                        const PageOptions& options) {
   json data = RecordJson(store, detail, FindUnits(store, detail.row.id));
-  data["importance"] =
-      ImportanceJson(store, detail, ReadSearchAxes(detail), options.selection);
+  AddImportance(store, detail, ReadSearchAxes(detail), options.selection, {},
+                nullptr, data);
   data["filter"] = options.selection.ToJson(detail.row.id);
   if (options.redact) Redact(data);
   return data;
@@ -540,14 +619,16 @@ json ExperimentData(const Store& store, const ExperimentDetail& detail,
   for (const SearchAxis& axis : axes) {
     data["searched"].push_back(AxisJson(axis, trials, bundle));
   }
-  data["reasons"] = Reasons(trials);
+  data["reasons"] = TrialTexts(trials, &TrialRow::reason);
+  data["slots"] = TrialTexts(trials, &TrialRow::slots);
   data["logs"] = FailureLogs(store, trials);
   data["profiles"] = Profiles(store, detail, trials);
+  data["system"] = SystemUses(store, detail, trials);
   data["constants"] = Constants(axes, trials);
   data["checkpoints"] =
       CheckpointColumns(store, row.id, options.selection, bundle);
   data["metrics"] = metrics.ToJson(bundle);
-  data["importance"] = ImportanceJson(store, detail, axes, options.selection);
+  AddImportance(store, detail, axes, options.selection, trials, &bundle, data);
   data["rungs"] = RungsJson(trials);
   data["filter"] = options.selection.ToJson(row.id);
   if (options.redact) Redact(data);
@@ -607,7 +688,8 @@ json ExperimentChanges(const Store& store, const ExperimentDetail& detail,
   for (const SearchAxis& axis : ReadSearchAxes(detail)) {
     data["searched"].push_back(AxisJson(axis, trials, bundle));
   }
-  data["reasons"] = Reasons(trials);
+  data["reasons"] = TrialTexts(trials, &TrialRow::reason);
+  data["slots"] = TrialTexts(trials, &TrialRow::slots);
   data["metrics"] = metrics.ToJson(bundle);
   data["more"] = more;
   return data;

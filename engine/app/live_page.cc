@@ -35,6 +35,7 @@
 #include "engine/app/build_info.h"
 #include "engine/app/experiment_data.h"
 #include "engine/app/stores.h"
+#include "engine/app/trial_fields.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/os/installation.h"
@@ -149,6 +150,7 @@ WebReply BundleReply(const Bundle& bundle, json document) {
   document["version"] = 1;
   document["dtrain"] = kVersion;
   document["redacted"] = false;
+  document["fields"] = TrialColumnsJson();
   return {.type = "application/octet-stream",
           .body = Gzip(bundle.Finish(document)),
           .gzip = true};
@@ -347,7 +349,9 @@ WebReply LivePage::Metrics(std::int64_t id, const std::string& query) {
   MetricPlace place;
   if (const auto from = QueryValue(query, "from")) {
     const auto numbers = Numbers(*from, 3);
-    if (!numbers) return BadRequest("from");
+    if (!numbers || (*numbers)[1] < 0 || (*numbers)[1] > 1) {
+      return BadRequest("from");
+    }
     place = {.trial = (*numbers)[0],
              .kind = (*numbers)[1] == 0 ? MetricKind::kTraining
                                         : MetricKind::kValidation,
@@ -385,12 +389,14 @@ WebReply LivePage::Changes(std::int64_t id, const std::string& query) {
 
 nlohmann::json LivePage::ListJson() {
   json experiments = json::array();
-  for (const ExperimentRow& row : ListExperiments(store_, false)) {
+  for (const ExperimentRow& row : ListExperiments(store_, true)) {
     experiments.push_back(ExperimentJson(row, row.seconds));
   }
   return {{"dtrain", kVersion},
           {"control", rules_.control},
           {"problem", problem_},
+          {"store",
+           std::to_string(place_.first) + ":" + std::to_string(place_.second)},
           {"experiments", std::move(experiments)}};
 }
 
@@ -410,7 +416,7 @@ std::string LivePage::FirstEvent(bool to_all) {
 std::string LivePage::NextEvent(bool data_changed) {
   json rows = json::array(), changed = json::array(), removed = json::array();
   std::map<std::int64_t, std::string> now;
-  for (const ExperimentRow& row : ListExperiments(store_, false)) {
+  for (const ExperimentRow& row : ListExperiments(store_, true)) {
     json shown = ExperimentJson(row, row.seconds);
     std::string text = Dump(shown);
     const auto before = sent_.find(row.id);

@@ -18,12 +18,15 @@ void WriteNotice(const GlobalOptions& globals, const std::string& text) {
   globals.write_notice(text);
 }
 
-void PrintNotice(const GlobalOptions& globals, const std::string& text) {
-  if (globals.quiet) return;
+void PrintLine(const GlobalOptions& globals, const std::string& text) {
   const TerminalMode mode = GetTerminalMode(STDERR_FILENO, globals.color);
-  WriteNotice(globals, WrapText("dtrain: " + EscapeForTerminal(text), 0,
-                                kWrapIndent, mode.width) +
-                           "\n");
+  WriteNotice(
+      globals,
+      WrapText(EscapeForTerminal(text), 0, kWrapIndent, mode.width) + "\n");
+}
+
+void PrintNotice(const GlobalOptions& globals, const std::string& text) {
+  if (!globals.quiet) PrintLine(globals, "dtrain: " + text);
 }
 
 void PrintError(const GlobalOptions& globals, const std::string& text) {

@@ -27,6 +27,9 @@ void IgnoreNotice(const std::string& text);
 /// Writes `text` with `globals.write_notice`.
 void WriteNotice(const GlobalOptions& globals, const std::string& text);
 
+/// Prints the line TEXT on stderr, escaped; on a terminal broken at words.
+void PrintLine(const GlobalOptions& globals, const std::string& text);
+
 /// Prints the notice `dtrain: TEXT` on stderr, escaped; nothing with --quiet.
 void PrintNotice(const GlobalOptions& globals, const std::string& text);
 

@@ -19,6 +19,7 @@
 #include <tuple>
 
 #include "engine/app/stores.h"
+#include "engine/app/trial_values.h"
 #include "engine/base/error.h"
 #include "engine/base/json.h"
 #include "engine/base/length.h"
@@ -26,6 +27,7 @@
 #include "engine/config/read_config.h"
 #include "engine/run/reporter.h"
 #include "engine/store/store.h"
+#include "searchers/repeats.h"
 #include "searchers/search_plan.h"
 
 namespace dtrain {
@@ -38,16 +40,20 @@ PlotTrial MakePlotTrial(const TrialRow& row, const PlotSearch& search,
   PlotTrial trial{.id = row.id,
                   .state = row.state,
                   .rung = row.rung,
+                  .best_batches = row.best ? row.best->batches : 0,
                   .ended_early = row.reason.starts_with(kEndedEarly),
                   .ended = row.ended};
   for (const SearchAxis& axis : search.axes) {
     trial.places.push_back(PlaceOn(axis, row.hparams));
   }
   if (!group.empty()) {
-    const nlohmann::json* value = FindMember(row.hparams, group);
-    if (value != nullptr) trial.group = *value;
+    if (const auto value = GroupValue(row, group)) trial.group = *value;
   }
   return trial;
+}
+
+std::string GroupLabel(const std::string& group) {
+  return group == kPointGroup ? "point" : group;
 }
 
 PlotSearch MakePlotSearch(const ExperimentDetail& detail) {
@@ -66,17 +72,17 @@ void RequireGroup(const std::vector<std::vector<TrialRow>>& trials,
   std::set<std::string> names;
   for (const auto& rows : trials) {
     for (const TrialRow& row : rows) {
-      if (FindMember(row.hparams, group) != nullptr) return;
+      if (GroupValue(row, group)) return;
       for (const auto& [name, value] : FlattenNames(row.hparams)) {
         names.insert(name);
       }
     }
   }
   const std::vector<std::string> all(names.begin(), names.end());
-  throw Error(
-      ErrorKind::kNotFound,
-      "--group: no trial has a hyperparameter '" + group + "'" +
-          (all.empty() ? std::string() : "; they have " + ListNames(all)));
+  throw Error(ErrorKind::kNotFound,
+              NoGroupText(group) + (all.empty() || group == kPointGroup
+                                        ? std::string()
+                                        : "; they have " + ListNames(all)));
 }
 
 bool HasValidations(const Store& store, std::int64_t experiment,
@@ -133,10 +139,46 @@ void AddValues(const Store& store, const ExperimentDetail& detail,
   const std::string text = values.PlaceText();
   if (data.place.empty()) data.place = text;
   if (data.place != text) data.place = "at the default length of each";
+  const Repeats repeats =
+      query.group == kPointGroup ? Repeats() : ReadRepeats(detail.config);
+  const auto points = CombineByPoint(values.values, search.trials, repeats);
   for (PlotTrial& trial : search.trials) {
-    const auto found = values.values.find(trial.id.number);
-    trial.values.push_back(found == values.values.end() ? kNoValue
-                                                        : found->second);
+    const auto found =
+        points.find(FindRepeatPlace(trial.id.number, repeats.count).first);
+    trial.values.push_back(found == points.end() ? kNoValue : found->second);
+  }
+}
+
+// Keeps one trial of each point, the one with the last validation if these were
+// read, and those that failed, without a value. The validations before are
+// effort without a value.
+void MergeRepeats(std::int64_t repeats, PlotSearch& search) {
+  std::map<std::int64_t, PlotTrial*> kept;  // by point
+  std::map<std::int64_t, Observation*> last;
+  const auto find_point = [&](std::int64_t trial) {
+    return FindRepeatPlace(trial, repeats).first;
+  };
+  for (Observation& one : search.validations) {
+    one.value = kNoValue;
+    last[find_point(one.trial)] = &one;
+  }
+  for (PlotTrial& trial : search.trials) {
+    const std::int64_t point = find_point(trial.id.number);
+    PlotTrial*& chosen = kept.try_emplace(point, &trial).first->second;
+    const auto seen = last.find(point);
+    if (seen == last.end() || seen->second->trial != trial.id.number) continue;
+    chosen = &trial;
+    trial.best_batches = seen->second->batches;
+    seen->second->value = trial.values.at(0);
+  }
+  std::set<std::int64_t> numbers;
+  for (const auto& [point, trial] : kept) numbers.insert(trial->id.number);
+  std::erase_if(search.trials, [&](const PlotTrial& trial) {
+    return !numbers.contains(trial.id.number) && trial.state != State::kError;
+  });
+  for (PlotTrial& trial : search.trials) {
+    if (numbers.contains(trial.id.number)) continue;
+    std::ranges::fill(trial.values, kNoValue);
   }
 }
 
@@ -196,7 +238,7 @@ PlotData ReadPlotData(const Store& store, const PlotQuery& query,
   }
   RequireGroup(trials, query.group);
   PlotData data{.metrics = ParseMetricGoals(query, details.front().row),
-                .group = query.group};
+                .group = GroupLabel(query.group)};
   AddGoalNotes(details, notes);
   for (std::size_t i = 0; i < details.size(); ++i) {
     PlotSearch search = MakePlotSearch(details[i]);
@@ -217,6 +259,14 @@ PlotData ReadPlotData(const Store& store, const PlotQuery& query,
       ReadValidations(store, data.metrics.front().name, query.selection,
                       search);
     }
+    const Repeats repeats = ReadRepeats(details[i].config);
+    if (repeats.count > 1 && query.group != kPointGroup) {
+      MergeRepeats(repeats.count, search);
+      notes.push_back("experiment " + std::to_string(search.id) +
+                      " trained each point " + std::to_string(repeats.count) +
+                      " times: a point has the " + repeats.metric +
+                      " of its trials and the number of one of them");
+    }
     data.searches.push_back(std::move(search));
   }
   RequireValues(data);
@@ -226,7 +276,7 @@ PlotData ReadPlotData(const Store& store, const PlotQuery& query,
 PlotData ReadRanks(const Store& store,
                    const std::vector<std::int64_t>& experiments,
                    const std::string& group, const TrialSelection& selection) {
-  PlotData data{.group = group};
+  PlotData data{.group = GroupLabel(group)};
   std::vector<std::vector<TrialRow>> trials;
   for (const std::int64_t id : experiments) {
     const ExperimentRow row = FindExperiment(store, id);

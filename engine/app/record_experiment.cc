@@ -11,6 +11,9 @@
 #include "engine/app/record_experiment.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -47,25 +50,49 @@ constexpr std::int64_t kSaidBytes = 10'000'000;
 std::vector<std::string> LinkTexts(const ContextOrigin& origin) {
   std::vector<std::string> texts;
   for (const ContextLink& link : origin.links) {
-    const auto files = CountLinkedFiles(link.target);
-    texts.push_back(link.path + " (" +
-                    (!files ? "to be made"
-                     : files->complete
-                         ? FormatBytes(files->bytes)
-                         : FormatBytes(files->bytes) + " or more") +
-                    ")");
+    std::string size = "to be made";
+    if (link.files) {
+      size = FormatBytes(link.files->bytes);
+      if (!link.files->complete) size += " or more";
+      if (link.files->links > 0) {
+        size += ", " + CountText(link.files->links, "link");
+      }
+    }
+    texts.push_back(link.path + " (" + size + ")");
   }
   return texts;
 }
 
-// Joins names, at most five of them.
-std::string ShortList(std::vector<std::string> names) {
-  const std::size_t all = names.size();
-  names.resize(std::min(all, kMaxNamed));
-  return Join(names, ", ") +
-         (all > names.size()
-              ? " and " + std::to_string(all - names.size()) + " more"
-              : "");
+// Warns about declared directories that are to be made although one with a
+// similar name exists.
+void WarnAboutSimilarNames(const ContextOrigin& origin,
+                           const GlobalOptions& globals) {
+  for (const ContextLink& link : origin.links) {
+    std::error_code error;
+    if (!link.declared || std::filesystem::is_directory(link.target, error)) {
+      continue;
+    }
+    std::filesystem::path missing = link.target;
+    while (!std::filesystem::is_directory(missing.parent_path(), error)) {
+      missing = missing.parent_path();
+    }
+    std::vector<std::string> names;
+    for (const auto& entry :
+         std::filesystem::directory_iterator(missing.parent_path(), error)) {
+      const bool is_linked =
+          std::ranges::any_of(origin.links, [&](const ContextLink& other) {
+            return other.target == entry.path();
+          });
+      if (!is_linked && entry.is_directory(error)) {
+        names.push_back(entry.path().filename().string());
+      }
+    }
+    std::ranges::sort(names);
+    const std::string hint = DidYouMean(missing.filename().string(), names);
+    if (hint.empty()) continue;
+    PrintNotice(globals, "warning: context.links: '" + link.path +
+                             "' does not exist, so it is made" + hint);
+  }
 }
 
 void WarnAboutOmissions(const ContextList& list, const GlobalOptions& globals) {
@@ -82,8 +109,9 @@ void WarnAboutOmissions(const ContextList& list, const GlobalOptions& globals) {
                              std::to_string(list.left_out.size() - said) +
                              " more");
   }
-  const std::string ignored = ShortList(list.ignored);
-  const std::string links = ShortList(LinkTexts(list.origin));
+  WarnAboutSimilarNames(list.origin, globals);
+  const std::string ignored = JoinFirst(list.ignored, kMaxNamed);
+  const std::string links = JoinFirst(LinkTexts(list.origin), kMaxNamed);
   if (ignored.empty() && links.empty()) return;
   const std::string copy =
       "the copy of " + list.directory.string() + " that trials work in";
@@ -99,18 +127,12 @@ void WarnAboutOmissions(const ContextList& list, const GlobalOptions& globals) {
 void WarnAboutSecrets(const ContextList& list, const GlobalOptions& globals) {
   std::vector<std::string> secrets = LikelySecrets(list);
   if (secrets.empty()) return;
-  const std::size_t all = secrets.size();
-  secrets.resize(std::min(all, kMaxReported));
   for (std::string& path : secrets) path = "'" + path + "'";
-  const std::string more =
-      all > secrets.size()
-          ? " and " + std::to_string(all - secrets.size()) + " more"
-          : "";
   PrintNotice(globals,
               "warning: context " + list.directory.string() + ": " +
-                  Join(secrets, ", ") + more +
-                  (all == 1 ? " looks like a secret, and a copy is"
-                            : " look like secrets, and copies are") +
+                  JoinFirst(secrets, kMaxReported) +
+                  (secrets.size() == 1 ? " looks like a secret, and a copy is"
+                                       : " look like secrets, and copies are") +
                   " stored with the experiment; list files that its trials do "
                   "not need in " +
                   (list.directory / ".detignore").string() +
@@ -170,70 +192,123 @@ void RequireStorage(const ExperimentConfig& config,
 
 namespace {
 
+// Returns why `target`, a directory, cannot be linked: a store's files change
+// with each run. Empty if it can.
+std::string StoreProblem(const std::filesystem::path& target,
+                         const StoreLayout& store) {
+  std::error_code error;
+  const auto real = std::filesystem::weakly_canonical(target, error);
+  const auto root = std::filesystem::weakly_canonical(store.root(), error);
+  const char* const relation = IsStore(real)          ? "is"
+                               : IsInside(root, real) ? "contains"
+                               : IsInside(real, StoreLayout(root).Experiments())
+                                   ? "is part of"
+                                   : nullptr;
+  return relation == nullptr ? ""
+                             : std::string(relation) +
+                                   " a store of dtrain; name a directory of "
+                                   "data";
+}
+
+void RequireProgramForLinks(const ExperimentConfig& config) {
+  if (config.links.empty() || IsCommand(config)) return;
+  throw Error(ErrorKind::kUsage,
+              "context.links: only programs work in a copy of the context, and "
+              "this experiment trains a model; give it paths in 'data'");
+}
+
 // Adds the directories that `context.links` names.
-void AddDeclaredLinks(const ExperimentConfig& config, ContextOrigin& origin) {
+void AddDeclaredLinks(const ExperimentConfig& config, const StoreLayout& store,
+                      ContextOrigin& origin) {
   for (const std::string& path : config.links) {
-    origin.Add(path, /*declared=*/true);
-    const std::filesystem::path& target = origin.links.back().target;
-    if (!IsStore(target)) continue;
-    throw Error(ErrorKind::kUsage,
-                "context.links: '" + path + "' is a store of dtrain");
+    const ContextLink& link = origin.Add(path, /*declared=*/true);
+    const std::string problem = StoreProblem(link.target, store);
+    if (problem.empty()) continue;
+    throw Error(ErrorKind::kUsage, "context.links: '" + path + "' " + problem);
   }
 }
 
-// Adds a link that nobody asked for, unless it cannot be made.
-bool AddFoundLink(const std::string& path, ContextOrigin& origin) {
-  const std::size_t before = origin.links.size();
-  try {
-    origin.Add(path, /*declared=*/false);
-  } catch (const Error&) {
-    // A directory around the context, or within a declared one.
+// Adds a link to a directory that the program names, unless it is linked
+// already or cannot be. One that a store forbids is described in `refused`.
+void AddFoundLink(const std::string& path, const StoreLayout& store,
+                  ContextOrigin& origin, std::set<std::string>& refused) try {
+  ContextOrigin added = origin;
+  const std::string problem =
+      StoreProblem(added.Add(path, /*declared=*/false).target, store);
+  if (problem.empty()) {
+    origin = std::move(added);
+  } else {
+    refused.insert("'" + path + "', which the program names, " + problem);
   }
-  return origin.links.size() > before;
+} catch (const Error&) {
+  // It overlaps a declared link, or is around the context.
 }
 
-// Lists the context with links to the directories that are declared, and to
-// those that the program names and that its copy would lack: by rules, by
-// links that lead out, because they are beside the context, or because the
-// copy would be too large with them, the largest first.
+// Lists the context with links to the declared directories and to those that
+// the program names but the copy lacks: directories that a rule leaves out,
+// links out of the context, directories beside it. If the copy would be too
+// large, the directories of data that the program names are linked, too, the
+// largest first, without those that make no difference. `refused` describes
+// those that a store forbids.
 ContextList ListWithLinks(const ExperimentConfig& config,
                           const std::filesystem::path& directory,
-                          std::vector<std::filesystem::path> excluded) {
+                          const StoreLayout& store,
+                          const std::vector<std::filesystem::path>& excluded,
+                          std::set<std::string>& refused) {
   std::error_code error;
   ContextOrigin origin{.directory = std::filesystem::canonical(
                            directory.empty() ? "." : directory, error)};
-  AddDeclaredLinks(config, origin);
+  AddDeclaredLinks(config, store, origin);
   for (const std::string& path :
        FindNamedDirectories(config, directory, NamedDirectories::kLeftOut)) {
-    AddFoundLink(path, origin);
+    AddFoundLink(path, store, origin, refused);
   }
-  for (const ContextLink& link : origin.links) excluded.push_back(link.target);
-  const auto list_files = [&] {
-    ContextList list = ListContext(directory, excluded);
-    list.origin = origin;
-    return list;
+  ContextList list = ListLinkedContext(directory, origin, excluded);
+  std::map<std::filesystem::path, std::optional<LinkedFiles>> counted;
+  const auto count = [&](const std::filesystem::path& target) {
+    const auto known = counted.find(target);
+    if (known != counted.end()) return known->second;
+    return counted[target] = CountLinkedFiles(target);
   };
-  try {
-    return list_files();
-  } catch (const Error&) {
-    std::vector<std::pair<std::int64_t, std::string>> named;
+  if (!list.too_large.empty()) {
+    // Those of which not all files were counted have too many of them.
+    std::vector<std::tuple<bool, std::int64_t, std::string>> named;
     for (std::string& path : FindNamedDirectories(
              config, directory, NamedDirectories::kInContext)) {
-      const auto files = CountLinkedFiles(directory / path);
-      named.emplace_back(files ? -files->bytes : 0, std::move(path));
+      if (origin.Reaches(path) || HasPython(directory / path)) continue;
+      const auto files = count(origin.directory / path);
+      if (!files) continue;
+      named.emplace_back(files->complete, -files->bytes, std::move(path));
     }
     std::ranges::sort(named);
-    for (const auto& [bytes, path] : named) {
-      if (HasPython(directory / path) || !AddFoundLink(path, origin)) continue;
-      excluded.push_back(origin.links.back().target);
-      try {
-        return list_files();
-      } catch (const Error&) {
-        // The next one too.
+    const std::string refusal = list.too_large;
+    std::vector<std::string> chosen;
+    const auto try_list = [&](const std::vector<std::string>& paths) {
+      ContextOrigin more = origin;
+      for (const std::string& path : paths)
+        AddFoundLink(path, store, more, refused);
+      return ListLinkedContext(directory, more, excluded);
+    };
+    for (const auto& [complete, bytes, path] : named) {
+      chosen.push_back(path);
+      list = try_list(chosen);
+      if (list.too_large.empty()) break;
+    }
+    if (!list.too_large.empty()) throw Error(ErrorKind::kUsage, refusal);
+    for (std::size_t i = 0; i < chosen.size() && chosen.size() > 1;) {
+      std::vector<std::string> fewer = chosen;
+      fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+      ContextList longer = try_list(fewer);
+      if (longer.too_large.empty()) {
+        chosen = std::move(fewer);
+        list = std::move(longer);
+      } else {
+        ++i;
       }
     }
-    throw;
   }
+  for (ContextLink& link : list.origin.links) link.files = count(link.target);
+  return list;
 }
 
 }  // namespace
@@ -242,13 +317,10 @@ std::optional<ContextList> FindContext(const ExperimentConfig& config,
                                        const std::filesystem::path& directory,
                                        const std::string& config_file,
                                        const GlobalOptions& globals) {
-  if (!config.links.empty() && !IsCommand(config)) {
-    throw Error(ErrorKind::kUsage,
-                "context.links: only programs work in a copy of the context, "
-                "and this experiment trains a model; give it paths in 'data'");
-  }
+  RequireProgramForLinks(config);
   if (!NeedsContext(config, directory)) return std::nullopt;
-  std::vector<std::filesystem::path> excluded = {FindStore(globals).root()};
+  const StoreLayout store = FindStore(globals);
+  std::vector<std::filesystem::path> excluded = {store.root()};
   if (!config.checkpoints.path.empty()) {
     excluded.emplace_back(config.checkpoints.path);
   }
@@ -256,7 +328,11 @@ std::optional<ContextList> FindContext(const ExperimentConfig& config,
       HasCredentials(ReadFile(config_file).value_or(""))) {
     excluded.emplace_back(config_file);
   }
-  ContextList list = ListWithLinks(config, directory, std::move(excluded));
+  std::set<std::string> refused;
+  ContextList list = ListWithLinks(config, directory, store, excluded, refused);
+  for (const std::string& link : refused) {
+    PrintNotice(globals, "warning: not linked: " + link);
+  }
   WarnAboutOmissions(list, globals);
   for (const std::string& path : FindLeftOutPaths(config, list)) {
     PrintNotice(globals, "warning: " + path);
@@ -276,7 +352,7 @@ nlohmann::json RecordLinks(const ContextOrigin& origin) {
     if (link.declared) {
       std::filesystem::create_directories(link.target, error);
     }
-    const auto files = CountLinkedFiles(link.target);
+    const auto files = link.files ? link.files : CountLinkedFiles(link.target);
     if (!files) {
       throw Error(link.declared ? ErrorKind::kUsage : ErrorKind::kNotFound,
                   "context.links: '" + link.path +
@@ -350,12 +426,6 @@ std::int64_t RecordExperiment(Store& store, const ExperimentConfig& config,
   }
 }
 
-void SetDeclaredLinks(const ExperimentConfig& config, ContextOrigin& origin) {
-  std::erase_if(origin.links,
-                [](const ContextLink& link) { return link.declared; });
-  AddDeclaredLinks(config, origin);
-}
-
 std::optional<ContextList> ReadStoredContext(const StoreLayout& layout,
                                              const ExperimentDetail& detail) {
   if (!detail.provenance.contains(kContextHash)) return std::nullopt;
@@ -363,10 +433,34 @@ std::optional<ContextList> ReadStoredContext(const StoreLayout& layout,
       ListStoredContext(layout, detail.row.id,
                         detail.provenance.at(kContextHash).get<std::string>());
   list.origin = ReadContextOrigin(list.directory);
-  // Experiments recorded before have no such file.
   if (list.origin.directory.empty()) {
-    list.origin.directory = detail.provenance.value("context", "");
+    // Experiments recorded before have no such file, and a path as it was
+    // given: with a '/' at its end, '..' would count one name less.
+    std::filesystem::path given = detail.provenance.value("context", "");
+    std::error_code error;
+    const auto real = std::filesystem::weakly_canonical(given, error);
+    given = error ? given.lexically_normal() : real;
+    list.origin.directory = given.has_filename() ? given : given.parent_path();
   }
+  return list;
+}
+
+std::optional<ContextList> FindRecordedContext(const StoreLayout& layout,
+                                               const ExperimentDetail& detail,
+                                               const ExperimentConfig& config,
+                                               const GlobalOptions& globals) {
+  RequireProgramForLinks(config);
+  auto list = ReadStoredContext(layout, detail);
+  if (!list) return list;
+  std::erase_if(list->origin.links,
+                [](const ContextLink& link) { return link.declared; });
+  AddDeclaredLinks(config, layout, list->origin);
+  WarnAboutSimilarNames(list->origin, globals);
+  std::erase_if(list->files, [&](const ContextFile& file) {
+    const bool is_linked = list->origin.Reaches(file.path);
+    if (is_linked) list->bytes -= file.bytes;
+    return is_linked;
+  });
   return list;
 }
 

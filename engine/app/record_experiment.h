@@ -58,14 +58,21 @@ std::optional<ContextList> FindContext(const ExperimentConfig& config,
                                        const std::string& config_file,
                                        const GlobalOptions& globals);
 
-/// Replaces the declared links of a recorded context by those of `config`.
-/// Throws Error(kUsage) as ContextOrigin::Add.
-void SetDeclaredLinks(const ExperimentConfig& config, ContextOrigin& origin);
-
 /// The stored context of the experiment, or none if it has none. Throws
 /// Error(kDamaged) if it is not as it was recorded.
 std::optional<ContextList> ReadStoredContext(const StoreLayout& layout,
                                              const ExperimentDetail& detail);
+
+/// Returns the stored context of the experiment for a new one with this
+/// configuration: its declared links are those of `config`, and stored files of
+/// which a link now takes the place are left out. Found links stay unless a
+/// declared one is within or around them. Warns of missing directories whose
+/// names are similar to that of another. None if it has none. Throws as
+/// ReadStoredContext and FindContext.
+std::optional<ContextList> FindRecordedContext(const StoreLayout& layout,
+                                               const ExperimentDetail& detail,
+                                               const ExperimentConfig& config,
+                                               const GlobalOptions& globals);
 
 /// Which files beside those of its list the experiment's stored context may
 /// have: what is compiled from it must have no others.

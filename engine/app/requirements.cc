@@ -23,6 +23,7 @@
 #include "engine/base/error.h"
 #include "engine/base/metric_order.h"
 #include "engine/base/text.h"
+#include "engine/run/points.h"
 #include "engine/store/store.h"
 #include "engine/wire/message.h"
 
@@ -181,6 +182,17 @@ class BestTrialValues {
 
   void FindBest(bool counts_failed) {
     const bool smaller = experiment_.smaller_is_better;
+    const auto detail = store_.Experiment(experiment_.id);
+    if (detail && ReadRepeats(detail->config).count > 1) {
+      const auto points = ListPoints(trials_, *detail);
+      const PointRow* best = FindBestPoint(points, *detail);
+      if (best == nullptr) return;
+      trial_ = *std::ranges::find(
+          trials_, best->best_trial,
+          [](const TrialRow& trial) { return trial.id.number; });
+      trial_->best->value = *best->value;
+      return;
+    }
     for (const TrialRow& trial : trials_) {
       if (!trial.best || (HasFailed(trial) && !counts_failed)) continue;
       if (trial_ &&
@@ -270,9 +282,14 @@ class BestTrialValues {
 bool IsMet(const Filter& requirement, const BestTrialValues& values) {
   const auto met_if = [&](bool missing) {
     return requirement.MatchesIf([&](const Comparison& comparison) {
-      const auto value = values.Find(comparison.field);
-      if (value) return comparison.Holds(*value);
-      return comparison.op == CompareOp::kIsNull || missing;
+      const std::vector<FieldName> fields = comparison.Fields();
+      const bool has_all =
+          std::ranges::all_of(fields, [&](const FieldName& field) {
+            return values.Find(field).has_value();
+          });
+      if (!has_all) return comparison.op == CompareOp::kIsNull || missing;
+      return comparison.HoldsIn(
+          [&](const FieldName& field) { return *values.Find(field); });
     });
   };
   return met_if(false) && met_if(true);
@@ -289,7 +306,9 @@ Check CheckOne(const Filter& requirement, const BestTrialValues& values) {
     const std::string name = fields.size() == 1 ? "" : field.Text() + " ";
     actual.push_back(name +
                      (value ? FieldText(*value) : values.MissingReason(field)));
-    if (requirement.comparison() != nullptr) check.value = value;
+    if (requirement.comparison() != nullptr && fields.size() == 1) {
+      check.value = value;
+    }
   }
   check.actual = Join(actual, ", ") + (missing ? "; " + values.Names() : "");
   return check;

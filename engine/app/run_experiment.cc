@@ -23,14 +23,15 @@
 #include <fcntl.h>
 
 #include "engine/app/notices.h"
+#include "engine/app/notifications.h"
 #include "engine/app/provenance.h"
 #include "engine/app/script_check.h"
 #include "engine/app/script_text.h"
 #include "engine/app/slurm_workers.h"
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
+#include "engine/base/rng.h"
 #include "engine/base/text.h"
-#include "engine/base/uuid.h"
 #include "engine/config/experiment_config.h"
 #include "engine/data/data_directory.h"
 #include "engine/nodes/distributed_env.h"
@@ -42,6 +43,7 @@
 #include "engine/os/process.h"
 #include "engine/os/sha256.h"
 #include "engine/process/local_launcher.h"
+#include "engine/process/system_monitor.h"
 #include "engine/ranks/peer_proof.h"
 #include "engine/run/reported_units.h"
 #include "engine/run/reporter.h"
@@ -157,7 +159,8 @@ WorkerTask MakeTask(const Store& store, std::int64_t id,
                   .gpus = KindOfSlots(config.resources, slots),
                   .cpu_environment = variables(false),
                   .gpu_environment = variables(true),
-                  .store = store.layout().root().string()};
+                  .store = store.layout().root().string(),
+                  .system = config.system_metrics};
   AddProbe(store.layout().WorkerProbe(id), task);
   const auto detail = store.Experiment(id);
   if (detail) AddFilesOfTrials(store, *detail, config, library, task);
@@ -241,6 +244,11 @@ RunResult RunExperiment(Store& store, std::int64_t id,
   const Clock clock = Clock::System();
   ExperimentRunner runner(store, id, config, clock);
   RunOptions options = base_options;
+  std::optional<Notifier> notifier;
+  if (config.notify) {
+    notifier.emplace(store.layout(), id);
+    options.send_notifications = [&notifier] { notifier->Wake(); };
+  }
   const std::unique_ptr<Nodes> workers =
       AcceptWorkers(store, id, config, reporter);
   if (workers) nodes = workers.get();
@@ -270,6 +278,7 @@ RunResult RunExperiment(Store& store, std::int64_t id,
       .inherited = runner.trials_lock(),
       .clock = clock,
       .ignore_hangup = detached};
+  if (config.system_metrics) local.system_period = SystemPeriod();
   WorkerHooks hooks;
   if (nodes != nullptr) {
     hooks.changed =

@@ -790,11 +790,8 @@ std::vector<std::string> PythonDifferences(const nlohmann::json& recorded,
   }
   constexpr std::size_t kShown = 8;
   if (!changes.empty()) {
-    const std::size_t more = changes.size() - std::min(changes.size(), kShown);
-    changes.resize(changes.size() - more);
-    differences.push_back(
-        "installed packages differ: " + Join(changes, ", ") +
-        (more == 0 ? "" : " and " + std::to_string(more) + " more"));
+    differences.push_back("installed packages differ: " +
+                          JoinFirst(changes, kShown));
   }
   return differences;
 }
@@ -893,10 +890,15 @@ fs::path FindLinkable(const fs::path& given, const fs::path& context,
     return which == NamedDirectories::kLeftOut ? named : fs::path();
   }
   if (which == NamedDirectories::kInContext) return named;
+  const fs::path root = fs::canonical(context.empty() ? "." : context, ignored);
   fs::path directory;
   for (const fs::path& part : named) {
     directory /= part;
-    if (FindExclusion(context, directory.string())) return directory;
+    if (!FindExclusion(context, directory.string())) continue;
+    // With up -> .., 'up' cannot be linked, but 'up/data' can.
+    if (!IsInside(root, fs::canonical(root / directory, ignored))) {
+      return directory;
+    }
   }
   return {};
 }

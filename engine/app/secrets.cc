@@ -12,7 +12,9 @@
 #include <array>
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 
+#include "engine/base/web_address.h"
 #include "engine/config/environment.h"
 #include "engine/config/read_config.h"
 #include "engine/config/yaml_reader.h"
@@ -107,8 +109,20 @@ bool HasValue(const ConfigResult& result,
 
 std::vector<std::string> RecordedArgv(const std::vector<std::string>& argv) {
   std::vector<std::string> words;
-  for (const std::string& word : argv) {
+  bool is_address = false;  // follows --notify
+  // The command of `dtrain run` is that of trials.
+  auto command = std::ranges::find(argv, "--");
+  if (std::find(argv.begin(), command, "run") == command) command = argv.end();
+  for (const std::string& word : std::ranges::subrange(argv.begin(), command)) {
+    constexpr std::string_view kNotify = "--notify";
+    if (std::exchange(is_address, word == kNotify)) {
+      words.push_back(ShownUrl(word));
+      continue;
+    }
     std::size_t section = word.find(kSection);
+    for (const std::string_view key : {"notify", "--notify", "--set=notify"}) {
+      if (word.starts_with(key)) section = 0;
+    }
     for (const std::string_view key : kStorageCredentials) {
       section = std::min(section,
                          word.find("checkpoint_storage." + std::string(key)));
@@ -119,6 +133,7 @@ std::vector<std::string> RecordedArgv(const std::vector<std::string>& argv) {
                         ? word
                         : word.substr(0, equals + 1) + kHidden);
   }
+  words.insert(words.end(), command, argv.end());
   return words;
 }
 
@@ -135,7 +150,9 @@ std::string RecordedYaml(const std::string& text,
   std::string hidden = text;
   const EnvironmentVariables variables = config.environment.All();
   const EnvironmentVariables credentials = Credentials(text);
-  if (variables.empty() && credentials.empty()) return text;
+  const std::string url = config.notify ? config.notify->url : "";
+  if (variables.empty() && credentials.empty() && url.empty()) return text;
+  if (!url.empty()) ReplaceAll(hidden, url, ShownUrl(url));
   const auto hide = [&hidden](const EnvironmentVariables& secrets,
                               std::size_t min_length) {
     for (const auto& [name, value] : secrets) {
@@ -146,13 +163,19 @@ std::string RecordedYaml(const std::string& text,
   };
   hide(variables, kMinValue);
   hide(credentials, kMinCredential);
-  const ConfigResult again = ReadConfig(hidden, {.file_name = "recorded"});
+  const ConfigResult again =
+      ReadConfig(hidden, {.file_name = "recorded", .stored = true});
+  const bool has_url =
+      !url.empty() && url != ShownUrl(url) &&
+      (again.config ? again.config->notify && again.config->notify->url == url
+                    : text.find("notify") != text.npos);
   const bool safe =
       std::ranges::none_of(variables,
                            [&](const auto& variable) {
                              return !variable.second.empty() &&
                                     HasValue(again, variable);
                            }) &&
+      !has_url &&
       std::ranges::all_of(Credentials(hidden), [](const auto& credential) {
         return credential.second == kHidden;
       });

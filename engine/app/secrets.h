@@ -7,7 +7,8 @@
 
 namespace dtrain {
 
-// Only trials receive the values of `environment.environment_variables`.
+// Only trials receive the values of `environment.environment_variables`. The
+// path of `notify.url` may be secret, and is recorded apart.
 // Nothing uses the credentials of `environment.registry_auth` and of a remote
 // `checkpoint_storage`. None of these are recorded.
 

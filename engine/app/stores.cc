@@ -33,6 +33,7 @@
 #include "engine/config/read_config.h"
 #include "engine/os/files.h"
 #include "engine/report/format.h"
+#include "engine/run/points.h"
 #include "engine/run/reported_units.h"
 #include "engine/run/reporter.h"
 #include "engine/run/runner_lock.h"
@@ -287,8 +288,28 @@ TrialRow FindOnlyTrial(const Store& store, const Target& target) {
                   "' shows the best)");
 }
 
+std::string ImportedText(const ExperimentDetail& experiment) {
+  const auto origin = experiment.provenance.find(kImported);
+  if (origin == experiment.provenance.end()) return "";
+  return "experiment " + std::to_string(experiment.row.id) +
+         " was imported from " + origin->value("name", "a file");
+}
+
+void RequireNotImported(const ExperimentDetail& experiment) {
+  const std::string text = ImportedText(experiment);
+  if (text.empty()) return;
+  const std::string id = std::to_string(experiment.row.id);
+  throw Error(ErrorKind::kUsage,
+              text +
+                  ", so it has no program to run; a new search begins with its "
+                  "best trials by searcher.warm_start: [" +
+                  id + "], and 'dtrain best " + id +
+                  " --points' prints them as points");
+}
+
 void FailNoCheckpoint(const Store& store, TrialId trial) {
   const auto detail = store.Experiment(trial.experiment);
+  if (detail) RequireNotImported(*detail);
   const bool saved_none =
       store.Checkpoints(trial.experiment, /*deleted=*/true, trial.number)
           .empty();
@@ -329,6 +350,24 @@ CheckpointRow FindSourceCheckpoint(const Store& store, const std::string& text,
   return FindCheckpoint(store, text);
 }
 
+void RequireOneMetric(const std::vector<ExperimentRow>& experiments) {
+  for (const ExperimentRow& row : experiments) {
+    const ExperimentRow& first = experiments.front();
+    if (row.metric == first.metric &&
+        row.smaller_is_better == first.smaller_is_better) {
+      continue;
+    }
+    const auto text = [](const ExperimentRow& one) {
+      return "experiment " + std::to_string(one.id) +
+             (one.smaller_is_better ? " minimizes " : " maximizes ") +
+             one.metric;
+    };
+    throw Error(ErrorKind::kUsage,
+                text(first) + ", " + text(row) +
+                    "; give experiments with one metric and direction");
+  }
+}
+
 std::vector<ExperimentRow> ListExperiments(const Store& store, bool archived) {
   auto rows = store.Experiments({.archived = archived});
   for (ExperimentRow& row : rows) DeriveState(store.layout(), row);
@@ -341,6 +380,16 @@ std::vector<TrialRow> ListTrials(const Store& store,
   auto trials = store.Trials(experiment.id, parts);
   for (TrialRow& trial : trials) DeriveState(experiment, trial);
   return trials;
+}
+
+std::string BestPointText(const Store& store, const ExperimentRow& experiment,
+                          const std::vector<TrialRow>& trials) {
+  if (trials.empty() || trials.front().point == 0) return "";
+  const auto detail = store.Experiment(experiment.id);
+  if (!detail) return "";
+  const auto points = ListPoints(trials, *detail);
+  const PointRow* best = FindBestPoint(points, *detail);
+  return best == nullptr ? "" : PointText(*best, ReadRepeats(detail->config));
 }
 
 TrialRow FindTrial(const Store& store, const ExperimentRow& experiment,
@@ -731,6 +780,15 @@ std::int64_t ResolveExperiment(const Store& store, const std::string& text) {
   const Target target = ResolveTarget(store, text);
   if (target.trial) FailTrial(text);
   return target.experiment;
+}
+
+TrialId ResolveTrial(const Store& store, const std::string& text) {
+  const Target target = ResolveTarget(store, text);
+  if (target.trial) return {target.experiment, *target.trial};
+  throw Error(ErrorKind::kUsage,
+              "'" + text +
+                  "' is an experiment; give one of its trials, such as " +
+                  text + ".1");
 }
 
 std::vector<Target> ResolveTargets(const Store& store,

@@ -61,6 +61,9 @@ Target ParseTarget(const std::string& text);
 Target ResolveTarget(const Store& store, const std::string& text);
 /// Returns the experiment that an argument names.
 std::int64_t ResolveExperiment(const Store& store, const std::string& text);
+/// Returns the trial that an argument names. Throws Error(kUsage) for an
+/// experiment.
+TrialId ResolveTrial(const Store& store, const std::string& text);
 /// Returns the experiments and trials that arguments name, those of ranges in
 /// increasing order. One may come twice.
 std::vector<Target> ResolveTargets(const Store& store,
@@ -121,6 +124,20 @@ CheckpointRow FindSourceCheckpoint(const Store& store, const std::string& text,
 /// Throws Error(kNotFound), Error(kUsage) if it has several.
 TrialRow FindOnlyTrial(const Store& store, const Target& target);
 
+/// Key of provenance: the origin of an experiment that `dtrain import-results`
+/// has recorded, which no process ran.
+inline constexpr char kImported[] = "imported";
+
+/// Returns "experiment 5 was imported from results.csv"; empty for others.
+std::string ImportedText(const ExperimentDetail& experiment);
+/// Throws Error(kUsage) with what to do if the experiment was imported, so that
+/// it has no program to run.
+void RequireNotImported(const ExperimentDetail& experiment);
+
+/// Throws Error(kUsage) unless all experiments have the same metric, with the
+/// same better direction.
+void RequireOneMetric(const std::vector<ExperimentRow>& experiments);
+
 /// Returns all experiments with their current states.
 std::vector<ExperimentRow> ListExperiments(const Store& store, bool archived);
 
@@ -128,6 +145,10 @@ std::vector<ExperimentRow> ListExperiments(const Store& store, bool archived);
 std::vector<TrialRow> ListTrials(const Store& store,
                                  const ExperimentRow& experiment,
                                  TrialParts parts = {});
+/// Returns the PointText of the best point of an experiment with repeats;
+/// empty for others, and if there is none.
+std::string BestPointText(const Store& store, const ExperimentRow& experiment,
+                          const std::vector<TrialRow>& trials);
 /// Returns one trial. Throws Error(kNotFound).
 TrialRow FindTrial(const Store& store, const ExperimentRow& experiment,
                    std::int64_t number);

@@ -40,6 +40,11 @@ struct TrialColumn {
 
 FieldValue Count(std::int64_t count) { return count; }
 
+FieldValue CountOrNone(std::int64_t count) {
+  if (count == 0) return std::monostate();
+  return count;
+}
+
 FieldValue TextOrNone(const std::string& text) {
   if (text.empty()) return std::monostate();
   return text;
@@ -63,6 +68,12 @@ constexpr std::array kColumns = {
     TrialColumn{
         "number", FieldKind::kNumber,
         [](const TrialRow& row, Timestamp) { return Count(row.id.number); }},
+    TrialColumn{
+        "point", FieldKind::kNumber,
+        [](const TrialRow& row, Timestamp) { return CountOrNone(row.point); }},
+    TrialColumn{
+        "repeat", FieldKind::kNumber,
+        [](const TrialRow& row, Timestamp) { return CountOrNone(row.repeat); }},
     TrialColumn{"state", FieldKind::kText,
                 [](const TrialRow& row, Timestamp) -> FieldValue {
                   return std::string(StateName(row.state));
@@ -110,17 +121,57 @@ constexpr std::array kColumns = {
     TrialColumn{
         "slots", FieldKind::kText,
         [](const TrialRow& row, Timestamp) { return TextOrNone(row.slots); }},
-    TrialColumn{"pid", FieldKind::kNumber,
-                [](const TrialRow& row, Timestamp) -> FieldValue {
-                  if (row.pid == 0) return std::monostate();
-                  return Count(row.pid);
-                }},
+    TrialColumn{
+        "pid", FieldKind::kNumber,
+        [](const TrialRow& row, Timestamp) { return CountOrNone(row.pid); }},
     TrialColumn{"seed", FieldKind::kNumber,
                 [](const TrialRow& row, Timestamp) { return Count(row.seed); }},
     TrialColumn{"checkpoint", FieldKind::kText,
                 [](const TrialRow& row, Timestamp) {
                   return TextOrNone(row.latest_checkpoint);
                 }}};
+
+// Columns of the experiment of a trial, and other names of columns. A
+// hyperparameter or metric of the same name comes first.
+struct OriginColumn {
+  std::string_view name;
+  FieldKind kind;
+  FieldValue (*value)(const ExperimentRow& row);
+};
+
+constexpr std::array kOriginColumns = {
+    OriginColumn{"experiment", FieldKind::kNumber,
+                 [](const ExperimentRow& row) { return Count(row.id); }},
+    OriginColumn{
+        "name", FieldKind::kText,
+        [](const ExperimentRow& row) -> FieldValue { return row.name; }},
+    OriginColumn{
+        "label", FieldKind::kTexts,
+        [](const ExperimentRow& row) -> FieldValue { return row.labels; }}};
+
+constexpr std::array kOtherNames = {
+    std::pair<std::string_view, std::string_view>{"trial", "number"},
+    std::pair<std::string_view, std::string_view>{"seconds", "duration"}};
+
+std::string_view KindText(FieldKind kind) {
+  switch (kind) {
+    case FieldKind::kText:
+      return "text";
+    case FieldKind::kTexts:
+      return "texts";
+    case FieldKind::kTime:
+      return "time";
+    case FieldKind::kDuration:
+      return "duration";
+    case FieldKind::kAny:
+      return "any";
+    case FieldKind::kNumber:
+    case FieldKind::kBytes:
+    case FieldKind::kShare:
+      break;
+  }
+  return "number";
+}
 
 const TrialColumn* FindColumn(std::string_view name) {
   const auto found = std::ranges::find(kColumns, name, &TrialColumn::name);
@@ -163,6 +214,24 @@ MetricPick ToMetricPick(FieldFunction function) {
 }
 
 }  // namespace
+
+nlohmann::json TrialColumnsJson() {
+  nlohmann::json columns = nlohmann::json::array();
+  const auto add = [&](std::string_view name, FieldKind kind,
+                       std::string_view meaning, bool weak) {
+    columns.push_back({name, KindText(kind), meaning, weak});
+  };
+  for (const TrialColumn& one : kColumns) {
+    add(one.name, one.kind, one.name, /*weak=*/false);
+  }
+  for (const OriginColumn& one : kOriginColumns) {
+    add(one.name, one.kind, one.name, /*weak=*/true);
+  }
+  for (const auto& [name, column] : kOtherNames) {
+    add(name, FindColumn(column)->kind, column, /*weak=*/true);
+  }
+  return columns;
+}
 
 bool IsTrialColumn(std::string_view name) {
   return FindColumn(name) != nullptr;
@@ -251,17 +320,21 @@ void TrialFields::FailUnknown(const std::string& name) {
     hparams.push_back(std::string(kHparamPrefix) + hparam.name);
   }
   (void)HasMetric("");
+  for (const OriginColumn& column : kOriginColumns) {
+    columns.emplace_back(column.name);
+  }
   std::vector<std::string> all = columns;
   all.push_back(batches);
+  for (const auto& [other, column] : kOtherNames) all.emplace_back(other);
   all.insert(all.end(), hparams.begin(), hparams.end());
   all.insert(all.end(), metrics_->begin(), metrics_->end());
   const std::string guess = DidYouMean(name, all);
   throw Error(ErrorKind::kNotFound,
               "experiment " + std::to_string(experiment_.row.id) +
                   " has no column, hyperparameter or metric '" + name + "'" +
-                  (guess.empty() ? ";" : guess) + " columns: " +
-                  Listed(columns) + "; hyperparameters: " + Listed(hparams) +
-                  "; metrics: " + Listed(*metrics_));
+                  (guess.empty() ? ";" : guess) +
+                  " columns: " + Join(columns, ", ") + "; hyperparameters: " +
+                  Listed(hparams) + "; metrics: " + Listed(*metrics_));
 }
 
 void TrialFields::AddColumnNote(const std::string& name, bool is_metric,
@@ -311,6 +384,12 @@ TrialFields::Place TrialFields::ResolvePlace(const FieldName& field) {
       HasMetric(name.substr(kMetricPrefix.size()))) {
     return {Meaning::kMetric, name.substr(kMetricPrefix.size())};
   }
+  for (const auto& [other, column] : kOtherNames) {
+    if (name == other) return {Meaning::kColumn, std::string(column)};
+  }
+  if (std::ranges::count(kOriginColumns, name, &OriginColumn::name)) {
+    return {Meaning::kExperiment, name};
+  }
   // The column has also the name of what it counts, as in the table.
   if (name == UnitName(CountedUnit(store_, experiment_.row.id))) {
     return {Meaning::kColumn, std::string(UnitName(Unit::kBatches))};
@@ -334,6 +413,9 @@ ResolvedField TrialFields::Resolve(const FieldName& field) {
       return {.kind = kind,
               .hint = "'id' is a text; 'number' is the trial's number"};
     }
+    case Meaning::kExperiment:
+      return {std::ranges::find(kOriginColumns, place.name, &OriginColumn::name)
+                  ->kind};
     case Meaning::kHparam:
       if (std::ranges::count(named_hparams_, place.name) == 0) {
         named_hparams_.push_back(place.name);
@@ -377,6 +459,9 @@ FieldValue TrialFields::GetValue(const TrialRow& row, const FieldName& field) {
   switch (place.meaning) {
     case Meaning::kColumn:
       return FindColumn(place.name)->value(row, now_);
+    case Meaning::kExperiment:
+      return std::ranges::find(kOriginColumns, place.name, &OriginColumn::name)
+          ->value(experiment_.row);
     case Meaning::kHparam:
       return GetHparam(row, place.name);
     case Meaning::kMetric:
@@ -460,6 +545,100 @@ std::string TrialFields::Spark(std::int64_t trial,
     if (!values.empty()) break;
   }
   return Sparkline(values, kSparkWidth, utf8_);
+}
+
+struct JointFields::Member {
+  std::int64_t experiment;
+  TrialFields fields;
+  std::set<FieldName> unknown;  // that only other experiments know
+};
+
+JointFields::JointFields(const Store& store,
+                         const std::vector<ExperimentDetail>& experiments,
+                         Timestamp now, bool utf8)
+    : now_(now) {
+  for (const ExperimentDetail& one : experiments) {
+    members_.push_back(std::make_unique<Member>(
+        Member{.experiment = one.row.id,
+               .fields = TrialFields(store, one, now, utf8),
+               .unknown = {}}));
+  }
+}
+
+JointFields::~JointFields() = default;
+
+QueryContext JointFields::Context(const std::string& option) {
+  return {.option = option,
+          .resolve = [this](const FieldName& field) { return Resolve(field); },
+          .now = now_};
+}
+
+ResolvedField JointFields::Resolve(const FieldName& field) {
+  std::optional<ResolvedField> found;
+  std::optional<Error> first;
+  for (const auto& member : members_) {
+    try {
+      ResolvedField own = member->fields.Resolve(field);
+      if (!found) {
+        found = std::move(own);
+      } else if (found->kind != own.kind) {
+        found->kind = FieldKind::kAny;
+      }
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kNotFound) throw;
+      if (!first) first = error;
+      member->unknown.insert(field);
+    }
+  }
+  if (!found) throw *std::move(first);
+  return *std::move(found);
+}
+
+std::vector<FieldName> JointFields::Expand(const std::string& pattern) {
+  std::vector<FieldName> fields;
+  for (const auto& member : members_) {
+    for (FieldName& field : member->fields.Expand(pattern)) {
+      if (std::ranges::find(fields, field) != fields.end()) continue;
+      (void)Resolve(field);
+      fields.push_back(std::move(field));
+    }
+  }
+  return fields;
+}
+
+FieldValue JointFields::GetValue(const TrialRow& row, const FieldName& field) {
+  for (const auto& member : members_) {
+    if (member->experiment != row.id.experiment) continue;
+    if (member->unknown.contains(field)) break;
+    return member->fields.GetValue(row, field);
+  }
+  return std::monostate();
+}
+
+TrialParts JointFields::parts() const {
+  TrialParts parts{.hparams = false, .checkpoints = false};
+  for (const auto& member : members_) {
+    parts.hparams |= member->fields.parts().hparams;
+    parts.checkpoints |= member->fields.parts().checkpoints;
+  }
+  return parts;
+}
+
+bool JointFields::IsMetric(const FieldName& field) {
+  (void)Resolve(field);
+  return std::ranges::any_of(members_, [&](const auto& member) {
+    return !member->unknown.contains(field) && member->fields.IsMetric(field);
+  });
+}
+
+std::vector<std::string> JointFields::notes() const {
+  std::vector<std::string> notes;
+  for (const auto& member : members_) {
+    for (const std::string& note : member->fields.notes()) {
+      if (std::ranges::count(notes, note) == 0) notes.push_back(note);
+    }
+  }
+  return notes;
 }
 
 }  // namespace dtrain

@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +23,11 @@ inline constexpr std::string_view kMetricPrefix = "metric.";
 
 /// True if trials have a column of this name.
 bool IsTrialColumn(std::string_view name);
+
+/// The columns of trials, and their other names, for the filter of the page:
+/// [[name, kind, column, true if a hyperparameter or metric of this name comes
+/// first], …].
+nlohmann::json TrialColumnsJson();
 
 /// The fields of an experiment's trials in the language of --filter, --sort and
 /// --columns: columns (`state`), hyperparameters (`hp.lr`), metrics
@@ -56,7 +63,7 @@ class TrialFields {
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:
-  enum class Meaning { kColumn, kHparam, kMetric };
+  enum class Meaning { kColumn, kExperiment, kHparam, kMetric };
   struct Place {
     Meaning meaning = Meaning::kColumn;
     std::string name;  // without prefix
@@ -92,6 +99,36 @@ class TrialFields {
   std::size_t read_hparams_ = 0;  // the first of these that are read
   std::map<std::int64_t, std::vector<FieldValue>> hparam_values_;
   std::vector<std::string> notes_;
+};
+
+/// The fields of the trials of several experiments. A field is looked up in the
+/// experiment of each trial; a name that only some of them know has no value in
+/// the others. One thread.
+class JointFields {
+ public:
+  /// `store` and `experiments` must outlive this.
+  JointFields(const Store& store,
+              const std::vector<ExperimentDetail>& experiments, Timestamp now,
+              bool utf8);
+  JointFields(const JointFields&) = delete;
+  JointFields& operator=(const JointFields&) = delete;
+  ~JointFields();
+
+  /// As those of TrialFields; a name is unknown if no experiment knows it.
+  QueryContext Context(const std::string& option);
+  ResolvedField Resolve(const FieldName& field);
+  std::vector<FieldName> Expand(const std::string& pattern);
+  FieldValue GetValue(const TrialRow& row, const FieldName& field);
+  TrialParts parts() const;
+  bool IsMetric(const FieldName& field);
+  /// Those of all experiments, each once.
+  std::vector<std::string> notes() const;
+
+ private:
+  struct Member;
+
+  const Timestamp now_;
+  std::vector<std::unique_ptr<Member>> members_;
 };
 
 /// Returns the value of a hyperparameter as a field: numbers, texts, and other

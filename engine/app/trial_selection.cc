@@ -1,10 +1,7 @@
 // The trials that --filter selects, over several experiments.
 //
-// The filter is parsed once for each experiment, because a name may mean
-// something else in each: hyperparameters and metrics differ. A name that only
-// other experiments know has no value in this one, and is an error only if none
-// knows it. The counts "3 of 12 trials match" are over the trials that the
-// targets name.
+// A name may mean something else in each experiment (JointFields). The counts
+// "3 of 12 trials match" are over the trials that the targets name.
 //
 // Whoever shows a best trial must call SetBest: the recorded best may not match
 // the filter.
@@ -12,7 +9,7 @@
 #include "engine/app/trial_selection.h"
 
 #include <algorithm>
-#include <memory>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -24,99 +21,37 @@
 #include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/query/filter.h"
+#include "engine/run/points.h"
 
 namespace dtrain {
 namespace {
 
 constexpr char kOption[] = "--filter";
 
-// An experiment of which trials are selected.
-struct Subject {
-  ExperimentDetail detail;
-  std::set<std::int64_t> named;  // trials that targets name; empty: all
-  std::unique_ptr<TrialFields> fields;
+// The experiments of targets, and the trials of each that targets name; none:
+// all.
+struct Subjects {
+  std::vector<ExperimentDetail> experiments;
+  std::map<std::int64_t, std::set<std::int64_t>> named;
 };
 
-std::vector<Subject> GroupTargets(const Store& store,
-                                  const std::vector<Target>& targets,
-                                  Timestamp now) {
-  std::vector<Subject> subjects;
+Subjects GroupTargets(const Store& store, const std::vector<Target>& targets) {
+  Subjects subjects;
   std::set<std::int64_t> whole;
   for (const Target& target : targets) {
     (void)FindTarget(store, target);
-    auto found = std::ranges::find(
-        subjects, target.experiment,
-        [](const Subject& subject) { return subject.detail.row.id; });
-    if (found == subjects.end()) {
-      subjects.push_back(
-          {.detail = FindExperimentDetail(store, target.experiment)});
-      found = subjects.end() - 1;
+    if (subjects.named.try_emplace(target.experiment).second) {
+      subjects.experiments.push_back(
+          FindExperimentDetail(store, target.experiment));
     }
     if (target.trial) {
-      found->named.insert(*target.trial);
+      subjects.named[target.experiment].insert(*target.trial);
     } else {
       whole.insert(target.experiment);
     }
   }
-  for (Subject& subject : subjects) {
-    if (whole.contains(subject.detail.row.id)) subject.named.clear();
-    subject.fields = std::make_unique<TrialFields>(store, subject.detail, now,
-                                                   /*utf8=*/false);
-  }
+  for (const std::int64_t id : whole) subjects.named[id].clear();
   return subjects;
-}
-
-// Returns the meaning of a field in `own`, else in another experiment, whose
-// trials alone have values of it; then it is added to `unknown`.
-ResolvedField Resolve(const FieldName& field, Subject& own,
-                      std::vector<Subject>& subjects,
-                      std::set<FieldName>& unknown) {
-  std::optional<Error> first;
-  const auto ask = [&](Subject& subject) -> std::optional<ResolvedField> {
-    try {
-      return subject.fields->Resolve(field);
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::kNotFound) throw;
-      if (!first) first = error;
-      return std::nullopt;
-    }
-  };
-  if (const auto found = ask(own)) return *found;
-  unknown.insert(field);
-  for (Subject& subject : subjects) {
-    if (const auto found = ask(subject)) return *found;
-  }
-  throw *std::move(first);
-}
-
-// Returns the trials of `own` that match, and counts in `trials` those that
-// could.
-std::vector<std::int64_t> MatchingTrials(const Store& store,
-                                         const std::string& filter,
-                                         Timestamp now, Subject& own,
-                                         std::vector<Subject>& subjects,
-                                         std::size_t& trials) {
-  std::set<FieldName> unknown;
-  const QueryContext context{.option = kOption,
-                             .resolve =
-                                 [&](const FieldName& field) {
-                                   return Resolve(field, own, subjects,
-                                                  unknown);
-                                 },
-                             .now = now};
-  const Filter condition = Filter::Parse(filter, context);
-  std::vector<std::int64_t> numbers;
-  for (const TrialRow& row :
-       ListTrials(store, own.detail.row, own.fields->parts())) {
-    if (!own.named.empty() && !own.named.contains(row.id.number)) continue;
-    ++trials;
-    const bool matches = condition.Matches([&](const FieldName& field) {
-      return unknown.contains(field) ? FieldValue()
-                                     : own.fields->GetValue(row, field);
-    });
-    if (matches) numbers.push_back(row.id.number);
-  }
-  return numbers;
 }
 
 }  // namespace
@@ -126,16 +61,25 @@ TrialSelection::TrialSelection(const Store& store,
                                const std::string& filter, Timestamp now)
     : filter_(filter) {
   if (!is_filtered()) return;
-  std::vector<Subject> subjects = GroupTargets(store, targets, now);
+  const Subjects subjects = GroupTargets(store, targets);
+  JointFields fields(store, subjects.experiments, now, /*utf8=*/false);
+  const Filter condition = Filter::Parse(filter, fields.Context(kOption));
+  notes_ = fields.notes();
   bool any = false;
-  for (Subject& own : subjects) {
-    const std::int64_t id = own.detail.row.id;
+  for (const ExperimentDetail& experiment : subjects.experiments) {
+    const std::int64_t id = experiment.row.id;
+    const std::set<std::int64_t>& named = subjects.named.at(id);
     Matching& matching = matching_[id];
-    matching.numbers =
-        MatchingTrials(store, filter, now, own, subjects, matching.trials);
+    for (const TrialRow& row :
+         ListTrials(store, experiment.row, fields.parts())) {
+      if (!named.empty() && !named.contains(row.id.number)) continue;
+      ++matching.trials;
+      const bool matches = condition.Matches(
+          [&](const FieldName& field) { return fields.GetValue(row, field); });
+      if (matches) matching.numbers.push_back(row.id.number);
+    }
     any = any || !matching.numbers.empty();
-    for (const std::string& note : own.fields->notes()) notes_.push_back(note);
-    if (subjects.size() > 1) {
+    if (subjects.experiments.size() > 1) {
       notes_.push_back("experiment " + std::to_string(id) + ": " + Text(id));
     }
   }
@@ -180,6 +124,17 @@ void TrialSelection::SetBest(const std::vector<TrialRow>& trials,
   ExperimentRow& row = experiment.row;
   row.best.reset();
   row.best_trial = 0;
+  const Repeats repeats = ReadRepeats(experiment.config);
+  if (repeats.count > 1) {
+    const auto points = ListPoints(trials, experiment);
+    const PointRow* best = FindBestPoint(points, repeats.count, /*over=*/true,
+                                         row.smaller_is_better);
+    if (best == nullptr) return;
+    row.best = best->best;
+    row.best->value = *best->value;
+    row.best_trial = best->best_trial;
+    return;
+  }
   for (const TrialRow& trial : trials) {
     const bool is_better =
         trial.best && (!row.best || IsBetter(trial.best->value, row.best->value,

@@ -17,11 +17,14 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/json.h"
 #include "engine/base/length.h"
 #include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/report/format.h"
 #include "engine/store/store.h"
+#include "searchers/hparam_conditions.h"
+#include "searchers/repeats.h"
 
 namespace dtrain {
 namespace {
@@ -266,6 +269,20 @@ std::string TrialValues::PlaceText() const {
   return "at " + LengthText(place.length, unit);
 }
 
+nlohmann::json TrialValues::PlaceJson() const {
+  switch (place.kind) {
+    case ValuePlace::Kind::kBest:
+      return "best";
+    case ValuePlace::Kind::kLast:
+      return "last";
+    case ValuePlace::Kind::kLength:
+      break;
+  }
+  const std::string name(UnitName(unit));
+  if (place.length != std::floor(place.length)) return {{name, place.length}};
+  return {{name, static_cast<std::int64_t>(place.length)}};
+}
+
 TrialValues ReadTrialValues(const Store& store,
                             const ExperimentDetail& experiment,
                             const std::string& metric,
@@ -295,25 +312,147 @@ TrialValues ReadTrialValues(const Store& store,
   return found;
 }
 
+std::string ParseGroup(const std::string& text,
+                       std::span<const Target> targets) {
+  constexpr std::string_view kPrefix = "hp.";
+  if (text == "points") {
+    const bool is_one = std::ranges::all_of(targets, [&](const Target& target) {
+      return target.experiment == targets.front().experiment;
+    });
+    if (is_one) return std::string(kPointGroup);
+    throw Error(ErrorKind::kUsage,
+                "--group points takes one experiment: points of several have "
+                "nothing in common but their number");
+  }
+  const bool is_name =
+      text.starts_with(kPrefix) && text.size() > kPrefix.size();
+  if (is_name) return text.substr(kPrefix.size());
+  throw Error(ErrorKind::kUsage,
+              "--group: expected hp.NAME, such as hp.optimizer, or points, "
+              "got '" +
+                  text + "'");
+}
+
+std::optional<nlohmann::json> GroupValue(const TrialRow& trial,
+                                         const std::string& group) {
+  if (group == kPointGroup) {
+    if (trial.point == 0) return std::nullopt;
+    return trial.point;
+  }
+  const nlohmann::json* value = FindMember(trial.hparams, group);
+  if (value == nullptr) return std::nullopt;
+  return *value;
+}
+
+std::string NoGroupText(const std::string& group) {
+  return group == kPointGroup
+             ? std::string(
+                   "--group: the search trains each point once; a new one with "
+                   "searcher.repeats trains it several times")
+             : "--group: no trial has a hyperparameter '" + group + "'";
+}
+
+std::map<std::int64_t, double> CombineByPoint(
+    const std::map<std::int64_t, double>& trials, const Repeats& repeats) {
+  if (repeats.count == 1) return trials;
+  std::map<std::int64_t, std::vector<double>> values;
+  for (const auto& [number, value] : trials) {
+    const std::int64_t point = FindRepeatPlace(number, repeats.count).first;
+    auto& own = values[point];
+    if (std::isfinite(value)) own.push_back(value);
+  }
+  std::map<std::int64_t, double> points;
+  for (auto& [point, own] : values) {
+    points[point] = CombineRepeats(repeats.metric, std::move(own))
+                        .value_or(std::numeric_limits<double>::quiet_NaN());
+  }
+  return points;
+}
+
+void SortByPoint(const ExperimentDetail& experiment,
+                 const std::map<std::int64_t, double>& values,
+                 std::vector<TrialRow>& trials) {
+  const Repeats repeats = ReadRepeats(experiment.config);
+  std::map<std::int64_t, double> counted = values;
+  std::map<std::int64_t, double> points;
+  if (repeats.count == 1) {
+    points = values;
+  } else {
+    for (const TrialRow& trial : trials) {
+      if (!CountsForPoint(trial.state)) counted.erase(trial.id.number);
+    }
+    points = CombineByPoint(counted, repeats);
+    const bool over = IsFinal(experiment.row.state);
+    for (const PointRow& point : ListPoints(trials, experiment)) {
+      if (!point.IsKnown(repeats.count, over)) points.erase(point.point);
+    }
+  }
+  const auto find = [](const std::map<std::int64_t, double>& all,
+                       std::int64_t number) {
+    const auto found = all.find(number);
+    return found == all.end() ? std::nan("") : found->second;
+  };
+  const auto rank = [&](const TrialRow& trial) {
+    const std::int64_t number = trial.id.number;
+    const auto point = FindRepeatPlace(number, repeats.count).first;
+    const double sign = experiment.row.smaller_is_better ? 1 : -1;
+    const auto order = [&](double value) {
+      return std::pair(std::isnan(value), std::isnan(value) ? 0 : sign * value);
+    };
+    return std::pair(order(find(points, point)), order(find(counted, number)));
+  };
+  std::ranges::stable_sort(trials, {}, rank);
+}
+
 std::vector<TrialOutcome> ReadOutcomes(const Store& store,
-                                       std::int64_t experiment,
+                                       const ExperimentDetail& experiment,
                                        const std::vector<SearchAxis>& axes,
-                                       const TrialValues& values) {
+                                       const TrialValues& of_trials) {
+  const Repeats repeats = ReadRepeats(experiment.config);
+  auto values = of_trials.values;
+  if (repeats.count > 1) {
+    values =
+        CombineByPoint(std::move(values),
+                       store.Trials(experiment.row.id,
+                                    {.hparams = false, .checkpoints = false}),
+                       repeats);
+  }
   std::vector<std::string> names;
   for (const SearchAxis& axis : axes) names.push_back(axis.name);
+  // Where a condition does not hold, a trial may have the value of `else`.
+  for (const SearchAxis& axis : axes) {
+    if (axis.when.is_null()) continue;
+    for (std::string& name : NamesInCondition(axis.when)) {
+      const bool is_new = std::ranges::find(names, name) == names.end();
+      if (is_new) names.push_back(std::move(name));
+    }
+  }
+  const bool is_conditional = std::ranges::any_of(
+      axes, [](const SearchAxis& axis) { return !axis.when.is_null(); });
   std::vector<TrialOutcome> outcomes;
-  outcomes.reserve(values.values.size());
+  outcomes.reserve(values.size());
   const auto add = [&](std::int64_t trial, const auto& hparams) {
-    const auto value = values.values.find(trial);
-    if (value == values.values.end()) return;
-    TrialOutcome outcome{.value = value->second};
+    const auto value =
+        values.extract(FindRepeatPlace(trial, repeats.count).first);
+    if (!value) return;  // none, or that of an earlier repeat
+    TrialOutcome outcome{.value = value.mapped()};
     outcome.places.reserve(axes.size());
-    for (std::size_t i = 0; i < axes.size(); ++i) {
-      outcome.places.push_back(FindPlace(hparams[i], axes[i]));
+    if (!is_conditional) {
+      for (std::size_t i = 0; i < axes.size(); ++i) {
+        outcome.places.push_back(FindPlace(hparams[i], axes[i]));
+      }
+    } else {
+      nlohmann::json named = nlohmann::json::object();
+      for (std::size_t i = 0; i < names.size(); ++i) {
+        if (!hparams[i].is_discarded()) named[names[i]] = hparams[i];
+      }
+      for (const SearchAxis& axis : axes) {
+        outcome.places.push_back(PlaceOn(axis, named));
+      }
     }
     outcomes.push_back(std::move(outcome));
   };
-  store.ForEachHparams(experiment, names, add);
+  store.ForEachHparams(experiment.row.id, names, add);
   return outcomes;
 }
 

@@ -4,12 +4,15 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "engine/analysis/importance.h"
+#include "engine/app/stores.h"
 #include "engine/base/length.h"
+#include "engine/run/points.h"
 
 namespace dtrain {
 
@@ -32,6 +35,19 @@ struct ValuePlace {
 /// with `option`.
 ValuePlace ParseValuePlace(std::string_view option, const std::string& text);
 
+/// What --group names: a hyperparameter, or this: the points of a search with
+/// repeats.
+inline constexpr std::string_view kPointGroup = "search.point";
+/// Parses "hp.NAME" and, if there is one experiment, "points". Throws
+/// Error(kUsage).
+std::string ParseGroup(const std::string& text,
+                       std::span<const Target> targets);
+/// Returns the group of a trial; none if it does not have it.
+std::optional<nlohmann::json> GroupValue(const TrialRow& trial,
+                                         const std::string& group);
+/// "--group: no trial has …".
+std::string NoGroupText(const std::string& group);
+
 /// A metric and its better direction.
 struct MetricGoal {
   std::string metric;
@@ -53,6 +69,8 @@ struct TrialValues {
 
   /// "at 80 batches", "at the best validation" or "at the last validation".
   std::string PlaceText() const;
+  /// "best", "last" or {"batches": 80}.
+  nlohmann::json PlaceJson() const;
 };
 
 /// Reads the values of `metric` of the trials in `selected` (increasing
@@ -67,9 +85,37 @@ TrialValues ReadTrialValues(
     const std::string& metric, const std::optional<ValuePlace>& place,
     const std::vector<std::int64_t>* selected = nullptr);
 
-/// Reads the places on `axes` of the trials that have one of `values`.
+/// Combines values of trials, by number, into those of the points of their
+/// search, by number of the point (CombineRepeats). Values that are not finite
+/// do not count; without another the point has NaN. Without repeats each trial
+/// is a point.
+std::map<std::int64_t, double> CombineByPoint(
+    const std::map<std::int64_t, double>& trials, const Repeats& repeats);
+
+/// The same without the trials that failed. `trials`: of the search, rows with
+/// `id` and `state`.
+template <typename Trial>
+std::map<std::int64_t, double> CombineByPoint(
+    std::map<std::int64_t, double> values, const std::vector<Trial>& trials,
+    const Repeats& repeats) {
+  if (repeats.count == 1) return values;
+  for (const Trial& trial : trials) {
+    if (!CountsForPoint(trial.state)) values.erase(trial.id.number);
+  }
+  return CombineByPoint(values, repeats);
+}
+
+/// Sorts trials of the experiment by `values` (by number): the best point
+/// first, and of its trials the best; those without a value last. With repeats
+/// a point has a value once all its repeats have ended, of those that did not
+/// fail.
+void SortByPoint(const ExperimentDetail& experiment,
+                 const std::map<std::int64_t, double>& values,
+                 std::vector<TrialRow>& trials);
+
+/// Reads the places on `axes` of the points that have one of `values`.
 std::vector<TrialOutcome> ReadOutcomes(const Store& store,
-                                       std::int64_t experiment,
+                                       const ExperimentDetail& experiment,
                                        const std::vector<SearchAxis>& axes,
                                        const TrialValues& values);
 

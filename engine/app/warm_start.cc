@@ -19,14 +19,17 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/app/stores.h"
+#include "engine/app/trial_values.h"
 #include "engine/base/error.h"
-#include "engine/base/metric_order.h"
+#include "engine/base/rng.h"
 #include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/config/experiment_config.h"
 #include "engine/store/store.h"
+#include "searchers/hparam_constraints.h"
 #include "searchers/hparam_space.h"
 #include "searchers/point_space.h"
+#include "searchers/registry.h"
 #include "searchers/search_plan.h"
 
 namespace dtrain {
@@ -36,11 +39,27 @@ using nlohmann::json;
 
 constexpr std::size_t kTrialsOfEach = 2;
 
-// Returns "1 trial" or "3 trials".
+// Returns nothing if there is no store yet.
+std::optional<Store> OpenExisting(const StoreLayout& layout) {
+  std::error_code error;
+  if (!std::filesystem::exists(layout.Database(), error)) return std::nullopt;
+  return Store::OpenForReading(layout);
+}
+
+// Returns which constraint of the search a point violates, or "". REQUIRES: it
+// has all searched hyperparameters, so that none is drawn.
+std::string FindViolated(const HparamConstraints& constraints,
+                         const json& space, const json& point) {
+  Rng rng(0);
+  return constraints.FindViolated(HparamsOfPoint(space, point, rng));
+}
+
 // Finds the points of one experiment after the other.
 class WarmStart {
  public:
-  explicit WarmStart(const ExperimentConfig& config) : config_(config) {}
+  explicit WarmStart(const ExperimentConfig& config)
+      : config_(config),
+        constraints_(config.hyperparameters, config.searcher.constraints) {}
 
   struct Found {
     TrialId trial;
@@ -69,6 +88,7 @@ class WarmStart {
   void Refuse(const Diagnostic& where, const std::string& message);
 
   const ExperimentConfig& config_;
+  HparamConstraints constraints_;
   std::optional<Diagnostic> problem_;
   std::vector<std::vector<Found>> by_experiment_;
   std::map<std::string, std::size_t> left_out_;  // trials, by the reason
@@ -83,11 +103,7 @@ void WarmStart::Refuse(const Diagnostic& where, const std::string& message) {
 
 void WarmStart::Read(const GlobalOptions& globals) {
   const StoreLayout layout = FindStore(globals);
-  std::error_code error;
-  std::optional<Store> store;
-  if (std::filesystem::exists(layout.Database(), error)) {
-    store = Store::OpenForReading(layout);
-  }
+  const std::optional<Store> store = OpenExisting(layout);
   std::set<std::int64_t> read;
   for (const WarmStartSource& source : config_.warm_start) {
     for (const std::int64_t id : Named(source, store, layout)) {
@@ -138,7 +154,6 @@ std::vector<std::int64_t> WarmStart::Named(const WarmStartSource& source,
 }
 
 void WarmStart::Collect(const Store& store, std::int64_t experiment) {
-  const bool smaller = store.Experiment(experiment)->row.smaller_is_better;
   std::vector<TrialRow> trials =
       store.Trials(experiment, {.checkpoints = false});
   std::erase_if(trials, [](const TrialRow& trial) {
@@ -146,15 +161,21 @@ void WarmStart::Collect(const Store& store, std::int64_t experiment) {
            !trial.latest || !std::isfinite(trial.latest->value);
   });
   if (trials.empty()) without_result_.push_back(experiment);
-  std::ranges::stable_sort(trials, [&](const TrialRow& a, const TrialRow& b) {
-    return IsBetter(a.latest->value, b.latest->value, smaller);
-  });
+  std::map<std::int64_t, double> values;
+  for (const TrialRow& trial : trials) {
+    values[trial.id.number] = trial.latest->value;
+  }
+  SortByPoint(*store.Experiment(experiment), values, trials);
   std::vector<Found>& found = by_experiment_.emplace_back();
   for (const TrialRow& trial : trials) {
     if (found.size() == kTrialsOfEach) break;
     std::string why;
     auto point = PointOfHparams(config_.hyperparameters, trial.hparams, why);
-    if (!point) {
+    const std::string violated =
+        point ? FindViolated(constraints_, config_.hyperparameters, *point)
+              : "";
+    if (!violated.empty()) why = "'" + violated + "' is violated";
+    if (!why.empty()) {
       ++left_out_[why];
     } else if (std::ranges::find(found, *point, &Found::point) == found.end()) {
       found.push_back({trial.id, *std::move(point)});
@@ -226,6 +247,48 @@ std::optional<Diagnostic> FindWarmStartProblem(const ExperimentConfig& config,
   WarmStart start(config);
   start.Read(globals);
   return start.problem();
+}
+
+std::optional<std::string> SuggestWarmStart(const ExperimentConfig& config,
+                                            const GlobalOptions& globals) {
+  constexpr std::size_t kMaxNamed = 4;
+  constexpr int kMaxRead = 100;
+  const SearcherConfig& searcher = config.searcher;
+  const auto keys = Split(std::string(FindSearcher(searcher.name)->keys), ' ');
+  const bool takes_points = std::ranges::find(keys, kWarmStart) != keys.end();
+  if (!takes_points || !config.warm_start.empty() ||
+      IsConstant(config.hyperparameters)) {
+    return std::nullopt;
+  }
+  const std::optional<Store> store = OpenExisting(FindStore(globals));
+  if (!store) return std::nullopt;
+  const HparamConstraints constraints(config.hyperparameters,
+                                      searcher.constraints);
+  std::vector<std::string> ids;
+  int left = kMaxRead;
+  const std::vector<ExperimentRow> rows = store->Experiments({});
+  for (auto row = rows.rbegin(); row != rows.rend(); ++row) {
+    const bool compares = IsFinal(row->state) && row->best &&
+                          row->searcher != "single" &&
+                          row->metric == searcher.metric &&
+                          row->smaller_is_better == searcher.smaller_is_better;
+    if (!compares) continue;
+    if (ids.size() == kMaxNamed || left-- == 0) break;
+    const auto trial = store->Trial({row->id, row->best_trial});
+    if (!trial) continue;
+    std::string problem;
+    const auto point =
+        PointOfHparams(config.hyperparameters, trial->hparams, problem);
+    if (point &&
+        FindViolated(constraints, config.hyperparameters, *point).empty()) {
+      ids.push_back(std::to_string(row->id));
+    }
+  }
+  if (ids.empty()) return std::nullopt;
+  std::ranges::reverse(ids);
+  return CountText(ids.size(), "earlier search fits", "earlier searches fit") +
+         ": searcher.warm_start=[" + Join(ids, ", ") + "] tries " +
+         (ids.size() == 1 ? "its" : "their") + " best first";
 }
 
 json ResolveWarmStart(ExperimentConfig& config, const GlobalOptions& globals) {

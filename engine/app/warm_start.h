@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include <nlohmann/json.hpp>
 
@@ -20,6 +21,13 @@ inline constexpr char kWarmStart[] = "warm_start";
 /// fits. Nothing without one.
 std::optional<Diagnostic> FindWarmStartProblem(const ExperimentConfig& config,
                                                const GlobalOptions& globals);
+
+/// Returns a note that names the newest finished searches of this store, at
+/// most 4, that `searcher.warm_start` could begin with: by the same metric and
+/// direction, the best trial with all hyperparameters that are searched now.
+/// Nothing if there are none, the search has warm_start or takes no points.
+std::optional<std::string> SuggestWarmStart(const ExperimentConfig& config,
+                                            const GlobalOptions& globals);
 
 /// Replaces `searcher.warm_start` by points, once for a new experiment: appends
 /// to `searcher.points` the hyperparameters of the best trials of each of its

@@ -12,45 +12,24 @@
 #include <algorithm>
 
 namespace dtrain {
-namespace {
-
-bool IsNameCharacter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-         (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-';
-}
-
-// Returns the bytes of an option of a flag from `at` on; 0 if there is none.
-std::size_t OptionBytes(std::string_view text, std::size_t at) {
-  if (at >= text.size() || text[at] != '-') return 0;
-  std::size_t end = at;
-  while (end < text.size() && text[end] > ' ' && text[end] != '|' &&
-         text[end] != '{' && text[end] != '}') {
-    ++end;
-  }
-  return end - at;
-}
-
-void AddLiteral(char c, std::size_t at, std::vector<TemplatePart>& parts) {
-  if (parts.empty() || parts.back().is_name) parts.push_back({.at = at});
-  parts.back().text += c;
-}
-
-}  // namespace
-
 std::pair<TemplatePart, std::size_t> FindPlaceholder(std::string_view text,
                                                      std::size_t at) {
+  constexpr std::string_view kOfName =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
   TemplatePart part{.at = at, .is_name = true};
-  std::size_t end = at + 1;
-  while (end < text.size() && IsNameCharacter(text[end])) {
-    part.text += text[end++];
-  }
+  std::size_t end =
+      std::min(text.find_first_not_of(kOfName, at + 1), text.size());
+  part.text = text.substr(at + 1, end - at - 1);
   if (part.text.empty()) return {};
   for (std::string* option : {&part.on, &part.off}) {
     const char before = option == &part.on ? ':' : '|';
-    const std::size_t bytes = OptionBytes(text, end + 1);
-    if (end >= text.size() || text[end] != before || bytes == 0) break;
-    *option = text.substr(end + 1, bytes);
-    end += 1 + bytes;
+    if (end + 1 >= text.size() || text[end] != before) break;
+    if (text[end + 1] != '-') break;
+    const auto after = std::find_if(
+        text.begin() + end + 1, text.end(),
+        [](char c) { return c <= ' ' || c == '|' || c == '{' || c == '}'; });
+    *option = std::string(text.begin() + end + 1, after);
+    end += 1 + option->size();
   }
   if (end >= text.size() || text[end] != '}') return {};
   return {std::move(part), end + 1 - at};
@@ -64,7 +43,8 @@ std::variant<std::vector<TemplatePart>, TemplateProblem> ParseTemplate(
     const bool brace = c == '{' || c == '}';
     const bool doubled = brace && at + 1 < text.size() && text[at + 1] == c;
     if (!brace || doubled) {
-      AddLiteral(c, at, parts);
+      if (parts.empty() || parts.back().is_name) parts.push_back({.at = at});
+      parts.back().text += c;
       if (doubled) ++at;
       continue;
     }

@@ -4,15 +4,61 @@
 
 #include "engine/base/rng.h"
 
-#include <array>
-#include <cstddef>
+#include <algorithm>
 #include <limits>
 #include <sstream>
 #include <stdexcept>
 
-#include "engine/base/uuid.h"
+#include <sys/random.h>
+
+#include "engine/base/error.h"
+#include "engine/base/text.h"
 
 namespace dtrain {
+
+namespace {
+
+void FillRandomly(std::span<std::byte> bytes) {
+  // getrandom returns up to 256 bytes whole or not at all.
+  if (::getrandom(bytes.data(), bytes.size(), 0) !=
+      static_cast<ssize_t>(bytes.size())) {
+    throw Error(ErrorKind::kFailed,
+                "cannot get random numbers from the kernel");
+  }
+}
+
+}  // namespace
+
+std::string RandomHex(std::size_t bytes) {
+  std::vector<std::byte> random(bytes);
+  FillRandomly(random);
+  return ToHex(random);
+}
+
+std::string FormatUuid(std::array<std::byte, 16> random) {
+  random[6] = (random[6] & std::byte{0x0f}) | std::byte{0x40};
+  random[8] = (random[8] & std::byte{0x3f}) | std::byte{0x80};
+  std::string text = ToHex(random);
+  for (const std::size_t position : {20, 16, 12, 8}) {
+    text.insert(position, 1, '-');
+  }
+  return text;
+}
+
+std::string RandomUuid() {
+  std::array<std::byte, 16> bytes{};
+  FillRandomly(bytes);
+  return FormatUuid(bytes);
+}
+
+bool IsUuid(std::string_view text) {
+  constexpr std::string_view kForm = "00000000-0000-0000-0000-000000000000";
+  const auto fits = [](char c, char form) {
+    const bool is_digit = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+    return form == '-' ? c == '-' : is_digit;
+  };
+  return std::ranges::equal(text, kForm, fits);
+}
 
 double Rng::Uniform() {
   const std::uint32_t a = engine_() >> 5;

@@ -48,28 +48,14 @@ CodePoint Decode(std::string_view text) {
   return {value, length};
 }
 
-bool IsBidiControl(std::uint32_t c) {
-  return c == 0x061C || c == 0x200E || c == 0x200F ||
-         (c >= 0x202A && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
-}
-
-bool IsCombining(std::uint32_t c) {
-  return (c >= 0x0300 && c <= 0x036F) || (c >= 0x20D0 && c <= 0x20FF) ||
-         (c >= 0xFE00 && c <= 0xFE0F) || c == 0x200B || c == 0x200D;
-}
-
-bool IsWide(std::uint32_t c) {
-  return (c >= 0x1100 && c <= 0x115F) || (c >= 0x2E80 && c <= 0xA4CF) ||
-         (c >= 0xAC00 && c <= 0xD7A3) || (c >= 0xF900 && c <= 0xFAFF) ||
-         (c >= 0xFE30 && c <= 0xFE6F) || (c >= 0xFF00 && c <= 0xFF60) ||
-         (c >= 0x1F300 && c <= 0x1FAFF) || (c >= 0x20000 && c <= 0x3FFFD);
-}
-
 bool IsControl(std::uint32_t c) { return c < 0x20 || (c >= 0x7F && c < 0xA0); }
 
 // True if a terminal interprets it instead of showing it.
 bool IsInterpreted(std::uint32_t c) {
-  return IsControl(c) || IsBidiControl(c) || c == 0x2028 || c == 0x2029;
+  const bool bidirectional = c == 0x061C || c == 0x200E || c == 0x200F ||
+                             (c >= 0x202A && c <= 0x202E) ||
+                             (c >= 0x2066 && c <= 0x2069);
+  return IsControl(c) || bidirectional || c == 0x2028 || c == 0x2029;
 }
 
 std::string Hex(const char* format, std::uint32_t value) {
@@ -79,8 +65,15 @@ std::string Hex(const char* format, std::uint32_t value) {
 }
 
 std::size_t Columns(std::uint32_t c) {
-  if (IsCombining(c)) return 0;
-  return IsWide(c) ? 2 : 1;
+  const bool is_combining =
+      (c >= 0x0300 && c <= 0x036F) || (c >= 0x20D0 && c <= 0x20FF) ||
+      (c >= 0xFE00 && c <= 0xFE0F) || c == 0x200B || c == 0x200D;
+  const bool is_wide =
+      (c >= 0x1100 && c <= 0x115F) || (c >= 0x2E80 && c <= 0xA4CF) ||
+      (c >= 0xAC00 && c <= 0xD7A3) || (c >= 0xF900 && c <= 0xFAFF) ||
+      (c >= 0xFE30 && c <= 0xFE6F) || (c >= 0xFF00 && c <= 0xFF60) ||
+      (c >= 0x1F300 && c <= 0x1FAFF) || (c >= 0x20000 && c <= 0x3FFFD);
+  return is_combining ? 0 : is_wide ? 2 : 1;
 }
 
 // Optimal string alignment distance: insert, delete, replace, swap neighbours.
@@ -99,19 +92,6 @@ std::size_t EditDistance(std::string_view a, std::string_view b) {
     }
   }
   return d[a.size()][b.size()];
-}
-
-// Empty for a word that is too short to tell, and where several names do.
-std::string OnlyNameThatBeginsWith(std::string_view word,
-                                   std::span<const std::string> names) {
-  constexpr std::size_t kMin = 3;
-  std::string only;
-  for (const std::string& name : names) {
-    if (word.size() < kMin || !name.starts_with(word)) continue;
-    if (!only.empty()) return "";
-    only = name;
-  }
-  return only;
 }
 
 }  // namespace
@@ -242,7 +222,15 @@ std::string NearestName(std::string_view word,
     best = distance;
     nearest = candidate;
   }
-  return nearest.empty() ? OnlyNameThatBeginsWith(word, candidates) : nearest;
+  constexpr std::size_t kMinBeginning = 3;
+  if (!nearest.empty() || word.size() < kMinBeginning) return nearest;
+  // The only name that begins with the word.
+  for (const std::string& candidate : candidates) {
+    if (!candidate.starts_with(word)) continue;
+    if (!nearest.empty()) return "";
+    nearest = candidate;
+  }
+  return nearest;
 }
 
 std::string DidYouMean(std::string_view word,
@@ -270,17 +258,6 @@ std::string FormatTimestamp(Timestamp time) {
 
 namespace {
 
-// Removes a fraction such as ".25" from the front of `text` and returns it.
-Timestamp ParseFraction(std::string_view& text) {
-  if (!text.starts_with('.')) return Timestamp(0);
-  const std::size_t end =
-      std::min(text.find_first_not_of("0123456789", 1), text.size());
-  std::string digits(text.substr(1, end - 1));
-  digits.resize(6, '0');  // microseconds
-  text.remove_prefix(end);
-  return Timestamp(std::stoll(digits));
-}
-
 // Parses an offset: "Z", nothing (UTC) or "+01:00".
 std::optional<std::chrono::seconds> ParseOffset(std::string_view text) {
   if (text.empty() || text == "Z" || text == "z")
@@ -297,16 +274,6 @@ std::optional<std::chrono::seconds> ParseOffset(std::string_view text) {
   return std::chrono::minutes(text[0] == '-' ? -minutes : minutes);
 }
 
-// strptime() takes February 30.
-bool IsDate(const std::tm& time) {
-  std::tm day{};
-  day.tm_year = time.tm_year;
-  day.tm_mon = time.tm_mon;
-  day.tm_mday = time.tm_mday;
-  (void)timegm(&day);  // makes it March 2
-  return day.tm_mday == time.tm_mday;
-}
-
 }  // namespace
 
 std::optional<Timestamp> ParseTimestamp(const std::string& text) {
@@ -314,9 +281,23 @@ std::optional<Timestamp> ParseTimestamp(const std::string& text) {
                            "%Y-%m-%d %H:%M:%S", "%Y-%m-%d"}) {
     std::tm time{};
     const char* end = strptime(text.c_str(), form, &time);
-    if (end == nullptr || !IsDate(time)) continue;
+    if (end == nullptr) continue;
+    std::tm day{};  // strptime() takes February 30
+    day.tm_year = time.tm_year;
+    day.tm_mon = time.tm_mon;
+    day.tm_mday = time.tm_mday;
+    (void)timegm(&day);  // makes it March 2
+    if (day.tm_mday != time.tm_mday) continue;
     std::string_view rest = end;
-    const Timestamp fraction = ParseFraction(rest);
+    Timestamp fraction(0);
+    if (rest.starts_with('.')) {
+      const std::size_t after =
+          std::min(rest.find_first_not_of("0123456789", 1), rest.size());
+      std::string digits(rest.substr(1, after - 1));
+      digits.resize(6, '0');  // microseconds
+      rest.remove_prefix(after);
+      fraction = Timestamp(std::stoll(digits));
+    }
     const auto offset = ParseOffset(rest);
     if (!offset) continue;
     return std::chrono::seconds(timegm(&time)) + fraction - *offset;
@@ -435,6 +416,13 @@ std::string Join(std::span<const std::string> parts,
     out += part;
   }
   return out;
+}
+
+std::string JoinFirst(std::span<const std::string> parts, std::size_t most) {
+  const std::size_t shown = std::min(parts.size(), most);
+  const std::string text = Join(parts.first(shown), ", ");
+  const std::size_t more = parts.size() - shown;
+  return more == 0 ? text : text + " and " + std::to_string(more) + " more";
 }
 
 constexpr std::string_view kHexDigits = "0123456789abcdef";

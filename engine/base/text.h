@@ -97,6 +97,9 @@ std::vector<std::string> Split(std::string_view text, char separator);
 std::string Join(std::span<const std::string> parts,
                  std::string_view separator);
 
+/// Joins the first `most` of `parts` by commas: "a, b and 3 more".
+std::string JoinFirst(std::span<const std::string> parts, std::size_t most);
+
 /// Returns `bytes` as lower-case hex digits.
 std::string ToHex(std::span<const std::byte> bytes);
 

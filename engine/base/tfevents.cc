@@ -40,6 +40,8 @@ constexpr int kSummaryValue = 1;
 constexpr int kValueTag = 1;
 constexpr int kValueFloat = 2;
 constexpr int kValueTensor = 8;
+constexpr int kValueMetadata = 9;
+constexpr int kSessionStart = 3;
 constexpr int kTensorType = 1;
 
 // https://protobuf.dev/programming-guides/encoding/
@@ -155,19 +157,19 @@ void AppendPluginData(std::string& to, double time, std::string_view tag,
   AppendValue(to, EventAt(time, 0),
               ProtoMessage()
                   .Text(kValueTag, tag)
-                  .Part(9, ProtoMessage().Part(1, plugin))
+                  .Part(kValueMetadata, ProtoMessage().Part(1, plugin))
                   .Part(kValueTensor, tensor));
 }
 
 enum DataType { kNoType = 0, kString = 1, kBool = 2, kNumber = 3 };
 
-// TensorBoard's numbers are doubles. An integer that is none is a text.
-bool IsExact(const json& number) {
-  return !number.is_number_integer() || std::abs(number.get<double>()) < 0x1p53;
-}
-
 DataType ToDataType(const json& value) {
-  if (value.is_number()) return IsExact(value) ? kNumber : kString;
+  if (value.is_number()) {
+    // TensorBoard's numbers are doubles. An integer that is none is a text.
+    const bool is_exact =
+        !value.is_number_integer() || std::abs(value.get<double>()) < 0x1p53;
+    return is_exact ? kNumber : kString;
+  }
   return value.is_boolean() ? kBool : kString;
 }
 
@@ -367,6 +369,43 @@ std::optional<double> TensorValue(std::string_view tensor) {
   return static_cast<double>(static_cast<std::int64_t>(*integer));
 }
 
+// Adds a hyperparameter, an entry of the map of a SessionStartInfo.
+void AddSessionHparam(std::string_view entry, EventScalars& scalars) {
+  std::string name;
+  json value;
+  for (ProtoReader field(entry); field.Next();) {
+    if (field.Is(1, kLengthDelimited)) name = ToValidUtf8(field.bytes());
+    if (!field.Is(2, kLengthDelimited)) continue;
+    for (ProtoReader one(field.bytes()); one.Next();) {
+      if (one.Is(2, kFixed64)) value = one.AsDouble();
+      if (one.Is(3, kLengthDelimited)) value = ToValidUtf8(one.bytes());
+      if (one.Is(4, kVarint)) value = one.number() != 0;
+    }
+  }
+  const bool is_usable =
+      !name.empty() && name.size() <= kMaxTag && !value.is_null();
+  if (is_usable) scalars.hparams[name] = value;
+}
+
+// Adds the hyperparameters in the data of a plugin, if it is hparams.
+void AddPluginHparams(std::string_view plugin, EventScalars& scalars) {
+  bool is_hparams = false;
+  std::string_view content;
+  for (ProtoReader field(plugin); field.Next();) {
+    if (field.Is(1, kLengthDelimited)) is_hparams = field.bytes() == "hparams";
+    if (field.Is(2, kLengthDelimited)) content = field.bytes();
+  }
+  if (!is_hparams) return;
+  for (ProtoReader part(content); part.Next();) {
+    if (!part.Is(kSessionStart, kLengthDelimited)) continue;
+    for (ProtoReader entry(part.bytes()); entry.Next();) {
+      if (entry.Is(1, kLengthDelimited)) {
+        AddSessionHparam(entry.bytes(), scalars);
+      }
+    }
+  }
+}
+
 void AddSummaryValue(std::string_view summary_value, EventScalars& scalars) {
   std::string tag;
   std::optional<double> value;
@@ -375,6 +414,10 @@ void AddSummaryValue(std::string_view summary_value, EventScalars& scalars) {
     if (field.Is(kValueFloat, kFixed32)) value = field.AsFloat();
     if (field.Is(kValueTensor, kLengthDelimited)) {
       value = TensorValue(field.bytes());
+    }
+    if (!field.Is(kValueMetadata, kLengthDelimited)) continue;
+    for (ProtoReader data(field.bytes()); data.Next();) {
+      if (data.Is(1, kLengthDelimited)) AddPluginHparams(data.bytes(), scalars);
     }
   }
   if (!value || tag.empty() || tag.size() > kMaxTag) return;
@@ -473,7 +516,7 @@ void AppendTrialStart(std::string& to, double time,
   }
   start.Double(5, time);
   AppendPluginData(to, time, "_hparams_/session_start_info",
-                   ProtoMessage().Part(3, start));
+                   ProtoMessage().Part(kSessionStart, start));
 }
 
 void AppendTrialEnd(std::string& to, double time, SessionStatus outcome) {

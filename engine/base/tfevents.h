@@ -28,6 +28,8 @@ std::uint32_t MaskedCrc32c(std::string_view bytes);
 struct EventScalars {
   std::int64_t step = 0;
   std::vector<std::pair<std::string, double>> values;  // by their tags
+  // Of the table HPARAMS: those of a trial that starts.
+  std::map<std::string, nlohmann::json> hparams;
 };
 
 /// Splits the bytes of an event file into records. One thread.
@@ -47,8 +49,9 @@ class EventRecords {
 };
 
 /// Returns the scalars of an Event, a protocol buffer: simple values, and
-/// tensors of one number. Other summaries are left out. Throws Error(kFailed)
-/// if it is invalid.
+/// tensors of one number; and the hyperparameters of a trial in the table
+/// HPARAMS. Other summaries are left out. Throws Error(kFailed) if it is
+/// invalid.
 EventScalars ParseEvent(std::string_view record);
 
 // Functions that append one record to `to`. Times are seconds since 1970.

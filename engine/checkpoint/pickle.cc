@@ -380,22 +380,6 @@ enum class Opcode : std::uint8_t {
 
 constexpr std::uint8_t kNewestProtocol = 5;
 
-// Two's complement, little-endian, of up to 8 bytes.
-std::int64_t Signed64(std::string_view bytes) {
-  // Extends the sign.
-  std::uint64_t number = 0;
-  if (!bytes.empty() && (bytes.back() & 0x80) != 0) number = ~number;
-  std::memcpy(&number, bytes.data(), bytes.size());
-  return static_cast<std::int64_t>(number);
-}
-
-// Floats are the only numbers with the highest byte first.
-double BigEndianDouble(std::span<const std::byte> bytes) {
-  std::array<std::byte, sizeof(double)> reversed{};
-  std::reverse_copy(bytes.begin(), bytes.end(), reversed.begin());
-  return std::bit_cast<double>(reversed);
-}
-
 std::string Hex(Opcode opcode) {
   std::array<char, 8> text{};
   std::snprintf(text.data(), text.size(), "0x%02x",
@@ -447,7 +431,11 @@ class PickleParser {
     if (bytes.size() > sizeof(std::int64_t)) {
       machine_.Push(PickleLong{bytes});
     } else {
-      machine_.Push(Signed64(bytes));
+      // Two's complement, little-endian; extends the sign.
+      std::uint64_t number = 0;
+      if (!bytes.empty() && (bytes.back() & 0x80) != 0) number = ~number;
+      std::memcpy(&number, bytes.data(), bytes.size());
+      machine_.Push(static_cast<std::int64_t>(number));
     }
   }
 
@@ -473,8 +461,13 @@ bool PickleParser::PushNumber(Opcode opcode) {
       return PushLong(Counted<std::uint8_t>()), true;
     case Opcode::kLong4:
       return PushLong(Counted<std::uint32_t>()), true;
-    case Opcode::kBinFloat:
-      return machine_.Push(BigEndianDouble(reader_.Bytes(8))), true;
+    case Opcode::kBinFloat: {
+      // Floats are the only numbers with the highest byte first.
+      std::array<std::byte, sizeof(double)> reversed{};
+      const auto bytes = reader_.Bytes(reversed.size());
+      std::reverse_copy(bytes.begin(), bytes.end(), reversed.begin());
+      return machine_.Push(std::bit_cast<double>(reversed)), true;
+    }
     default:
       return false;
   }

@@ -123,17 +123,6 @@ class HeaderCheck : public nlohmann::json_sax<json> {
   std::string fault_;
 };
 
-// Checks that __metadata__ maps strings to strings.
-void CheckMetadata(const json& header, const std::string& what) {
-  const auto found = header.find(kMetadata);
-  if (found == header.end()) return;
-  const bool valid =
-      found->is_object() && std::ranges::all_of(*found, [](const json& value) {
-        return value.is_string();
-      });
-  if (!valid) Fail(what, "its __metadata__ does not map strings to strings");
-}
-
 // Returns the header and its size with the length in front.
 std::pair<json, std::size_t> ParseHeader(std::span<const std::byte> file,
                                          const std::string& what) {
@@ -155,7 +144,12 @@ std::pair<json, std::size_t> ParseHeader(std::span<const std::byte> file,
   if (!header.is_object()) {
     Fail(what, "its header is not a JSON object of tensors");
   }
-  CheckMetadata(header, what);
+  const auto metadata = header.find(kMetadata);
+  if (metadata != header.end() &&
+      !(metadata->is_object() &&
+        std::ranges::all_of(*metadata, &json::is_string))) {
+    Fail(what, "its __metadata__ does not map strings to strings");
+  }
   return {std::move(header), sizeof length + length};
 }
 

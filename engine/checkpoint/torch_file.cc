@@ -51,17 +51,6 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 10>
         {"BoolStorage", "BOOL"},
     }};
 
-std::optional<std::string_view> FindDtype(const PickleGlobal& global) {
-  if (global.module != "torch" && global.module != "torch.cuda") {
-    return std::nullopt;
-  }
-  const auto* found =
-      std::ranges::find(kStorages, global.name,
-                        &std::pair<std::string_view, std::string_view>::first);
-  if (found == kStorages.end()) return std::nullopt;
-  return found->second;
-}
-
 // Returns the integer at `index` if it is not negative.
 std::optional<std::int64_t> CountAt(const Pickle& pickle, PickleIndex index) {
   const auto* number = pickle.Get<std::int64_t>(index);
@@ -113,20 +102,6 @@ std::optional<UtilsCall> RebuildCallAt(const Pickle& pickle,
     call = UtilsCallAt(pickle, call->arguments[0]);
   }
   return call;
-}
-
-// Returns the position of the last element in the storage; nothing on overflow.
-std::optional<std::int64_t> LastElement(const StridedTensor& tensor) {
-  std::int64_t last = tensor.offset;
-  for (std::size_t i = 0; i < tensor.shape.size(); ++i) {
-    std::int64_t reach = 0;
-    if (__builtin_mul_overflow(tensor.shape[i] - 1, tensor.strides[i],
-                               &reach) ||
-        __builtin_add_overflow(last, reach, &last)) {
-      return std::nullopt;
-    }
-  }
-  return last;
 }
 
 // Returns the position of the first element in bytes.
@@ -184,9 +159,15 @@ std::optional<StorageReference> ReadStorageReference(const Pickle& pickle,
       key == nullptr || !numel) {
     return std::nullopt;
   }
-  const auto dtype = FindDtype(*type);
-  if (!dtype) return std::nullopt;
-  StorageReference storage{.dtype = *dtype, .key = key->text, .numel = *numel};
+  const auto* known =
+      std::ranges::find(kStorages, type->name,
+                        &std::pair<std::string_view, std::string_view>::first);
+  if (known == kStorages.end() ||
+      (type->module != "torch" && type->module != "torch.cuda")) {
+    return std::nullopt;
+  }
+  StorageReference storage{
+      .dtype = known->second, .key = key->text, .numel = *numel};
   const auto* view = items.size() > 5 ? pickle.Get<PickleList>(items[5])
                                       : static_cast<const PickleList*>(nullptr);
   if (view == nullptr) return storage;
@@ -228,8 +209,16 @@ std::optional<std::size_t> SizeInside(const StridedTensor& tensor,
   const auto size = TensorSize(tensor.storage.dtype, tensor.shape);
   // A tensor without elements reads nothing, so its strides may be anything.
   if (size == 0) return 0;
-  const auto last = LastElement(tensor);
-  if (!size || !last || *last >= reference.numel) return std::nullopt;
+  std::int64_t last = tensor.offset;
+  for (std::size_t i = 0; i < tensor.shape.size(); ++i) {
+    std::int64_t reach = 0;
+    if (__builtin_mul_overflow(tensor.shape[i] - 1, tensor.strides[i],
+                               &reach) ||
+        __builtin_add_overflow(last, reach, &last)) {
+      return std::nullopt;
+    }
+  }
+  if (!size || last >= reference.numel) return std::nullopt;
   const std::size_t elements =
       storage.size() / ElementSize(reference.dtype).value();
   const auto begin = static_cast<std::size_t>(reference.offset);
@@ -301,11 +290,6 @@ std::string FindTopDirectory(const ZipFile& zip, const std::string& what) {
                 "model.state_dict() with torch.save");
 }
 
-bool IsTorchScript(const ZipFile& zip, const std::string& directory) {
-  return !zip.Names(directory + "/constants.pkl").empty() ||
-         !zip.Names(directory + "/code/").empty();
-}
-
 // True if the description of the system that wrote the file says so.
 bool IsBigEndian(const Pickle& system) {
   const auto* dict = std::get_if<PickleDict>(&system.root());
@@ -323,16 +307,6 @@ bool IsBigEndian(const Pickle& system) {
 [[noreturn]] void RefuseBigEndian(const std::string& what) {
   FailTorchFile(
       what, "its numbers are big-endian; save it on a little-endian machine");
-}
-
-// Bytes of an element, for each storage that `pickle` refers to.
-std::map<std::string_view, std::size_t> ElementSizes(const Pickle& pickle) {
-  std::map<std::string_view, std::size_t> sizes;
-  for (PickleIndex i = 0; i < pickle.values().size(); ++i) {
-    const auto storage = ReadStorageReference(pickle, i);
-    if (storage) sizes[storage->key] = ElementSize(storage->dtype).value();
-  }
-  return sizes;
 }
 
 // The first three pickles of the older format.
@@ -376,7 +350,8 @@ TorchFile::TorchFile(Bytes file, const std::string& what) {
 void TorchFile::ReadZip(Bytes file, const std::string& what) {
   const ZipFile zip(file, what);
   const std::string directory = FindTopDirectory(zip, what);
-  if (IsTorchScript(zip, directory)) {
+  if (!zip.Names(directory + "/constants.pkl").empty() ||
+      !zip.Names(directory + "/code/").empty()) {
     FailTorchFile(what,
                   "a TorchScript program, whose code dtrain does not run; save "
                   "model.state_dict() with torch.save");
@@ -396,7 +371,12 @@ void TorchFile::ReadLegacy(Bytes file, const std::string& what) {
   position += pickle_->size();
   const Pickle keys(file.subspan(position), what);
   position += keys.size();
-  const auto sizes = ElementSizes(*pickle_);
+  // Bytes of an element, for each storage.
+  std::map<std::string_view, std::size_t> sizes;
+  for (PickleIndex i = 0; i < pickle_->values().size(); ++i) {
+    const auto storage = ReadStorageReference(*pickle_, i);
+    if (storage) sizes[storage->key] = ElementSize(storage->dtype).value();
+  }
   ByteReader reader(file.subspan(position),
                     what + ": it ends too early; was it copied whole?");
   const auto* list = std::get_if<PickleList>(&keys.root());

@@ -125,20 +125,6 @@ struct StateDict {
   std::vector<Item> items;
 };
 
-// Returns the state dicts among `items`.
-std::vector<StateDict> FindStateDicts(const Pickle& pickle,
-                                      const std::vector<Item>& items) {
-  std::vector<StateDict> found;
-  for (const Item& item : items) {
-    const auto* dict = pickle.Get<PickleDict>(item.value);
-    if (dict == nullptr) continue;
-    auto inner = ListItems(pickle, *dict);
-    if (!HasTensor(pickle, inner)) continue;
-    found.push_back({.key = std::string(item.name), .items = std::move(inner)});
-  }
-  return found;
-}
-
 // Returns the state dict under `key`, in which dots separate the keys of nested
 // dicts.
 StateDict GetStateDict(const Pickle& pickle, std::vector<Item> items,
@@ -190,7 +176,15 @@ StateDict FindStateDict(const Pickle& pickle, const std::string& key,
                                 "model.state_dict() instead");
   }
   const std::vector<Item> items = ListItems(pickle, *root);
-  const std::vector<StateDict> inner = FindStateDicts(pickle, items);
+  std::vector<StateDict> inner;
+  for (const Item& item : items) {
+    const auto* dict = pickle.Get<PickleDict>(item.value);
+    if (dict == nullptr) continue;
+    auto tensors = ListItems(pickle, *dict);
+    if (!HasTensor(pickle, tensors)) continue;
+    inner.push_back(
+        {.key = std::string(item.name), .items = std::move(tensors)});
+  }
   std::optional<StateDict> chosen;
   if (!key.empty()) {
     chosen = GetStateDict(pickle, items, key, what);
@@ -244,17 +238,15 @@ bool ContainsTensor(const Pickle& pickle, PickleIndex index) {
   return false;
 }
 
-// True if a state dict may contain it beside tensors.
-bool MayBeLeftOut(const Pickle& pickle, const Item& item) {
-  return item.name.ends_with(kExtraState) ||
-         !ContainsTensor(pickle, item.value);
-}
-
 void KeepTensors(const Pickle& pickle, std::vector<Item>& items,
                  const std::string& what) {
   std::erase_if(items, [&](const Item& item) {
     if (IsTensor(pickle, item.value)) return false;
-    if (MayBeLeftOut(pickle, item)) return true;
+    // A state dict may contain such items beside tensors.
+    if (item.name.ends_with(kExtraState) ||
+        !ContainsTensor(pickle, item.value)) {
+      return true;
+    }
     FailWeights(
         what,
         Quoted(item.name) +
@@ -385,30 +377,6 @@ class Storages {
   std::vector<Bytes> bytes_;
 };
 
-// Returns the strides of a contiguous tensor.
-std::vector<std::int64_t> ContiguousStrides(
-    std::span<const std::int64_t> shape) {
-  std::vector<std::int64_t> strides(shape.size());
-  std::int64_t stride = 1;
-  for (std::size_t i = shape.size(); i > 0; --i) {
-    strides[i - 1] = stride;
-    const auto size = std::max<std::int64_t>(shape[i - 1], 1);
-    // Overflows only for a tensor without elements.
-    if (__builtin_mul_overflow(stride, size, &stride)) stride = 1;
-  }
-  return strides;
-}
-
-std::string_view CheckedStorageName(const TensorBytes& tensor) {
-  const auto name = StorageName(tensor.dtype);
-  if (name) return *name;
-  throw Error(ErrorKind::kUsage,
-              "tensor '" + Truncate(EscapeForTerminal(tensor.name), 60) +
-                  "' has the type " + tensor.dtype +
-                  ", which dtrain cannot write as a state dict; write "
-                  "safetensors");
-}
-
 // Writes the call that rebuilds the tensor. Its arguments are the storage,
 // offset, shape, strides, requires_grad and hooks.
 void PickleTensor(PickleWriter& pickle, const TensorBytes& tensor,
@@ -418,14 +386,30 @@ void PickleTensor(PickleWriter& pickle, const TensorBytes& tensor,
   pickle.Global("torch._utils", "_rebuild_tensor_v2");
   pickle.Opcodes("((");  // the arguments, and the first of them
   pickle.Unicode("storage");
-  pickle.Global("torch", CheckedStorageName(tensor));
+  const auto type = StorageName(tensor.dtype);
+  if (!type) {
+    throw Error(ErrorKind::kUsage,
+                "tensor '" + Truncate(EscapeForTerminal(tensor.name), 60) +
+                    "' has the type " + tensor.dtype +
+                    ", which dtrain cannot write as a state dict; write "
+                    "safetensors");
+  }
+  pickle.Global("torch", *type);
   pickle.Unicode(std::to_string(storage));
   pickle.Unicode("cpu");
   pickle.Int(elements);
   pickle.Opcodes("tQ");  // a persistent id
   pickle.Int(0);
   pickle.Tuple(tensor.shape);
-  pickle.Tuple(ContiguousStrides(tensor.shape));
+  std::vector<std::int64_t> strides(tensor.shape.size());  // contiguous
+  std::int64_t stride = 1;
+  for (std::size_t i = tensor.shape.size(); i > 0; --i) {
+    strides[i - 1] = stride;
+    const auto size = std::max<std::int64_t>(tensor.shape[i - 1], 1);
+    // Overflows only for a tensor without elements.
+    if (__builtin_mul_overflow(stride, size, &stride)) stride = 1;
+  }
+  pickle.Tuple(strides);
   pickle.Opcodes("\x89");  // no gradient
   pickle.Global("collections", "OrderedDict");
   pickle.Opcodes(")R");  // no hooks
@@ -486,12 +470,6 @@ Bytes Map(const std::filesystem::path& path, const std::string& what) {
   return {static_cast<const std::byte*>(start), size};
 }
 
-// True if a JSON header follows its length.
-bool IsSafetensors(Bytes file) {
-  constexpr std::size_t kHeader = sizeof(std::uint64_t);
-  return file.size() > kHeader && file[kHeader] == std::byte{'{'};
-}
-
 // Returns the prefix that all names have after their first `start` bytes; empty
 // if there is none.
 std::string_view CommonPrefix(const std::vector<TensorBytes>& tensors,
@@ -537,7 +515,10 @@ WeightsFile OpenWeights(const std::filesystem::path& path,
                         const std::string& key) {
   const std::string what = EscapeForTerminal(path.string());
   WeightsFile weights(Map(path, what));
-  if (IsSafetensors(weights.mapped_)) {
+  // A JSON header follows its length.
+  constexpr std::size_t kHeader = sizeof(std::uint64_t);
+  if (weights.mapped_.size() > kHeader &&
+      weights.mapped_[kHeader] == std::byte{'{'}) {
     if (!key.empty()) {
       FailWeights(what,
                   "a safetensors file has no keys; leave out " + Quoted(key));

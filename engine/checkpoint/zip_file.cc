@@ -120,21 +120,6 @@ Directory ReadEnd64(Bytes file, std::size_t end, const std::string& what) {
   return directory;
 }
 
-Directory FindDirectory(Bytes file, const std::string& what) {
-  const std::size_t end = FindEnd(file, what);
-  auto reader = ReaderAt(file, end, what);
-  reader.Bytes(10);  // signature, disks, entries on this disk
-  Directory directory;
-  directory.entries = reader.Number<std::uint16_t>();
-  directory.size = reader.Number<std::uint32_t>();
-  directory.offset = reader.Number<std::uint32_t>();
-  if (directory.entries == kZipElsewhere16 || directory.size == kZipElsewhere ||
-      directory.offset == kZipElsewhere) {
-    return ReadEnd64(file, end, what);
-  }
-  return directory;
-}
-
 // Reads the numbers of `entry` that are in its ZIP64 field, in their order
 // there.
 void ReadExtra(DirectoryEntry& entry, Bytes extra, const std::string& what) {
@@ -182,11 +167,6 @@ bool IsPlain(const DirectoryEntry& entry) {
          (entry.flags & kEncrypted) == 0;
 }
 
-std::uint32_t ComputeCrc32(Bytes bytes) {
-  return static_cast<std::uint32_t>(
-      ::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
-}
-
 // Returns the bytes of an entry, compressed or not.
 Bytes EntryBytes(const DirectoryEntry& entry, Bytes file,
                  const std::string& what) {
@@ -211,7 +191,17 @@ Bytes EntryBytes(const DirectoryEntry& entry, Bytes file,
 }  // namespace
 
 ZipFile::ZipFile(Bytes file, const std::string& what) : what_(what) {
-  const Directory found = FindDirectory(file, what);
+  const std::size_t end = FindEnd(file, what);
+  auto reader = ReaderAt(file, end, what);
+  reader.Bytes(10);  // signature, disks, entries on this disk
+  Directory found;
+  found.entries = reader.Number<std::uint16_t>();
+  found.size = reader.Number<std::uint32_t>();
+  found.offset = reader.Number<std::uint32_t>();
+  if (found.entries == kZipElsewhere16 || found.size == kZipElsewhere ||
+      found.offset == kZipElsewhere) {
+    found = ReadEnd64(file, end, what);
+  }
   auto directory = ReaderAt(file, found.offset, what);
   // Each entry takes 46 bytes, so a false number of entries ends with the file.
   for (std::uint64_t i = 0; i < found.entries; ++i) {
@@ -238,7 +228,9 @@ std::optional<Bytes> ZipFile::Find(std::string_view name) const {
   }
   const Bytes bytes = found->second.bytes;
   const std::uint32_t checksum = found->second.checksum;
-  if (checksum != 0 && checksum != ComputeCrc32(bytes)) {
+  if (checksum != 0 &&
+      checksum != ::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()),
+                            bytes.size())) {
     FailZip(what_,
             Named(name) + " does not match its CRC-32; was it copied whole?");
   }
@@ -289,16 +281,6 @@ std::string Zip64Field(std::initializer_list<std::uint64_t> numbers) {
   Append<std::uint16_t>(field, kZip64Field);
   Append<std::uint16_t>(field, static_cast<std::uint16_t>(large.size()));
   return field + large;
-}
-
-// Returns an extra field after which the bytes that began at `end` are aligned.
-std::string Padding(std::uint64_t end) {
-  const std::uint64_t start = end + kFieldHeaderSize;
-  const std::uint64_t size = (kAlignment - start % kAlignment) % kAlignment;
-  std::string field;
-  Append<std::uint16_t>(field, kPaddingField);
-  Append<std::uint16_t>(field, static_cast<std::uint16_t>(size));
-  return field + std::string(size, 'Z');
 }
 
 // Returns the fields that an entry's header and the directory have in common.
@@ -352,8 +334,14 @@ void ZipWriter::Add(std::string_view name, std::span<const std::byte> bytes) {
       ::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), size));
   // The compressed and uncompressed size of a stored entry are equal.
   const std::string own64 = Zip64Field({size, size});
-  const std::string own =
-      own64 + Padding(offset + kEntryHeaderSize + name.size() + own64.size());
+  // An extra field after which the bytes are aligned.
+  const std::uint64_t start =
+      offset + kEntryHeaderSize + name.size() + own64.size() + kFieldHeaderSize;
+  const std::uint64_t padding = (kAlignment - start % kAlignment) % kAlignment;
+  std::string own = own64;
+  Append<std::uint16_t>(own, kPaddingField);
+  Append<std::uint16_t>(own, static_cast<std::uint16_t>(padding));
+  own += std::string(padding, 'Z');
   std::string header;
   Append<std::uint32_t>(header, kZipEntrySignature);
   header += CommonFields(size, checksum, name.size(), own64.size());

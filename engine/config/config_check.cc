@@ -14,6 +14,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
@@ -22,13 +23,13 @@
 
 #include "engine/base/rounding.h"
 #include "engine/base/text.h"
+#include "engine/base/web_address.h"
 #include "engine/config/entrypoint.h"
 #include "engine/config/experiment_config.h"
 #include "engine/config/hyperparameters.h"
 #include "engine/config/metric_source.h"
 #include "engine/config/schema.h"
 #include "engine/config/slurm_config.h"
-#include "engine/config/storage_check.h"
 #include "searchers/registry.h"
 #include "searchers/search_plan.h"
 #include "searchers/simulation.h"
@@ -36,6 +37,7 @@
 namespace dtrain {
 namespace {
 
+namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 // --- Slurm ---
@@ -75,19 +77,6 @@ void CheckSlurmSlots(const Node& root, const ReadOptions& options,
                 "), so no trial could run; raise one of them");
 }
 
-void CheckSlurmGrace(const Node& root, const Json& slurm, Findings& findings) {
-  const auto time = ParseSlurmTime(slurm.at("time").get<std::string>());
-  const std::chrono::duration<double> grace(slurm.at("grace").get<double>());
-  const std::string key = "slurm.grace";
-  if (grace < std::chrono::seconds(1)) {
-    findings.Error(FindMark(root, key), key, "use at least 1s");
-  } else if (grace >= *time) {
-    findings.Error(FindMark(root, key), key,
-                   "is not shorter than slurm.time (" + FormatSlurmTime(*time) +
-                       "), so no trial could run; lower it");
-  }
-}
-
 void CheckSlurmArguments(const Node& root, const Json& slurm,
                          Findings& findings) {
   const Json& words = slurm.at("sbatch_args");
@@ -113,33 +102,22 @@ void CheckSlurmArguments(const Node& root, const Json& slurm,
   }
 }
 
-// Fills in the defaults that follow from `executor: slurm`: workers are
-// accepted, and no trial runs on this machine.
-void SettleExecutor(const Node& root, Json& resources) {
-  if (resources.at("executor") != "slurm") return;
-  if (!IsGiven(root, "resources.local")) resources["local"] = false;
-  if (!IsGiven(root, "resources.listen")) resources["listen"] = 0;
-}
-
-// Refuses a section `slurm` inside `resources`, which would be ignored.
-void RefuseMisplacedSlurm(const Node& root, Findings& findings) {
-  const Node* resources = root.Find("resources");
-  const Node* slurm = resources ? resources->Find("slurm") : nullptr;
-  // Determined writes an empty one.
-  if (slurm == nullptr || slurm->is_null()) return;
-  if (slurm->is_map() && slurm->entries.empty()) return;
-  findings.Error(slurm->mark, "resources.slurm",
-                 "is not read here; move the section to the top level of the "
-                 "file");
-}
-
 // Checks the rules between the keys of `slurm` and those of `resources`.
 void CheckSlurm(const Node& root, const ReadOptions& options,
                 const Json& effective, Findings& findings) {
   const Json& slurm = effective.at("slurm");
   if (slurm.is_null()) return;
   CheckSlurmSlots(root, options, effective, findings);
-  CheckSlurmGrace(root, slurm, findings);
+  const auto time = ParseSlurmTime(slurm.at("time").get<std::string>());
+  const std::chrono::duration<double> grace(slurm.at("grace").get<double>());
+  const std::string key = "slurm.grace";
+  if (grace < std::chrono::seconds(1)) {
+    findings.Error(FindMark(root, key), key, "use at least 1s");
+  } else if (grace >= *time) {
+    findings.Error(FindMark(root, key), key,
+                   "is not shorter than slurm.time (" + FormatSlurmTime(*time) +
+                       "), so no trial could run; lower it");
+  }
   CheckSlurmArguments(root, slurm, findings);
   if (slurm.at("min_jobs") > slurm.at("max_jobs")) {
     findings.Error(FindMark(root, "slurm.min_jobs"), "slurm.min_jobs",
@@ -158,11 +136,6 @@ void CheckSlurm(const Node& root, const ReadOptions& options,
 
 // --- Slots, metrics and searchers ---
 
-bool IsOnCpus(const Json& slots) {
-  return slots.is_string() &&
-         (slots == "none" || slots.get<std::string>().starts_with("cpu"));
-}
-
 // Returns the maximum number of GPUs that `slots` requests, if it has one.
 std::optional<std::int64_t> GpusAskedFor(const Json& slots) {
   if (slots.is_array()) return static_cast<std::int64_t>(slots.size());
@@ -170,20 +143,6 @@ std::optional<std::int64_t> GpusAskedFor(const Json& slots) {
   if (text == "most_free") return 1;
   if (!text.starts_with("gpu:")) return std::nullopt;
   return std::stoll(text.substr(4));
-}
-
-// Replaces `slots_per_trial: 0`, Determined's way to request no GPU, by one CPU
-// slot.
-void SettleNoSlots(const Node& root, Json& resources, Findings& findings) {
-  if (resources.at("slots_per_trial") != 0) return;
-  const std::string key = "resources.slots";
-  if (GpusAskedFor(resources.at("slots"))) {
-    findings.Error(FindMark(root, key), key,
-                   "names GPUs, but with slots_per_trial: 0 a trial has none; "
-                   "remove it, or set slots_per_trial to 1");
-  }
-  resources["slots_per_trial"] = 1;
-  if (resources.at("slots") == "auto") resources["slots"] = "none";
 }
 
 void CheckWorkers(const Node& root, const Json& resources, Findings& findings) {
@@ -204,11 +163,25 @@ void CheckWorkers(const Node& root, const Json& resources, Findings& findings) {
 
 void CheckResources(const Node& root, Json& effective, Findings& findings) {
   Json& resources = effective["resources"];
-  SettleNoSlots(root, resources, findings);
+  // `slots_per_trial: 0`, Determined's way to request no GPU, is one CPU slot.
+  if (resources.at("slots_per_trial") == 0) {
+    const std::string key = "resources.slots";
+    if (GpusAskedFor(resources.at("slots"))) {
+      findings.Error(
+          FindMark(root, key), key,
+          "names GPUs, but with slots_per_trial: 0 a trial has none; "
+          "remove it, or set slots_per_trial to 1");
+    }
+    resources["slots_per_trial"] = 1;
+    if (resources.at("slots") == "auto") resources["slots"] = "none";
+  }
   CheckWorkers(root, resources, findings);
   const Json& per_trial = resources.at("slots_per_trial");
   const Json& slots = resources.at("slots");
-  if (per_trial.is_number_float() && IsOnCpus(slots)) {
+  const bool on_cpus =
+      slots.is_string() &&
+      (slots == "none" || slots.get<std::string>().starts_with("cpu"));
+  if (per_trial.is_number_float() && on_cpus) {
     const std::string key = "resources.slots_per_trial";
     findings.Warning(FindMark(root, key), key,
                      "a CPU slot cannot be shared, so each trial takes a whole "
@@ -268,20 +241,6 @@ void CheckOptimizations(const Node& root, const Json& optimizations,
   }
 }
 
-// Refuses update_in_backward with several ranks: it frees gradients before they
-// are exchanged.
-void CheckUpdateOfRanks(const Node& root, const Json& effective,
-                        Findings& findings) {
-  const Json& per_trial = effective.at("resources").at("slots_per_trial");
-  if (effective.at("optimizations").at("update_in_backward") != true) return;
-  if (!per_trial.is_number_integer() || per_trial <= 1) return;
-  const std::string key = "optimizations.update_in_backward";
-  findings.Error(FindMark(root, key), key,
-                 "frees gradients before the " + per_trial.dump() +
-                     " ranks (resources.slots_per_trial) can exchange them; "
-                     "turn it off, or use one slot");
-}
-
 // Warns if the batch size is not a multiple of the ranks: each rank takes an
 // equal part, and the rest is dropped.
 void CheckBatchOfRanks(const Node& root, const Json& effective,
@@ -319,27 +278,46 @@ void CheckHyperparameters(const Node& root, const Json& searcher,
   Findings discarded = Findings::Discarding();
   ReadHyperparameters(*node, discarded);
   if (discarded.errors() > 0) return;
-  CheckSearched(*node, searcher.at("name").get<std::string>(), findings);
+  CheckSearched(*node, searcher.at("name").get<std::string>(),
+                searcher.value("constraints", std::vector<std::string>()),
+                findings);
 }
 
-// Refuses trial_seed in a search, where all trials would have the same seed.
-void CheckTrialSeed(const Node& root, const Json& searcher,
-                    Findings& findings) {
-  const std::string key = "reproducibility.trial_seed";
-  if (!IsGiven(root, key) || searcher.at("name") == "single") return;
-  findings.Error(FindMark(root, key), key,
-                 "only applies to the searcher single; use experiment_seed");
+// Returns the fault of an address for messages, or "".
+std::string FindUrlFault(const std::string& url) {
+  const auto address = ParseWebAddress(url);
+  if (!address || (address->scheme != "http" && address->scheme != "https")) {
+    return "is not an address; write https://HOST/PATH";
+  }
+  if (!url.ends_with(kHiddenPath)) return "";
+  return "is what dtrain shows of an address; write the whole address";
 }
 
-// Fills in the defaults of early stopping: the searcher's metric and direction.
-void SettleEarlyStopping(const Json& searcher, Json& early_stopping) {
-  if (early_stopping.is_null()) return;
-  Json& metric = early_stopping["metric"];
-  if (metric.is_null()) metric = searcher.at("metric");
-  Json& smaller = early_stopping["smaller_is_better"];
-  if (!smaller.is_null()) return;
-  const bool same = metric == searcher.at("metric");
-  smaller = same ? searcher.at("smaller_is_better") : Json(true);
+void CheckNotify(const Node& root, const ReadOptions& options, Json& notify,
+                 Findings& findings) {
+  if (notify.is_null()) return;
+  const auto refuse = [&](const std::string& key, const std::string& what) {
+    findings.Error(FindMark(root, "notify" + key), "notify" + key, what);
+  };
+  if (notify.at("on").empty()) {
+    refuse(".on", "is empty; name an event, such as completed, or remove it");
+  }
+  const Json& url = notify.at("url");
+  const bool has_env = !notify.at("url_env").is_null();
+  if (notify.at("command").is_null() && url.is_null() && !has_env) {
+    refuse("", "has no target; set command, url or url_env");
+  }
+  if (!notify.at("command").is_null() && notify.at("command").empty()) {
+    refuse(".command", "is empty; write a program and its arguments");
+  }
+  if (!url.is_null() && has_env) {
+    refuse(".url_env", "cannot be combined with url; remove one of them");
+  }
+  if (url.is_null() || options.stored) return;
+  if (const std::string fault = FindUrlFault(url.get<std::string>());
+      !fault.empty()) {
+    refuse(".url", fault);
+  }
 }
 
 // Warns about keys that have no effect on a program.
@@ -628,6 +606,24 @@ void CheckBudget(const Node& root, const Json& searcher, Findings& findings) {
   }
 }
 
+// REQUIRES: the searcher has no errors.
+void CheckRepeats(const Node& root, const Json& searcher, Findings& findings) {
+  const SearcherConfig config = ParseSearcher(searcher);
+  if (IsModelBased(config) && config.repeats > 1 && config.num_rungs != 1) {
+    const std::string key = "searcher.repeats";
+    findings.Error(FindMark(root, key), key,
+                   "rungs would compare points before all their repeats have "
+                   "ended; add num_rungs: 1, or remove repeats");
+  }
+  const std::string key = "searcher.repeat_metric";
+  // An effective configuration has the default.
+  if (config.repeats == 1 && config.repeat_metric != "mean") {
+    findings.Warning(FindMark(root, key), key,
+                     "has no effect without searcher.repeats; add that, or "
+                     "remove it");
+  }
+}
+
 // A model-based search runs as many trials as the slots hold, not the default
 // of the schema.
 void SettleConcurrency(const Node& root, Json& searcher) {
@@ -657,8 +653,119 @@ void CheckSearcher(const Node& root, const Json& effective,
   }
   if (findings.errors() == 0) CheckBudget(root, searcher, findings);
   if (findings.errors() == 0) CheckStops(root, searcher, findings);
+  if (findings.errors() == 0) CheckRepeats(root, searcher, findings);
   if (findings.errors() == 0) CheckRungs(root, searcher, findings);
   if (findings.errors() == 0) CheckReach(root, searcher, findings);
+}
+
+// --- The directory of checkpoints ---
+
+constexpr char kStorage[] = "checkpoint_storage";
+// Name of storage_path in earlier versions of Determined. Given alone, it is
+// the whole path.
+constexpr char kOldPath[] = "checkpoint_path";
+
+// True for a deprecated name that means nothing beside the others, as in
+// Determined.
+bool IsIgnored(const Node& root, std::string_view name) {
+  const auto has = [&](const char* other) {
+    return IsGiven(root, JoinPath(kStorage, other));
+  };
+  return has("host_path") && (name == "container_path" ||
+                              (name == kOldPath && has("storage_path")));
+}
+
+void AddIgnoredNote(const Node& root, std::string_view name,
+                    Findings& findings) {
+  const std::string key = JoinPath(kStorage, name);
+  findings.AddNote(FindMark(root, key), key,
+                   "is ignored beside host_path, as by Determined");
+}
+
+// Returns which of Determined's names for the directory are given.
+std::vector<std::string> ConfiguredPaths(const Node& root) {
+  std::vector<std::string> names;
+  for (const auto* name : {"path", "host_path", "container_path"}) {
+    if (IsGiven(root, JoinPath(kStorage, name)) && !IsIgnored(root, name)) {
+      names.emplace_back(name);
+    }
+  }
+  if (names.empty() && IsGiven(root, JoinPath(kStorage, kOldPath))) {
+    names.emplace_back(kOldPath);
+  }
+  return names;
+}
+
+// Returns `path` relative to `directory`, normalised, without a slash at the
+// end.
+fs::path AbsoluteIn(const std::string& directory, const std::string& path) {
+  const fs::path normal = (fs::path(directory) / path).lexically_normal();
+  return normal.has_filename() || normal == normal.root_path()
+             ? normal
+             : normal.parent_path();
+}
+
+// Determined has had five names for the directory of checkpoints, two of which
+// mean a directory below another. Reduces them to one absolute path and removes
+// the others from `storage`, the effective section, so that a stored experiment
+// means the same from every working directory. Reports names that contradict
+// each other, and those that are ignored.
+void SettleStoragePath(const Node& root, const ReadOptions& options,
+                       Json& storage, Findings& findings) {
+  const std::vector<std::string> names = ConfiguredPaths(root);
+  std::vector<std::string> inner;  // given names of a directory below it
+  for (const auto* name : {"storage_path", kOldPath}) {
+    const bool is_inner =
+        (names.empty() || names[0] != name) && !IsIgnored(root, name);
+    if (is_inner && IsGiven(root, JoinPath(kStorage, name))) {
+      inner.emplace_back(name);
+    }
+  }
+  for (const std::vector<std::string>& equal : {names, inner}) {
+    if (equal.size() < 2) continue;
+    const std::string key = JoinPath(kStorage, equal[1]);
+    findings.Error(FindMark(root, key), key,
+                   "means the same as " + equal[0] + "; remove one of them");
+  }
+  for (const auto* name : {"container_path", kOldPath}) {
+    const std::string key = JoinPath(kStorage, name);
+    if (IsGiven(root, key) && IsIgnored(root, name)) {
+      AddIgnoredNote(root, name, findings);
+    }
+  }
+  Json path = names.empty() ? Json() : storage[names[0]];
+  if (path.is_string()) {
+    path = AbsoluteIn(options.directory, path.get<std::string>()).string();
+  }
+  if (!inner.empty() && storage[inner[0]].is_string()) {
+    const std::string key = JoinPath(kStorage, inner[0]);
+    const auto text = storage[inner[0]].get<std::string>();
+    if (names.empty()) {
+      findings.Error(
+          FindMark(root, key), key,
+          "is relative to host_path, which is missing; use path instead");
+    } else if (path.is_string()) {
+      const auto base = path.get<std::string>();
+      const fs::path whole = AbsoluteIn(base, text);
+      const fs::path below = whole.lexically_relative(base);
+      const bool is_outside = below.empty() || *below.begin() == "..";
+      if (is_outside && inner[0] == kOldPath && names[0] == "host_path") {
+        AddIgnoredNote(root, kOldPath, findings);
+        path = base;
+      } else if (is_outside) {
+        findings.Error(FindMark(root, key), key,
+                       "is outside " + names[0] + ", " + base +
+                           "; name a directory below it");
+      } else {
+        path = whole.string();
+      }
+    }
+  }
+  for (const auto* name :
+       {"type", "host_path", "container_path", "storage_path", kOldPath}) {
+    storage.erase(name);
+  }
+  storage["path"] = path;
 }
 
 }  // namespace
@@ -682,21 +789,79 @@ void CheckConfig(const Node& root, const ReadOptions& options,
   SettleConcurrency(root, effective["searcher"]);
   const Json& searcher = effective.at("searcher");
   if (IsGiven(root, "searcher")) CheckSearcher(root, effective, findings);
-  CheckHyperparameters(root, searcher, findings);
-  CheckTrialSeed(root, searcher, findings);
+  // A stored configuration was checked, and to count a grid or the points that
+  // meet constraints takes time.
+  if (!options.stored) CheckHyperparameters(root, searcher, findings);
+  if (!options.stored && findings.errors() == 0) {
+    CheckConstraints(root, effective.at("hyperparameters"),
+                     ParseSearcher(searcher), findings);
+  }
+  // In a search, all trials would have the same seed.
+  const std::string seed = "reproducibility.trial_seed";
+  if (IsGiven(root, seed) && searcher.at("name") != "single") {
+    findings.Error(FindMark(root, seed), seed,
+                   "only applies to the searcher single; use experiment_seed");
+  }
   SettleStoragePath(root, options, effective["checkpoint_storage"], findings);
-  SettleExecutor(root, effective["resources"]);
+  // With `executor: slurm`, workers are accepted, and no trial runs on this
+  // machine.
+  Json& resources = effective["resources"];
+  if (resources.at("executor") == "slurm") {
+    if (!IsGiven(root, "resources.local")) resources["local"] = false;
+    if (!IsGiven(root, "resources.listen")) resources["listen"] = 0;
+  }
   CheckResources(root, effective, findings);
-  if (!options.stored) RefuseMisplacedSlurm(root, findings);
+  const Node* section = root.Find("resources");
+  const Node* slurm = section ? section->Find("slurm") : nullptr;
+  // Determined writes an empty one.
+  const bool is_empty = slurm == nullptr || slurm->is_null() ||
+                        (slurm->is_map() && slurm->entries.empty());
+  if (!options.stored && !is_empty) {
+    findings.Error(slurm->mark, "resources.slurm",
+                   "is not read here; move the section to the top level of the "
+                   "file");
+  }
   CheckSlurm(root, options, effective, findings);
   CheckOptimizations(root, effective.at("optimizations"), findings);
-  CheckUpdateOfRanks(root, effective, findings);
+  // update_in_backward frees gradients before several ranks exchange them.
+  const Json& per_trial = resources.at("slots_per_trial");
+  if (effective.at("optimizations").at("update_in_backward") == true &&
+      per_trial.is_number_integer() && per_trial > 1) {
+    const std::string key = "optimizations.update_in_backward";
+    findings.Error(FindMark(root, key), key,
+                   "frees gradients before the " + per_trial.dump() +
+                       " ranks (resources.slots_per_trial) can exchange them; "
+                       "turn it off, or use one slot");
+  }
   CheckBatchOfRanks(root, effective, findings);
   if (IsCommandEntrypoint(effective.at("entrypoint"))) {
     CheckCommandKeys(root, effective, findings);
   }
-  SettleEarlyStopping(effective.at("searcher"), effective["early_stopping"]);
+  // The defaults of early stopping: the searcher's metric and direction.
+  if (Json& stopping = effective["early_stopping"]; !stopping.is_null()) {
+    Json& metric = stopping["metric"];
+    if (metric.is_null()) metric = searcher.at("metric");
+    Json& smaller = stopping["smaller_is_better"];
+    const bool same = metric == searcher.at("metric");
+    if (smaller.is_null()) {
+      smaller = same ? searcher.at("smaller_is_better") : Json(true);
+    }
+  }
+  CheckNotify(root, options, effective["notify"], findings);
   CheckMetricSource(root, effective, findings);
+}
+
+void FindStorage(const Node& root, const ReadOptions& options,
+                 CheckpointConfig& checkpoints) {
+  const std::vector<std::string> names = ConfiguredPaths(root);
+  if (names.empty()) return;
+  const std::string key = JoinPath(kStorage, names[0]);
+  const Node* section = root.Find(kStorage);
+  checkpoints.base =
+      AbsoluteIn(options.directory, section->Find(names[0])->text).string();
+  Findings where(options.file_name, options.overrides, !options.is_generated);
+  where.Error(FindMark(root, key), key, "");
+  checkpoints.where = where.Release().front();
 }
 
 }  // namespace dtrain

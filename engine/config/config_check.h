@@ -21,4 +21,9 @@ void CheckConfig(const Node& root, const ReadOptions& options,
 void FindWarmStartPlaces(const Node& root, const ReadOptions& options,
                          std::vector<WarmStartSource>& sources);
 
+/// Sets the parts of CheckpointConfig that follow from the text alone: `base`
+/// and `where`. REQUIRES: CheckConfig found no error.
+void FindStorage(const Node& root, const ReadOptions& options,
+                 CheckpointConfig& checkpoints);
+
 }  // namespace dtrain

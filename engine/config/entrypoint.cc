@@ -42,13 +42,6 @@ bool IsIdentifier(std::string_view text, std::string_view also) {
   });
 }
 
-// True for `model_def:Trial`; the module may be in packages: `a.b:Trial`.
-bool IsTrialName(std::string_view text) {
-  const std::size_t colon = text.find(':');
-  return colon != text.npos && IsIdentifier(text.substr(0, colon), ".-") &&
-         IsIdentifier(text.substr(colon + 1), "");
-}
-
 // Returns the words of a command, or nothing if a quote is not closed.
 std::optional<std::vector<std::string>> Words(std::string_view text) {
   std::vector<std::string> words;
@@ -136,20 +129,6 @@ std::optional<nlohmann::json> ReadCommandList(const Node& node,
   if (!words.empty() && !words[0].get<std::string>().empty()) return words;
   findings.Error(node.mark, path, "is empty; name a model or a command");
   return std::nullopt;
-}
-
-std::optional<nlohmann::json> ReadCommandMap(const Node& node,
-                                             Findings& findings) {
-  const Node* words = node.Find(kCommand);
-  if (words == nullptr || !words->is_list() || node.entries.size() != 1) {
-    ReportType(node, std::string(kPath),
-               "module:Trial as a string, a command, or {command: [WORD, ...]}",
-               findings);
-    return std::nullopt;
-  }
-  const auto list = ReadCommandList(*words, findings);
-  if (!list) return std::nullopt;
-  return nlohmann::json{{kCommand, *list}};
 }
 
 // --- Placeholders ---
@@ -386,7 +365,19 @@ std::optional<nlohmann::json> ReadEntrypoint(const Node& node,
                                              Findings& findings) {
   const std::string path(kPath);
   if (node.is_list()) return ReadCommandList(node, findings);
-  if (node.is_map()) return ReadCommandMap(node, findings);
+  if (node.is_map()) {
+    const Node* words = node.Find(kCommand);
+    if (words == nullptr || !words->is_list() || node.entries.size() != 1) {
+      ReportType(
+          node, path,
+          "module:Trial as a string, a command, or {command: [WORD, ...]}",
+          findings);
+      return std::nullopt;
+    }
+    const auto list = ReadCommandList(*words, findings);
+    if (!list) return std::nullopt;
+    return nlohmann::json{{kCommand, *list}};
+  }
   if (!node.is_string()) {
     ReportType(node, path, "module:Trial as a string, or a command", findings);
     return std::nullopt;
@@ -397,7 +388,13 @@ std::optional<nlohmann::json> ReadEntrypoint(const Node& node,
                        " bytes; use at most " + std::to_string(kLongest));
     return std::nullopt;
   }
-  if (IsTrialName(node.text)) return node.text;
+  // `model_def:Trial`; the module may be in packages: `a.b:Trial`.
+  const std::string_view text = node.text;
+  const std::size_t colon = text.find(':');
+  if (colon != text.npos && IsIdentifier(text.substr(0, colon), ".-") &&
+      IsIdentifier(text.substr(colon + 1), "")) {
+    return node.text;
+  }
   const bool one_word = node.text.find_first_of(" \t\n") == node.text.npos;
   if (one_word && node.text.find(':') != node.text.npos) {
     findings.Error(node.mark, path,
@@ -436,18 +433,6 @@ void CheckLauncher(const nlohmann::json& entrypoint, Mark mark,
 
 }  // namespace
 
-// A class of this name in another module is meant rather than a similar name.
-static std::string ModelHint(const std::string& name,
-                             const std::vector<std::string>& entrypoints) {
-  const std::size_t colon = name.find(':');
-  for (const std::string& one : entrypoints) {
-    if (colon != name.npos && one.ends_with(name.substr(colon))) {
-      return "; did you mean '" + one + "'?";
-    }
-  }
-  return DidYouMean(name, entrypoints);
-}
-
 void CheckEntrypoint(const nlohmann::json& entrypoint, Mark mark,
                      const ReadOptions& options, Findings& findings) {
   CheckLauncher(entrypoint, mark, options, findings);
@@ -484,7 +469,16 @@ void CheckEntrypoint(const nlohmann::json& entrypoint, Mark mark,
     }
     return;
   }
-  const std::string hint = ModelHint(name, entrypoints);
+  // A class of this name in another module is meant rather than a similar name.
+  std::string hint = DidYouMean(name, entrypoints);
+  const std::size_t colon = name.find(':');
+  const auto same_class =
+      std::ranges::find_if(entrypoints, [&](const std::string& one) {
+        return colon != name.npos && one.ends_with(name.substr(colon));
+      });
+  if (same_class != entrypoints.end()) {
+    hint = "; did you mean '" + *same_class + "'?";
+  }
   if (options.refuse_unknown_entrypoint) {
     findings.Error(mark, std::string(kPath),
                    "unknown model '" + name + "'" + hint + "; this build has " +

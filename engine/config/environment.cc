@@ -186,47 +186,40 @@ namespace {
 
 constexpr std::size_t kMinHidden = 4;
 
-// Returns the lines of the values, since a message is one line, the longest
-// first, since one may contain another.
-std::vector<std::string> HiddenTexts(const EnvironmentVariables& variables) {
-  std::vector<std::string> texts;
-  for (const auto& [name, value] : variables) {
-    for (std::string& line : Split(value, '\n')) {
-      if (line.ends_with('\r')) line.pop_back();
-      if (line.size() >= kMinHidden) texts.push_back(std::move(line));
-    }
-  }
-  std::ranges::stable_sort(texts, std::ranges::greater(), &std::string::size);
-  return texts;
-}
-
-// Hides the beginning of `hidden` where Truncate has cut the rest off.
-void HideBeginning(const std::string& hidden, std::string& text) {
-  constexpr std::string_view kCut = "...";
-  for (std::size_t at = text.find(kCut); at != text.npos;
-       at = text.find(kCut, at + kCut.size())) {
-    std::size_t length = std::min(at, hidden.size() - 1);
-    while (length >= kMinHidden &&
-           text.compare(at - length, length, hidden, 0, length) != 0) {
-      --length;
-    }
-    if (length < kMinHidden) continue;
-    text.replace(at - length, length, kHiddenValue);
-    at = text.find(kCut, at - length);
-  }
-}
-
 }  // namespace
 
 std::string WithoutValues(std::string text,
                           const EnvironmentVariables& variables) {
   constexpr std::string_view kHidden = kHiddenValue;
-  for (const std::string& hidden : HiddenTexts(variables)) {
+  constexpr std::string_view kCut = "...";
+  // The lines of the values, since a message is one line, the longest first,
+  // since one may contain another.
+  std::vector<std::string> hidden_texts;
+  for (const auto& [name, value] : variables) {
+    for (std::string& line : Split(value, '\n')) {
+      if (line.ends_with('\r')) line.pop_back();
+      if (line.size() >= kMinHidden) hidden_texts.push_back(std::move(line));
+    }
+  }
+  std::ranges::stable_sort(hidden_texts, std::ranges::greater(),
+                           &std::string::size);
+  for (const std::string& hidden : hidden_texts) {
     for (std::size_t at = text.find(hidden); at != text.npos;
          at = text.find(hidden, at + kHidden.size())) {
       text.replace(at, hidden.size(), kHidden);
     }
-    HideBeginning(hidden, text);
+    // The beginning of `hidden` where Truncate has cut the rest off.
+    for (std::size_t at = text.find(kCut); at != text.npos;
+         at = text.find(kCut, at + kCut.size())) {
+      std::size_t length = std::min(at, hidden.size() - 1);
+      while (length >= kMinHidden &&
+             text.compare(at - length, length, hidden, 0, length) != 0) {
+        --length;
+      }
+      if (length < kMinHidden) continue;
+      text.replace(at - length, length, kHiddenValue);
+      at = text.find(kCut, at - length);
+    }
   }
   return text;
 }

@@ -98,6 +98,18 @@ inline constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20;
 
 /// A checked experiment configuration with its defaults filled in, as returned
 /// by `ReadConfig`. Does not refer to the text.
+/// Messages about an experiment to a command and to an address
+/// (docs/notify.md).
+struct NotifyConfig {
+  std::vector<std::string> command;  // receives JSON on standard input
+  // Of a configuration that was just read. `effective` has ShownUrl of it.
+  std::string url;
+  std::string url_env;          // environment variable that has it
+  bool slack = false;           // the format of the body; otherwise the JSON
+  std::string secret_env;       // environment variable with the key of the HMAC
+  std::vector<std::string> on;  // events
+};
+
 struct ExperimentConfig {
   std::string name;
   std::string description;
@@ -123,8 +135,11 @@ struct ExperimentConfig {
   std::optional<std::uint32_t> experiment_seed;
   std::optional<std::uint32_t> trial_seed;  // of a single search
   std::optional<double> time_limit;         // seconds
+  std::optional<double> trial_time_limit;   // seconds
   double hang_timeout = 600;                // seconds without a step
   std::int64_t rules = kCurrentRules;       // see kCurrentRules
+  std::optional<NotifyConfig> notify;
+  bool system_metrics = true;  // what trials use is sampled
   // Never stored; `effective` has the names, each with null.
   TrialEnvironment environment;
   // The whole configuration as JSON, with defaults and without values of

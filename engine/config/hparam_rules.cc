@@ -51,20 +51,6 @@ bool IsLongPart(std::string_view part, std::string_view name) {
   return part.size() >= 4 && name.find(part) != name.npos;
 }
 
-// Returns the name that was probably intended: the nearest one, an
-// abbreviation, or a longer form such as global_batch_size for batch_size.
-// Returns "" if there is none.
-std::string ProbableName(const std::string& name,
-                         const std::vector<std::string>& known) {
-  std::string nearest = NearestName(name, known);
-  if (!nearest.empty()) return nearest;
-  const auto found = std::ranges::find_if(known, [&](const std::string& one) {
-    return Initials(name) == one || Initials(one) == name ||
-           IsLongPart(name, one) || IsLongPart(one, name);
-  });
-  return found == known.end() ? "" : *found;
-}
-
 // Checks one map of hyperparameters. Ranges that are invalid in themselves are
 // reported elsewhere.
 class RuleChecker {
@@ -86,7 +72,6 @@ class RuleChecker {
   void CheckValue(const Node& value, const std::string& path,
                   const HparamRule& rule);
   void ReportUnknown(const Node::Entry& entry);
-  void ReportUnused(const Node::Entry& entry);
 
   std::string entrypoint_;
   std::span<const HparamRule> rules_;
@@ -108,12 +93,24 @@ void RuleChecker::Check(const Node::Entry& entry) {
   } else if (!checked) {
     CheckValue(entry.value, path, *rule);
   }
-  if (rule->unused) ReportUnused(entry);
+  if (!rule->unused) return;
+  const Node* type = entry.value.Find("type");
+  if (type != nullptr && type->text != "const") {
+    findings_.Warning(entry.mark, path,
+                      "is searched, but has no effect on " + entrypoint_);
+  } else {
+    findings_.AddNote(
+        entry.mark, path,
+        "accepted for compatibility; no effect on " + entrypoint_);
+  }
 }
 
 void RuleChecker::CheckRange(const Node& range, const std::string& path,
                              const HparamRule& rule) {
   const Node& type = *range.Find("type");
+  if (const Node* otherwise = range.Find("else")) {
+    CheckValue(*otherwise, JoinPath(path, "else"), rule);
+  }
   if (type.text == "const") {
     if (const Node* val = range.Find("val")) {
       CheckValue(*val, JoinPath(path, "val"), rule);
@@ -134,10 +131,11 @@ void RuleChecker::CheckRange(const Node& range, const std::string& path,
                         std::string(Expected(rule.type)) +
                         ", but type: int yields integers; use type: "
                         "categorical");
-  } else if (type.text == "double" || type.text == "log") {
+  } else if (type.text == "double" || type.text == "log" ||
+             type.text == "normal") {
     if (rule.type == "float") {
       // Those of `log` are exponents.
-      if (type.text == "double") CheckBounds(range, path, rule);
+      if (type.text != "log") CheckBounds(range, path, rule);
       return;
     }
     const bool whole = rule.type == "int";
@@ -186,6 +184,12 @@ void RuleChecker::CheckRequired(const Node* map) {
     if (!rule.required) continue;
     const std::string name(rule.name);
     const Node* value = map ? map->Find(name) : nullptr;
+    const Node* when = value != nullptr ? value->Find("when") : nullptr;
+    if (when != nullptr && !when->is_null() && value->Find("else") == nullptr) {
+      findings_.Error(when->mark, JoinPath(JoinPath(kHparams, name), "when"),
+                      "required by " + entrypoint_ +
+                          ", but absent where this does not hold; add else");
+    }
     // A value of another type is reported at its own place.
     if (value != nullptr && !value->is_null()) continue;
     const Mark mark = value ? value->mark : map ? map->mark : Mark{};
@@ -199,7 +203,17 @@ void RuleChecker::CheckRequired(const Node* map) {
 void RuleChecker::ReportUnknown(const Node::Entry& entry) {
   std::string message = entrypoint_ + " has no hyperparameter '" +
                         Truncate(EscapeForTerminal(entry.key), 60) + "'";
-  const std::string name = ProbableName(entry.key, names_);
+  // The name that was probably intended: the nearest one, an abbreviation, or a
+  // longer form such as global_batch_size for batch_size.
+  std::string name = NearestName(entry.key, names_);
+  if (name.empty()) {
+    const auto found =
+        std::ranges::find_if(names_, [&](const std::string& one) {
+          return Initials(entry.key) == one || Initials(one) == entry.key ||
+                 IsLongPart(entry.key, one) || IsLongPart(one, entry.key);
+        });
+    if (found != names_.end()) name = *found;
+  }
   const auto inner =
       std::ranges::find_if(entry.value.entries, [&](const Node::Entry& nested) {
         return std::ranges::find(names_, nested.key) != names_.end();
@@ -213,19 +227,6 @@ void RuleChecker::ReportUnknown(const Node::Entry& entry) {
     message += "; it has " + Join(names_, ", ") + " (see 'dtrain models')";
   }
   findings_.Error(entry.mark, JoinPath(kHparams, entry.key), message);
-}
-
-void RuleChecker::ReportUnused(const Node::Entry& entry) {
-  const std::string path = JoinPath(kHparams, entry.key);
-  const Node* type = entry.value.Find("type");
-  if (type != nullptr && type->text != "const") {
-    findings_.Warning(entry.mark, path,
-                      "is searched, but has no effect on " + entrypoint_);
-  } else {
-    findings_.AddNote(
-        entry.mark, path,
-        "accepted for compatibility; no effect on " + entrypoint_);
-  }
 }
 
 }  // namespace

@@ -3,12 +3,12 @@
 //
 // Besides dtrain's words those of Ray Tune, Optuna, W&B, Hydra and guild are
 // understood where they mean the same, or can be expressed: randint excludes
-// its upper bound, quniform becomes the list of its multiples, Python's range a
-// list. Where a word means something else (W&B's log_uniform has exponents as
-// bounds), or dtrain has no such distribution, it is refused with what to write
-// instead. To guess would search the wrong space for days, so every text that
-// could be meant as code, a range or a list of another tool must be quoted to
-// be a text.
+// its upper bound, quniform becomes a range whose steps are its multiples,
+// Python's range a list. Where a word means something else (W&B's log_uniform
+// has exponents as bounds), or dtrain has no such distribution, it is refused
+// with what to write instead. To guess would search the wrong space for days,
+// so every text that could be meant as code, a range or a list of another tool
+// must be quoted to be a text.
 //
 // The steps: SplitAtCommas finds the parts outside of quotes and brackets;
 // ReadPart reads values with the YAML reader, tuples and ranges of Python;
@@ -22,8 +22,6 @@
 #include <cctype>
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <utility>
 #include <vector>
@@ -35,6 +33,7 @@
 #include "engine/config/value_reader.h"
 #include "engine/config/yaml_reader.h"
 #include "engine/config/yaml_text.h"
+#include "searchers/number_range.h"
 
 namespace dtrain {
 namespace {
@@ -47,8 +46,12 @@ enum class RangeKind {
   kIntBelow,  // without its upper bound
   kDouble,
   kLog,
-  kMultiples,  // of a third argument
+  kLogIntBelow,  // without its upper bound
+  kMultiples,    // of a third argument, between the bounds
   kIntMultiples,
+  kNearestMultiples,  // of numbers between the bounds
+  kNormal,
+  kLogNormal,
   kChoice,
 };
 
@@ -56,6 +59,9 @@ struct RangeWord {
   std::string_view word;
   RangeKind kind;
 };
+
+// Maximum number of values of Python's range.
+constexpr int kMaxRangeValues = 1000;
 
 constexpr std::array kRangeWords = {
     RangeWord{"log", RangeKind::kLog},
@@ -67,9 +73,13 @@ constexpr std::array kRangeWords = {
     RangeWord{"int", RangeKind::kInt},
     RangeWord{"int_uniform", RangeKind::kInt},
     RangeWord{"randint", RangeKind::kIntBelow},
+    RangeWord{"lograndint", RangeKind::kLogIntBelow},
     RangeWord{"quniform", RangeKind::kMultiples},
-    RangeWord{"q_uniform", RangeKind::kMultiples},
+    RangeWord{"q_uniform", RangeKind::kNearestMultiples},
     RangeWord{"qrandint", RangeKind::kIntMultiples},
+    RangeWord{"normal", RangeKind::kNormal},
+    RangeWord{"randn", RangeKind::kNormal},
+    RangeWord{"log_normal", RangeKind::kLogNormal},
     RangeWord{"choice", RangeKind::kChoice},
     RangeWord{"categorical", RangeKind::kChoice},
     RangeWord{"const", RangeKind::kConst},
@@ -82,12 +92,12 @@ struct RefusedWord {
   std::string_view instead;
 };
 
-constexpr std::string_view kNoNormal =
-    "there is no normal distribution; use double(LOW,HIGH), or a list of "
-    "values";
+constexpr std::string_view kNoNormalSteps =
+    "there are no steps of a normal distribution; use normal(MEAN,STD) and "
+    "round in the program";
 constexpr std::string_view kNoLogSteps =
-    "there are no integers or steps on a logarithmic scale; use a list such as "
-    "[16,32,64], or log(LOW,HIGH) and round in the program";
+    "there are no steps on a logarithmic scale; use int(LOW,HIGH,log=true), or "
+    "a list such as [16,32,64]";
 
 constexpr std::array kRefusedWords = {
     RefusedWord{
@@ -100,13 +110,9 @@ constexpr std::array kRefusedWords = {
     RefusedWord{
         "categorical_w_probabilities",
         "there are no probabilities; repeat a value of a list, [A,A,B]"},
-    RefusedWord{"randn", kNoNormal},
-    RefusedWord{"qrandn", kNoNormal},
-    RefusedWord{"normal", kNoNormal},
-    RefusedWord{"q_normal", kNoNormal},
-    RefusedWord{"log_normal", kNoNormal},
-    RefusedWord{"q_log_normal", kNoNormal},
-    RefusedWord{"lograndint", kNoLogSteps},
+    RefusedWord{"qrandn", kNoNormalSteps},
+    RefusedWord{"q_normal", kNoNormalSteps},
+    RefusedWord{"q_log_normal", kNoNormalSteps},
     RefusedWord{"qlograndint", kNoLogSteps},
     RefusedWord{"qloguniform", kNoLogSteps},
     RefusedWord{"q_log_uniform", kNoLogSteps},
@@ -137,9 +143,10 @@ std::string CalledWord(std::string_view text) {
   return is_call ? std::string(word) : "";
 }
 
-// Splits a text at the commas outside of its quotes and brackets; a comma after
+// Splits a text at the separators outside of its quotes and brackets; one after
 // the last part is allowed. Nothing if a bracket has no counterpart.
-std::optional<std::vector<std::string>> SplitAtCommas(std::string_view text) {
+std::optional<std::vector<std::string>> SplitOutside(
+    std::string_view text, std::string_view separator) {
   std::vector<std::string> parts(1);
   std::string closing;  // of the brackets that are open
   char quote = 0;       // that is open
@@ -150,12 +157,15 @@ std::optional<std::vector<std::string>> SplitAtCommas(std::string_view text) {
     const bool escapes = (quote == '"' && c == '\\' && next != '\0') ||
                          (quote == '\'' && c == '\'' && next == '\'');
     const bool opens = quote == 0 && begins && (c == '"' || c == '\'');
-    const bool splits = quote == 0 && c == ',' && closing.empty();
+    const bool splits =
+        quote == 0 && closing.empty() && text.substr(i).starts_with(separator);
     if (splits) {
       parts.emplace_back();
-    } else {
-      parts.back() += c;
+      i += separator.size() - 1;
+      begins = true;
+      continue;
     }
+    parts.back() += c;
     if (escapes) {
       parts.back() += text[++i];
     } else if (quote != 0) {
@@ -177,6 +187,10 @@ std::optional<std::vector<std::string>> SplitAtCommas(std::string_view text) {
   if (!closing.empty()) return std::nullopt;
   if (Trim(parts.back()).empty()) parts.pop_back();
   return parts;
+}
+
+std::optional<std::vector<std::string>> SplitAtCommas(std::string_view text) {
+  return SplitOutside(text, ",");
 }
 
 // True for an expression of Python: a call, a comprehension, or arithmetic on
@@ -402,14 +416,23 @@ class Spec {
     }
     if (bounds.size() == 1) bounds.insert(bounds.begin(), 0);
     if (bounds.size() == 2) bounds.push_back(1);
-    std::optional<SpecJson> values;
-    if (bounds.size() == 3 && bounds[0] < bounds[1]) {
-      values = SteppedValues(bounds[0], bounds[1].get<std::int64_t>() - 1,
-                             bounds[2]);
+    const bool valid = bounds.size() == 3 && bounds[0] < bounds[1] &&
+                       bounds[2] > 0 &&
+                       (bounds[1].get<double>() - bounds[0].get<double>()) /
+                               bounds[2].get<double>() <=
+                           kMaxRangeValues;
+    if (valid) {
+      const auto high = bounds[1].get<std::int64_t>();
+      const auto step = bounds[2].get<std::int64_t>();
+      SpecJson values = SpecJson::array();
+      auto next = bounds[0].get<std::int64_t>();
+      do {
+        values.push_back(next);
+      } while (!__builtin_add_overflow(next, step, &next) && next < high);
+      return values;
     }
-    if (values) return *std::move(values);
     RefuseSpec(option_, "range(" + inside + ") has no values, or more than " +
-                            std::to_string(kMaxSteps) +
+                            std::to_string(kMaxRangeValues) +
                             "; write range(LOW,HIGH,STEP), without HIGH");
   }
 
@@ -420,17 +443,15 @@ class Spec {
       std::string_view meaning;
     };
     static constexpr std::array kArguments = {
-        Argument{"count", "count"},
-        Argument{"step", "step"},
-        Argument{"q", "step"},
-        Argument{"log", "log"},
-        Argument{"name", "name"},
-        Argument{"low", "low"},
-        Argument{"lower", "low"},
-        Argument{"high", "high"},
-        Argument{"upper", "high"},
-        Argument{"choices", "choices"},
-        Argument{"categories", "choices"}};
+        Argument{"count", "count"},     Argument{"step", "step"},
+        Argument{"q", "step"},          Argument{"log", "log"},
+        Argument{"name", "name"},       Argument{"low", "low"},
+        Argument{"lower", "low"},       Argument{"minval", "low"},
+        Argument{"high", "high"},       Argument{"upper", "high"},
+        Argument{"maxval", "high"},     Argument{"mean", "mean"},
+        Argument{"mu", "mean"},         Argument{"std", "std"},
+        Argument{"sd", "std"},          Argument{"sigma", "std"},
+        Argument{"choices", "choices"}, Argument{"categories", "choices"}};
     const auto found = std::ranges::find(kArguments, name, &Argument::name);
     return found == kArguments.end() ? "" : std::string(found->meaning);
   }
@@ -462,6 +483,7 @@ class Spec {
   // which the arguments of Optuna's suggest_… begin.
   void ParseNamed(RangeKind kind, const std::string& word) {
     named_.erase("name");
+    if (kind == RangeKind::kNormal || kind == RangeKind::kLogNormal) return;
     const bool optuna = word.find("suggest_") != word.npos;
     const bool chooses = kind == RangeKind::kChoice;
     for (const auto* name : {"choices", "low", "high"}) {
@@ -516,17 +538,15 @@ class Spec {
       if (!named_.empty()) {
         RefuseSpec(option_, word + " takes no " + named_.begin()->first + "=");
       }
-      if (kind == RangeKind::kChoice) return Choice(GetChoices(arguments_));
-      if (arguments_.size() != 1)
-        RefuseSpec(option_, word + " takes one value");
+      const bool one = arguments_.size() == 1;
+      if (kind == RangeKind::kChoice) {
+        return Choice(one && arguments_[0].is_array() ? arguments_[0]
+                                                      : arguments_);
+      }
+      if (!one) RefuseSpec(option_, word + " takes one value");
       return {{"type", "const"}, {"val", arguments_[0]}};
     }
     return Range(kind, word);
-  }
-
-  static SpecJson GetChoices(const SpecJson& arguments) {
-    const bool is_list = arguments.size() == 1 && arguments[0].is_array();
-    return is_list ? arguments[0] : arguments;
   }
 
   SpecJson Choice(SpecJson values) const {
@@ -536,31 +556,36 @@ class Spec {
 
   static bool IsWhole(RangeKind kind) {
     return kind == RangeKind::kInt || kind == RangeKind::kIntBelow ||
-           kind == RangeKind::kIntMultiples;
-  }
-
-  // Makes the third argument of quniform its step.
-  void ParseMultiple(const std::string& word) {
-    if (arguments_.size() == 3 && !named_.contains("step")) {
-      named_["step"] = arguments_[2];
-      arguments_.erase(2);
-    }
-    if (named_.contains("step")) return;
-    RefuseSpec(option_, word + " takes two bounds and a step: " + word +
-                            "(LOW,HIGH,STEP)");
+           kind == RangeKind::kLogIntBelow || kind == RangeKind::kIntMultiples;
   }
 
   SpecJson Range(RangeKind kind, const std::string& word) {
-    const bool multiples =
-        kind == RangeKind::kMultiples || kind == RangeKind::kIntMultiples;
-    if (multiples) ParseMultiple(word);
+    if (kind == RangeKind::kNormal || kind == RangeKind::kLogNormal) {
+      return Normal(kind, word);
+    }
+    const bool multiples = kind == RangeKind::kMultiples ||
+                           kind == RangeKind::kIntMultiples ||
+                           kind == RangeKind::kNearestMultiples;
+    if (multiples && !named_.contains("step")) {
+      if (arguments_.size() != 3) {
+        RefuseSpec(option_, word + " takes two bounds and a step: " + word +
+                                "(LOW,HIGH,STEP)");
+      }
+      named_["step"] = arguments_[2];
+      arguments_.erase(2);
+    }
     if (arguments_.size() != 2) {
       RefuseSpec(option_, word + " takes two bounds, " + word +
                               "(LOW,HIGH), not " +
                               std::to_string(arguments_.size()) + " values");
     }
+    for (const char* name : {"mean", "std"}) {
+      if (named_.contains(name)) {
+        RefuseSpec(option_, word + " takes no " + std::string(name) + "=");
+      }
+    }
     const bool whole = IsWhole(kind);
-    SpecJson low = Bound("bound", arguments_[0], whole);
+    const SpecJson low = Bound("bound", arguments_[0], whole);
     SpecJson high = Bound("bound", arguments_[1], whole);
     if (low >= high)
       RefuseSpec(option_, "the first bound is not below the second");
@@ -571,60 +596,105 @@ class Spec {
                      " takes bounds above 0: the values themselves, such as "
                      "1e-5, not exponents");
     }
-    if (kind == RangeKind::kIntBelow) high = ExcludeMaximum(low, high);
-    if (named_.contains("step")) return Steps(low, high, multiples, log, whole);
+    if (kind == RangeKind::kIntBelow || kind == RangeKind::kLogIntBelow) {
+      // Ray's randint(LOW,HIGH) never returns HIGH.
+      high = high.get<std::int64_t>() - 1;
+      if (low == high) {
+        RefuseSpec(option_, word +
+                                " excludes its second bound, so this is one "
+                                "value; use int(LOW,HIGH), which includes it");
+      }
+    }
     SpecJson range = {
         {"type", whole ? "int" : "double"}, {"minval", low}, {"maxval", high}};
     if (log) range["log"] = true;
     if (named_.contains("count")) range["count"] = named_["count"];
-    return range;
-  }
-
-  // Returns whether the range is uniform in the logarithm: by its word, or by
-  // log=True.
-  bool ParseLog(RangeKind kind, const std::string& word) const {
-    const auto log = named_.find("log");
-    if (log == named_.end()) return kind == RangeKind::kLog;
-    const SpecJson& value = log->second;
-    if (!value.is_boolean()) {
-      RefuseSpec(option_, "log= takes true or false, not " + value.dump());
-    }
-    if (value.get<bool>() && kind != RangeKind::kDouble &&
-        kind != RangeKind::kLog) {
-      RefuseSpec(option_,
-                 word + " takes no log=true: " + std::string(kNoLogSteps));
-    }
-    if (!value.get<bool>() && kind == RangeKind::kLog) {
-      RefuseSpec(option_, word + " takes no log=false; use double(LOW,HIGH)");
-    }
-    return value.get<bool>();
-  }
-
-  SpecJson Steps(const SpecJson& low, const SpecJson& high, bool multiples,
-                 bool log, bool whole) {
+    if (!named_.contains("step")) return range;
     if (log) RefuseSpec(option_, std::string(kNoLogSteps));
     if (named_.contains("count")) {
       RefuseSpec(option_, "has count= and step=; use one of them");
     }
     const SpecJson step = Bound("step", named_["step"], whole);
-    const auto values = multiples ? ListMultiples(low, high, step)
-                                  : SteppedValues(low, high, step);
-    if (!values) {
-      RefuseSpec(option_, "the step " + step.dump() +
-                              " is not above 0, or gives more than " +
-                              std::to_string(kMaxSteps) + " values");
+    if (step <= 0) {
+      RefuseSpec(option_, "the step " + step.dump() + " is not above 0");
     }
-    return Choice(*values);
+    if (multiples) {
+      return Multiples(low, high, step, kind == RangeKind::kNearestMultiples);
+    }
+    range["step"] = step;
+    return range;
   }
 
-  // Ray's randint(LOW,HIGH) never returns HIGH.
-  SpecJson ExcludeMaximum(const SpecJson& low, const SpecJson& high) const {
-    if (low != high.get<std::int64_t>() - 1) {
-      return high.get<std::int64_t>() - 1;
+  SpecJson Multiples(const SpecJson& low, const SpecJson& high,
+                     const SpecJson& step, bool nearest) const {
+    auto range = RangeOfMultiples(low, high, step, nearest);
+    if (range) return *std::move(range);
+    RefuseSpec(option_, "no multiple of " + step.dump() +
+                            " is between the bounds; use a smaller step");
+  }
+
+  // Reads normal(MEAN,STD), with the defaults of the tools.
+  SpecJson Normal(RangeKind kind, const std::string& word) {
+    if (arguments_.size() > 2) {
+      RefuseSpec(option_, word + " takes a mean and a standard deviation, " +
+                              word + "(MEAN,STD), not " +
+                              std::to_string(arguments_.size()) +
+                              " values; bounds are low= and high=");
     }
-    RefuseSpec(option_,
-               "randint excludes its second bound, so this is one value; use "
-               "int(LOW,HIGH), which includes it");
+    SpecJson range = {{"type", "normal"}, {"mean", 0}, {"std", 1}};
+    const auto set = [&](const char* key, const char* name,
+                         const SpecJson& value) {
+      range[key] = Bound(name, value, false);
+    };
+    if (!arguments_.empty()) set("mean", "mean", arguments_[0]);
+    if (arguments_.size() > 1) set("std", "standard deviation", arguments_[1]);
+    if (ParseLog(kind, word)) range["log"] = true;
+    for (const auto& [name, value] : named_) {
+      const bool given = (name == "mean" && !arguments_.empty()) ||
+                         (name == "std" && arguments_.size() > 1);
+      if (given) RefuseSpec(option_, "has " + name + "= twice");
+      if (name == "mean" || name == "std") {
+        set(name.c_str(), name.c_str(), value);
+      } else if (name == "low" || name == "high") {
+        set(name == "low" ? "minval" : "maxval", "bound", value);
+      } else if (name == "count") {
+        range["count"] = value;
+      } else if (name == "step") {
+        RefuseSpec(option_, std::string(kNoNormalSteps));
+      } else if (name != "log") {
+        RefuseSpec(option_, word + " takes no " + name + "=");
+      }
+    }
+    if (range["std"] > 0) return range;
+    RefuseSpec(option_, "the standard deviation " + range["std"].dump() +
+                            " is not above 0");
+  }
+
+  // Returns whether the range is on a logarithmic scale: by its word, or by
+  // log=True.
+  bool ParseLog(RangeKind kind, const std::string& word) const {
+    const bool by_word = kind == RangeKind::kLog ||
+                         kind == RangeKind::kLogIntBelow ||
+                         kind == RangeKind::kLogNormal;
+    const auto log = named_.find("log");
+    if (log == named_.end()) return by_word;
+    const SpecJson& value = log->second;
+    if (!value.is_boolean()) {
+      RefuseSpec(option_, "log= takes true or false, not " + value.dump());
+    }
+    const bool takes_log = by_word || kind == RangeKind::kDouble ||
+                           kind == RangeKind::kInt ||
+                           kind == RangeKind::kNormal;
+    if (value.get<bool>() && !takes_log) {
+      RefuseSpec(option_, word + " takes no log=true; use int(LOW,HIGH,log=" +
+                              "true) or log(LOW,HIGH)");
+    }
+    if (!value.get<bool>() && by_word) {
+      RefuseSpec(option_, word +
+                              " takes no log=false; use double(LOW,HIGH), "
+                              "int(LOW,HIGH) or normal(MEAN,STD)");
+    }
+    return value.get<bool>();
   }
 
   SpecJson Bound(const std::string& what, const SpecJson& value,
@@ -643,20 +713,105 @@ class Spec {
   std::map<std::string, SpecJson> named_;  // count=, step= and log=
 };
 
-// Returns `first + i * step` without the error of binary fractions: 0.3, not
-// 0.30000000000000004.
-double Decimal(double first, double i, double step) {
-  std::array<char, 32> text{};
-  // The error of the sum is in the 16th digit; rounding to 12 removes it.
-  std::snprintf(text.data(), text.size(), "%.12g", first + i * step);
-  return std::strtod(text.data(), nullptr);
+// One comparison of a condition: NAME==VALUE, NAME>=N, NAME<=N, NAME in [A,B].
+struct WhenComparison {
+  std::string name;
+  std::string operation;
+  std::string value;
+};
+
+// Nothing if the text is no comparison.
+std::optional<WhenComparison> ParseWhenComparison(std::string_view text) {
+  for (const std::string_view operation : {"==", ">=", "<=", " in "}) {
+    const std::size_t at = text.find(operation);
+    if (at == text.npos) continue;
+    const std::string name(Trim(text.substr(0, at)));
+    const bool is_name =
+        !name.empty() && std::ranges::all_of(name, [](unsigned char c) {
+          return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.';
+        });
+    if (!is_name) continue;
+    return WhenComparison{
+        .name = name,
+        .operation = std::string(Trim(operation)),
+        .value = std::string(Trim(text.substr(at + operation.size())))};
+  }
+  return std::nullopt;
+}
+
+constexpr std::string_view kConditionHelp =
+    "write when NAME==VALUE, NAME in [A,B], NAME>=N or NAME<=N, several joined "
+    "by and, and else VALUE at the end";
+
+// Reads COMPARISON and …, which stands behind `when`, into a condition.
+SpecJson ReadComparisons(const std::string& option, const std::string& text) {
+  SpecJson when = SpecJson::object();
+  for (const std::string& part :
+       SplitOutside(text, " and ").value_or(std::vector<std::string>{text})) {
+    const auto one = ParseWhenComparison(part);
+    if (!one) {
+      RefuseSpec(option, "'" + std::string(Trim(part)) + "' is no condition; " +
+                             std::string(kConditionHelp));
+    }
+    SpecJson value = ReadYamlValue(option, one->value, /*in_list=*/true);
+    const bool is_bound = one->operation == ">=" || one->operation == "<=";
+    if (is_bound && !value.is_number()) {
+      RefuseSpec(option,
+                 one->operation + " takes a number, not " + value.dump());
+    }
+    if (one->operation == "in" && (!value.is_array() || value.empty())) {
+      RefuseSpec(option, "in takes a list, [A,B], not " + value.dump());
+    }
+    const char* bound = one->operation == ">=" ? "minval" : "maxval";
+    const auto known = when.find(one->name);
+    const bool is_twice =
+        known != when.end() &&
+        (!is_bound || !known->is_object() || known->contains(bound));
+    if (is_twice) {
+      RefuseSpec(option, "the condition has '" + one->name + "' twice; write " +
+                             one->name + " in [A,B]");
+    }
+    if (is_bound) {
+      when[one->name][bound] = std::move(value);
+    } else if (one->operation == "in") {
+      when[one->name] = std::move(value);
+    } else {
+      when[one->name] = SpecJson::array({std::move(value)});
+    }
+  }
+  return when;
 }
 
 }  // namespace
 
 nlohmann::json ReadHparamSpec(const std::string& option,
                               std::string_view text) {
-  return Spec(option, text).Read();
+  // A text may have the word, too.
+  const auto parts = SplitOutside(text, " when ");
+  const bool has_word = parts && parts->size() == 2;
+  const bool is_condition =
+      has_word &&
+      ParseWhenComparison(SplitOutside(parts->back(), " and ")->front());
+  if (!is_condition) {
+    const std::string before(has_word ? Trim(parts->front()) : "");
+    if (before.ends_with(')') || before.ends_with(']')) {
+      RefuseSpec(option, "'" + std::string(Trim(parts->back())) +
+                             "' is no condition; " +
+                             std::string(kConditionHelp));
+    }
+    return Spec(option, text).Read();
+  }
+  SpecJson hparam = Spec(option, parts->front()).Read();
+  if (!hparam.is_object()) hparam = {{"type", "const"}, {"val", hparam}};
+  const auto condition = *SplitOutside(parts->back(), " else ");
+  hparam["when"] = ReadComparisons(option, condition[0]);
+  if (condition.size() == 1) return hparam;
+  if (condition.size() > 2) {
+    RefuseSpec(option, "has else twice; " + std::string(kConditionHelp));
+  }
+  hparam["else"] =
+      ReadYamlValue(option, std::string(Trim(condition[1])), /*in_list=*/true);
+  return hparam;
 }
 
 nlohmann::json ReadSpecValue(const std::string& option,
@@ -664,51 +819,34 @@ nlohmann::json ReadSpecValue(const std::string& option,
   return ReadYamlValue(option, text, /*in_list=*/false);
 }
 
-std::optional<nlohmann::json> SteppedValues(const nlohmann::json& low,
-                                            const nlohmann::json& high,
-                                            const nlohmann::json& step) {
-  const auto first = low.get<double>();
+std::optional<nlohmann::json> RangeOfMultiples(const nlohmann::json& low,
+                                               const nlohmann::json& high,
+                                               const nlohmann::json& step,
+                                               bool nearest) {
+  // Half a millionth of a step is not a reason to leave out a multiple.
+  constexpr double kTolerance = 5e-7;
   const auto width = step.get<double>();
-  // Half a millionth of a step is not a reason to leave out the last value.
-  const double count =
-      std::floor((high.get<double>() - first) / width + 5e-7) + 1;
-  if (width <= 0 || !(count <= kMaxSteps)) return std::nullopt;
-  const bool whole = low.is_number_integer() && step.is_number_integer() &&
-                     high.is_number_integer();
-  SpecJson values = SpecJson::array();
-  // A step or its multiple may exceed 64 bits where no value does.
-  auto next = whole ? low.get<std::int64_t>() : 0;
-  for (int i = 0; i < static_cast<int>(count); ++i) {
-    if (!whole) {
-      values.push_back(Decimal(first, i, width));
-      continue;
-    }
-    values.push_back(next);
-    if (__builtin_add_overflow(next, step.get<std::int64_t>(), &next) ||
-        next > high.get<std::int64_t>()) {
-      break;
-    }
-  }
-  return values;
-}
-
-std::optional<nlohmann::json> ListMultiples(const nlohmann::json& low,
-                                            const nlohmann::json& high,
-                                            const nlohmann::json& step) {
-  const auto width = step.get<double>();
-  if (width <= 0) return std::nullopt;
-  const double first = std::ceil(low.get<double>() / width - 5e-7);
-  const bool whole = low.is_number_integer() && step.is_number_integer() &&
-                     high.is_number_integer();
-  if (!whole) return SteppedValues(Decimal(0, first, width), high, step);
-  const auto from = low.get<std::int64_t>();
-  const auto size = step.get<std::int64_t>();
-  std::int64_t least = from / size;  // rounded towards 0
-  if (from > 0 && from % size != 0) ++least;
-  if (__builtin_mul_overflow(least, size, &least) || high < least) {
-    return SpecJson::array();
-  }
-  return SteppedValues(least, high, step);
+  const double from = low.get<double>() / width;
+  const double to = high.get<double>() / width;
+  const double first = nearest ? std::floor(from + 0.5 + kTolerance)
+                               : std::ceil(from - kTolerance);
+  const double last =
+      nearest ? std::ceil(to - 0.5 - kTolerance) : std::floor(to + kTolerance);
+  const bool whole =
+      step.is_number_integer() &&
+      (nearest || (low.is_number_integer() && high.is_number_integer()));
+  const auto multiple = [&](double count) -> SpecJson {
+    const double value = AddSteps(0, count, width);
+    if (!whole) return value;
+    return static_cast<std::int64_t>(
+        std::clamp(value, -0x1p62, 0x1p62));  // refused later
+  };
+  if (!(first <= last)) return std::nullopt;
+  if (first == last) return multiple(first);
+  return SpecJson{{"type", whole ? "int" : "double"},
+                  {"minval", multiple(first)},
+                  {"maxval", multiple(last)},
+                  {"step", step}};
 }
 
 }  // namespace dtrain

@@ -6,27 +6,6 @@
 #include "engine/base/text.h"
 
 namespace dtrain {
-namespace {
-
-// A number beyond the range of 64 bits keeps its text, which the error shows.
-Node NumberNode(const nlohmann::json& json) {
-  Node node;
-  node.text = json.dump();
-  node.number = json.get<double>();
-  if (json.is_number_float()) {
-    node.kind = Node::Kind::kDouble;
-  } else if (json.is_number_unsigned() &&
-             json.get<std::uint64_t>() > std::uint64_t{INT64_MAX}) {
-    node.kind = Node::Kind::kOverflow;
-  } else {
-    node.kind = Node::Kind::kInt;
-    node.integer = json.get<std::int64_t>();
-  }
-  return node;
-}
-
-}  // namespace
-
 bool Node::IsNumber() const {
   return kind == Kind::kInt || (kind == Kind::kDouble && std::isfinite(number));
 }
@@ -120,9 +99,22 @@ nlohmann::json ToJson(const Node& node) {
 }
 
 Node NodeFromJson(const nlohmann::json& json) {
-  if (json.is_number()) return NumberNode(json);
   Node node;
-  if (json.is_boolean()) {
+  if (json.is_number()) {
+    // A number beyond the range of 64 bits keeps its text, which the error
+    // shows.
+    node.text = json.dump();
+    node.number = json.get<double>();
+    if (json.is_number_float()) {
+      node.kind = Node::Kind::kDouble;
+    } else if (json.is_number_unsigned() &&
+               json.get<std::uint64_t>() > std::uint64_t{INT64_MAX}) {
+      node.kind = Node::Kind::kOverflow;
+    } else {
+      node.kind = Node::Kind::kInt;
+      node.integer = json.get<std::int64_t>();
+    }
+  } else if (json.is_boolean()) {
     node.kind = Node::Kind::kBool;
     node.boolean = json.get<bool>();
     node.text = node.boolean ? "true" : "false";

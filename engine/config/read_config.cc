@@ -19,6 +19,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/base/web_address.h"
 #include "engine/config/config_check.h"
 #include "engine/config/entrypoint.h"
 #include "engine/config/environment.h"
@@ -27,7 +28,6 @@
 #include "engine/config/metric_source.h"
 #include "engine/config/node.h"
 #include "engine/config/schema.h"
-#include "engine/config/storage_check.h"
 #include "engine/config/value_reader.h"
 #include "engine/config/yaml_reader.h"
 #include "searchers/registry.h"
@@ -39,14 +39,6 @@ namespace {
 // overrides follow the same rules as the file. An override wins over the file:
 // keys of the file that cannot be combined with it are removed instead of being
 // reported as conflicts.
-
-// Returns the value of `key`, which is added if it is missing.
-Node& Child(Node& map, const std::string& key, Mark mark) {
-  if (Node* found = map.Find(key)) return *found;
-  map.entries.push_back({key, mark, {}});
-  map.entries.back().value.mark = mark;
-  return map.entries.back().value;
-}
 
 // Returns the node of `path`, adding missing maps on the way. Returns null if a
 // node on the way is not a map.
@@ -62,7 +54,13 @@ Node* Place(Node& root, const std::vector<std::string>& path, Mark mark,
                          name + "'; set the whole value");
       return nullptr;
     }
-    node = &Child(*node, name, mark);
+    Node* child = node->Find(name);
+    if (child == nullptr) {
+      node->entries.push_back({name, mark, {}});
+      child = &node->entries.back().value;
+      child->mark = mark;
+    }
+    node = child;
     walked = JoinPath(walked, name);
   }
   return node;
@@ -86,6 +84,8 @@ std::vector<std::string_view> ExcludedBy(const std::string& section,
       {"checkpoint_storage", "container_path", {"path", "host_path"}},
       {"checkpoint_storage", "storage_path", {"checkpoint_path"}},
       {"checkpoint_storage", "checkpoint_path", {"storage_path"}},
+      {"notify", "url", {"url_env"}},
+      {"notify", "url_env", {"url"}},
       {"optimizations.clip_gradients", "norm", {"value"}},
       {"optimizations.clip_gradients", "value", {"norm"}},
   };
@@ -224,11 +224,8 @@ class EffectiveReader {
   nlohmann::json ReadSection(const Node* node, std::string_view section);
   nlohmann::json ReadKey(const KeySpec& key, const Node* section);
   nlohmann::json ReadGiven(const KeySpec& key, const Node& node);
-  nlohmann::json ReadGivenSection(const KeySpec& key, const Node& node);
   Node WithoutRemote(const Node& node, std::span<const std::string_view> keys);
   void CheckNames(const Node& node, std::string_view section);
-  static std::string OverrideHint(const std::string& path,
-                                  const std::string& method);
   bool Applies(const KeySpec& key) const;
   void Refuse(const KeySpec& key, Mark mark);
 
@@ -236,17 +233,6 @@ class EffectiveReader {
   Findings& findings_;
   std::string method_;  // canonical; "" if it is unknown
 };
-
-// Returns the search method; "" if it is missing or unknown. Errors in the key
-// are reported when the key itself is read.
-std::string ReadSearchMethod(const Node& root) {
-  const Node* searcher = root.Find("searcher");
-  const Node* name = searcher ? searcher->Find("name") : nullptr;
-  if (name == nullptr) return "";
-  Findings discarded = Findings::Discarding();
-  const auto method = ReadValue(*FindKey("searcher.name"), *name, discarded);
-  return method ? method->get<std::string>() : "";
-}
 
 // Returns the path of a hyperparameter or of a key of another section with this
 // name, or "".
@@ -299,7 +285,15 @@ std::vector<std::string_view> RemoteKeys(const KeySpec& key, const Node& node) {
 }
 
 EffectiveReader::EffectiveReader(const Node& root, Findings& findings)
-    : root_(root), findings_(findings), method_(ReadSearchMethod(root)) {}
+    : root_(root), findings_(findings) {
+  const Node* searcher = root.Find("searcher");
+  const Node* name = searcher ? searcher->Find("name") : nullptr;
+  if (name == nullptr) return;
+  // Errors in the key are reported when the key itself is read.
+  Findings discarded = Findings::Discarding();
+  const auto method = ReadValue(*FindKey("searcher.name"), *name, discarded);
+  if (method) method_ = method->get<std::string>();
+}
 
 nlohmann::json EffectiveReader::Read() { return ReadSection(&root_, ""); }
 
@@ -337,18 +331,33 @@ nlohmann::json EffectiveReader::ReadGiven(const KeySpec& key,
                                           const Node& node) {
   const bool section =
       key.type == KeyType::kSection || key.type == KeyType::kOptionalSection;
-  if (section) return ReadGivenSection(key, node);
+  if (section && node.is_map()) {
+    const auto keys = RemoteKeys(key, node);
+    if (keys.empty()) return ReadSection(&node, key.path);
+    // A file of Determined that stores in a bucket should run here unchanged:
+    // its keys are accepted, and a note names the directory instead.
+    const Node local = WithoutRemote(node, keys);
+    return ReadSection(&local, key.path);
+  }
+  if (section) {
+    ReportType(node, std::string(key.path), "a map", findings_);
+    if (key.type == KeyType::kOptionalSection) return nullptr;
+    return ReadSection(nullptr, key.path);
+  }
   if (key.type == KeyType::kHyperparameters) {
     return ReadHyperparameters(node, findings_);
   }
   std::optional<nlohmann::json> value;
   const int before = findings_.errors();
-  if (key.type == KeyType::kPoints) {
-    // Points are only checked against valid hyperparameters.
+  if (key.type == KeyType::kPoints || key.type == KeyType::kConstraints) {
+    // They are only checked against valid hyperparameters.
     Findings discarded = Findings::Discarding();
     const Node* space = root_.Find("hyperparameters");
     if (space != nullptr) ReadHyperparameters(*space, discarded);
-    if (discarded.errors() == 0) value = ReadPoints(node, space, findings_);
+    if (discarded.errors() > 0) return key.Default();
+    value = key.type == KeyType::kPoints
+                ? ReadPoints(node, space, findings_)
+                : ReadConstraints(node, space, findings_);
   } else if (key.type == KeyType::kEntrypoint) {
     value = ReadEntrypoint(node, findings_);
   } else if (key.type == KeyType::kEnvironment) {
@@ -361,22 +370,6 @@ nlohmann::json EffectiveReader::ReadGiven(const KeySpec& key,
   if (!value || findings_.errors() > before) return key.Default();
   if (!IsReady(key, *value)) Refuse(key, node.mark);
   return *value;
-}
-
-nlohmann::json EffectiveReader::ReadGivenSection(const KeySpec& key,
-                                                 const Node& node) {
-  if (!node.is_map()) {
-    ReportType(node, std::string(key.path), "a map", findings_);
-  } else if (const auto keys = RemoteKeys(key, node); !keys.empty()) {
-    // A file of Determined that stores in a bucket should run here unchanged:
-    // its keys are accepted, and a note names the directory instead.
-    const Node local = WithoutRemote(node, keys);
-    return ReadSection(&local, key.path);
-  } else {
-    return ReadSection(&node, key.path);
-  }
-  if (key.type == KeyType::kOptionalSection) return nullptr;
-  return ReadSection(nullptr, key.path);
 }
 
 // Returns a section for remote storage as one for a local directory, and says
@@ -419,22 +412,23 @@ void EffectiveReader::CheckNames(const Node& node, std::string_view section) {
     } else if (key->ignored()) {
       findings_.Ignored(entry.mark, path, key->doc);
     } else if (!Applies(*key) && !entry.value.is_null()) {
+      const SearcherEntry* method = FindSearcher(method_);
+      std::string hint;
+      if (path == "searcher.repeats" && method != nullptr &&
+          method->brackets != nullptr) {
+        hint =
+            ", whose rungs would compare points before all their repeats have "
+            "ended";
+      } else if (path == "searcher.stop_once" && method != nullptr &&
+                 method->model_based) {
+        hint =
+            ", which pauses trials and promotes them, and stops none for good";
+      }
       findings_.Error(entry.mark, path,
                       "only applies to " + Join(SearchersWithKey(*key), ", ") +
-                          ", not to " + method_ + OverrideHint(path, method_) +
-                          "; remove it");
+                          ", not to " + method_ + hint + "; remove it");
     }
   }
-}
-
-// Returns why the method lacks a key, if the name of the key suggests that it
-// has it.
-std::string EffectiveReader::OverrideHint(const std::string& path,
-                                          const std::string& method) {
-  const SearcherEntry* entry = FindSearcher(method);
-  const bool promotes = entry != nullptr && entry->model_based;
-  if (path != "searcher.stop_once" || !promotes) return "";
-  return ", which pauses trials and promotes them, and stops none for good";
 }
 
 bool EffectiveReader::Applies(const KeySpec& key) const {
@@ -453,16 +447,6 @@ void EffectiveReader::Refuse(const KeySpec& key, Mark mark) {
                   (first.is_string() ? first.get<std::string>() : first.dump());
   findings_.NotYet(mark, std::string(key.path),
                    "valid, but this version cannot run it; " + instead);
-}
-
-// Returns the name of the file without directory and extension.
-std::string NameFromFile(std::string_view file) {
-  const std::size_t slash = file.rfind('/');
-  if (slash != file.npos) file.remove_prefix(slash + 1);
-  const std::size_t dot = file.rfind('.');
-  if (dot != file.npos && dot > 0) file = file.substr(0, dot);
-  const bool unnamed = file.empty() || file == "-";
-  return unnamed ? "experiment" : ToValidUtf8(file.substr(0, 1000));
 }
 
 // Checks the hyperparameters by the rules of the model, if there are any.
@@ -484,12 +468,24 @@ std::optional<ExperimentConfig> CheckTree(const Node& root,
   EffectiveReader reader(root, findings);
   nlohmann::json effective = reader.Read();
   if (effective["name"].is_null()) {
-    effective["name"] = NameFromFile(options.file_name);
+    // The name of the file without directory and extension.
+    std::string_view file = options.file_name;
+    const std::size_t slash = file.rfind('/');
+    if (slash != file.npos) file.remove_prefix(slash + 1);
+    const std::size_t dot = file.rfind('.');
+    if (dot != file.npos && dot > 0) file = file.substr(0, dot);
+    const bool unnamed = file.empty() || file == "-";
+    effective["name"] =
+        unnamed ? "experiment" : ToValidUtf8(file.substr(0, 1000));
   }
   CheckConfig(root, options, effective, findings);
   CheckHparams(root, effective.at("entrypoint"), options, findings);
   if (findings.errors() > 0) return std::nullopt;
   ExperimentConfig config = BuildConfig(std::move(effective));
+  // The path may be secret, and `effective` is printed.
+  if (config.notify && !config.notify->url.empty()) {
+    config.effective["notify"]["url"] = ShownUrl(config.notify->url);
+  }
   FindStorage(root, options, config.checkpoints);
   FindWarmStartPlaces(root, options, config.warm_start);
   const Node* environment = root.Find("environment");
@@ -514,6 +510,7 @@ std::optional<Node> ReadRoot(std::string_view text, const ReadOptions& options,
     return std::nullopt;
   }
   ApplyOverrides(options.overrides, *root, findings);
+  if (Node* space = root->Find("hyperparameters")) ExpandGroups(*space);
   return root;
 }
 

@@ -86,6 +86,7 @@ constexpr KeySpec kIgnoredKeys[] = {
 };
 
 std::string Bounds(const KeySpec& key) {
+  if (key.least == -kMaxCount) return "";
   std::string text = key.above_least ? " > " : " ≥ ";
   text += std::to_string(key.least);
   if (key.most < kMaxCount) text += ", ≤ " + std::to_string(key.most);
@@ -107,6 +108,8 @@ std::string SpecialTypeName(KeyType type) {
   switch (type) {
     case KeyType::kBudget:
       return "length or duration";
+    case KeyType::kConstraints:
+      return "list of expressions";
     case KeyType::kEntrypoint:
       return "`module:Trial`, command, or list of words";
     case KeyType::kEnvironment:
@@ -159,7 +162,7 @@ std::string TypeName(const KeySpec& key) {
     case KeyType::kInts:
       return "list of ints" + Bounds(key);
     case KeyType::kTexts:
-      return "list of strings";
+      return "list of " + (key.words.empty() ? "strings" : Words(key));
     case KeyType::kMap:
       return "free map";
     case KeyType::kLength:
@@ -171,27 +174,6 @@ std::string TypeName(const KeySpec& key) {
     default:
       return SpecialTypeName(key.type);
   }
-}
-
-std::string StatusText(const KeySpec& key) {
-  if (key.ignored()) return "ignored";
-  if (key.ready.empty()) return "yes";
-  const auto values = nlohmann::json::parse(key.ready);
-  std::string text;
-  for (const auto& value : values) {
-    if (!text.empty()) text += ", ";
-    text += value.is_string() ? value.get<std::string>() : value.dump();
-  }
-  if (text == "null" || text == "[]" || text == "{}") return "not yet";
-  return "only " + text + " so far";
-}
-
-std::string DefaultText(const KeySpec& key) {
-  if (key.ignored() || key.type == KeyType::kSection) return "";
-  if (key.required) return "required";
-  if (key.type == KeyType::kPeriod) return "0";
-  const nlohmann::json value = nlohmann::json::parse(key.fallback);
-  return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
 }  // namespace
@@ -217,12 +199,8 @@ nlohmann::json KeySpec::Default() const {
 
 std::span<const KeySpec> Schema() {
   static const std::vector<KeySpec> kAll = [] {
-    std::vector<KeySpec> all;
-    for (const auto& part :
-         {ExperimentKeys(), SlurmKeys(), SearcherKeys(), TrainingKeys(),
-          std::span<const KeySpec>(kIgnoredKeys)}) {
-      all.insert(all.end(), part.begin(), part.end());
-    }
+    std::vector<KeySpec> all(UsedKeys().begin(), UsedKeys().end());
+    all.insert(all.end(), std::begin(kIgnoredKeys), std::end(kIgnoredKeys));
     return all;
   }();
   return kAll;
@@ -294,10 +272,27 @@ ExperimentConfig BuildConfig(nlohmann::json effective) {
 
 std::string MarkdownRow(const KeySpec& key) {
   std::string text = "| `" + std::string(key.path) + "` | " + TypeName(key);
-  text += " | " + DefaultText(key) + " | " + std::string(key.doc);
+  const auto plain = [](const nlohmann::json& value) {
+    return value.is_string() ? value.get<std::string>() : value.dump();
+  };
+  const std::string fallback = key.ignored() || key.type == KeyType::kSection
+                                   ? ""
+                               : key.required ? "required"
+                               : key.type == KeyType::kPeriod
+                                   ? "0"
+                                   : plain(nlohmann::json::parse(key.fallback));
+  text += " | " + fallback + " | " + std::string(key.doc);
   const std::vector<std::string> searchers = SearchersWithKey(key);
   if (!searchers.empty()) text += " (" + Join(searchers, ", ") + ")";
-  return text + " | " + StatusText(key) + " |";
+  if (key.ignored()) return text + " | ignored |";
+  if (key.ready.empty()) return text + " | yes |";
+  std::vector<std::string> values;
+  for (const auto& value : nlohmann::json::parse(key.ready)) {
+    values.push_back(plain(value));
+  }
+  const std::string ready = Join(values, ", ");
+  const bool none = ready == "null" || ready == "[]" || ready == "{}";
+  return text + (none ? " | not yet |" : " | only " + ready + " so far |");
 }
 
 }  // namespace dtrain

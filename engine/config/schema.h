@@ -27,6 +27,7 @@ enum class KeyType {
   kMap,  // with any keys
   kLength,
   kBudget,  // a length or a duration
+  kConstraints,
   kPeriod,
   kDuration,
   kEntrypoint,
@@ -60,7 +61,8 @@ struct KeySpec {
   std::int64_t most = kMaxCount;
   bool above_least = false;  // `least` itself is excluded
   bool required = false;     // if its section is given
-  // Allowed words of a kWord, separated by spaces; `a=b`: a means b.
+  // Allowed words of a kWord, or of the items of a kTexts, separated by spaces;
+  // `a=b`: a means b.
   std::string_view words = {};
   std::string_view instead = {};  // remedy for another word
   // Refused words of a kWord, from Determined; `a=b`: b replaces a.
@@ -105,10 +107,7 @@ ExperimentConfig BuildConfig(nlohmann::json effective);
 /// Returns the row of the key in docs/yaml.md.
 std::string MarkdownRow(const KeySpec& key);
 
-// The parts of the table, for Schema.
-std::span<const KeySpec> ExperimentKeys();
-std::span<const KeySpec> SearcherKeys();
-std::span<const KeySpec> SlurmKeys();
-std::span<const KeySpec> TrainingKeys();
+/// Returns the part of `Schema` that is not ignored.
+std::span<const KeySpec> UsedKeys();
 
 }  // namespace dtrain

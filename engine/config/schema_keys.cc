@@ -2,9 +2,14 @@
 // no other code knows its type, bounds or default.
 //
 // The order of the rows is that of docs/yaml.md, and that in which BuildConfig
-// stores the values, on which StoreSinkMode depends. The first part of the file
+// stores the values, on which sink_mode depends. The first part of the file
 // has the functions that store a value that is not simply one member.
+//
+// Which search method has a key of `searcher` is in SearcherTable
+// (searchers/registry.cc), next to the method; rules between keys are in
+// config_check.cc.
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -13,9 +18,9 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/config/experiment_config.h"
-#include "engine/config/key_storing.h"
 #include "engine/config/metric_source.h"
 #include "engine/config/schema.h"
+#include "engine/config/slurm_config.h"
 
 namespace dtrain {
 namespace {
@@ -24,40 +29,54 @@ using enum KeyType;
 
 // --- Storing values in an ExperimentConfig ---
 
-using namespace key_storing;  // NOLINT: the functions of this table
 using Json = nlohmann::json;
 using Config = ExperimentConfig;
+
+// Functions of KeySpec::store: they copy a value of the effective configuration
+// to a member of ExperimentConfig. Null stores nothing.
+
+void Convert(const Json& json, std::string& to) {
+  to = json.is_null() ? std::string() : json.get<std::string>();
+}
+
+void Convert(const Json& json, Length& to) {
+  for (const Unit unit : {Unit::kBatches, Unit::kRecords, Unit::kEpochs}) {
+    const std::string name(UnitName(unit));
+    if (json.contains(name)) to = {json.at(name).get<std::int64_t>(), unit};
+  }
+}
+
+// Words that stand for "no number", such as loss_scale: dynamic, store nothing.
+template <typename T>
+void Convert(const Json& json, std::optional<T>& to) {
+  if (json.is_number()) to = json.get<T>();
+}
+
+template <typename T>
+void Convert(const Json& json, T& to) {
+  if (!json.is_null()) to = json.get<T>();
+}
+
+// Stores the value in the member that the chain of pointers names.
+template <auto... kMembers>
+void Into(const Json& json, Config& config) {
+  Convert(json, (config.*....*kMembers));
+}
+
+template <auto kMember>
+constexpr auto IntoTraining = Into<&Config::training, kMember>;
+template <auto kMember>
+constexpr auto IntoSearcher = Into<&Config::searcher, kMember>;
+template <auto kMember>
+constexpr auto IntoSlurm = Into<&Config::slurm, kMember>;
+template <auto kMember>
+constexpr auto IntoCheckpoints = Into<&Config::checkpoints, kMember>;
 
 // A key that is auto, true or false.
 template <auto kMember>
 void StoreSwitch(const Json& json, Config& config) {
   std::string& to = config.training.*kMember;
   to = !json.is_boolean() ? "auto" : json.get<bool>() ? "on" : "off";
-}
-
-void StoreEntrypoint(const Json& json, Config& config) {
-  config.placeholders = json.is_object();
-  if (json.is_string()) {
-    config.entrypoint = json.get<std::string>();
-  } else {
-    const Json& words = config.placeholders ? json.at("command") : json;
-    config.entrypoint = words.get<std::vector<std::string>>();
-  }
-}
-
-void StoreRules(const Json& json, Config& config) {
-  Convert(json, config.rules);
-  Convert(json, config.searcher.rules);
-}
-
-void StorePolicy(const Json& json, Config& config) {
-  Convert(json, config.training.checkpoint_policy);
-  Convert(json, config.checkpoints.policy);
-}
-
-void StoreSlotsPerTrial(const Json& json, Config& config) {
-  config.resources.all_slots = json == "all";
-  if (json.is_number()) Convert(json, config.resources.slots_per_trial);
 }
 
 void StoreSlots(const Json& json, Config& config) {
@@ -95,25 +114,26 @@ void StoreListen(const Json& json, Config& config) {
   config.resources.listen = std::move(address);
 }
 
-// Follows sink_size in the table.
-void StoreSinkMode(const Json& json, Config& config) {
-  if (!json.get<bool>()) config.training.sink_size = 0;
+void StoreNotify(const Json& json, Config& config) {
+  if (json.is_null()) return;
+  NotifyConfig& notify = config.notify.emplace();
+  Convert(json.at("command"), notify.command);
+  Convert(json.at("url"), notify.url);
+  Convert(json.at("url_env"), notify.url_env);
+  notify.slack = json.at("format") == "slack";
+  Convert(json.at("secret_env"), notify.secret_env);
+  Convert(json.at("on"), notify.on);
 }
 
-void StoreEarlyStopping(const Json& json, Config& config) {
-  if (json.is_null()) return;
-  config.training.early_stopping = EarlyStopping{
-      .metric = json.at("metric").get<std::string>(),
-      .smaller_is_better = json.at("smaller_is_better").get<bool>(),
-      .patience = json.at("patience").get<std::int64_t>(),
-      .min_delta = json.at("min_delta").get<double>()};
+template <auto kMember>
+void StoreSeconds(const Json& json, Config& config) {
+  config.slurm.*kMember = std::chrono::duration_cast<Duration>(
+      std::chrono::duration<double>(json.get<double>()));
 }
 
 // --- The table ---
 
-// Keys of the top level, and of the sections about storage and resources, in
-// the order of the reference.
-constexpr KeySpec kExperimentKeys[] = {
+constexpr KeySpec kKeys[] = {
     {.path = "name",
      .type = kText,
      .doc = "Name in lists, at most 1,000 bytes; by default the file's name.",
@@ -139,7 +159,17 @@ constexpr KeySpec kExperimentKeys[] = {
             "([protocol.md](protocol.md)), which is not run by a shell; `{lr}` "
             "in an argument stands for the hyperparameter `lr`.",
      .required = true,
-     .store = StoreEntrypoint},
+     .store =
+         [](const Json& json, Config& config) {
+           config.placeholders = json.is_object();
+           if (json.is_string()) {
+             config.entrypoint = json.get<std::string>();
+           } else {
+             const Json& words =
+                 config.placeholders ? json.at("command") : json;
+             config.entrypoint = words.get<std::vector<std::string>>();
+           }
+         }},
     {.path = "context",
      .type = kSection,
      .doc = "The copy of the experiment's files that each trial works in."},
@@ -206,17 +236,26 @@ constexpr KeySpec kExperimentKeys[] = {
      .store = Into<&Config::max_restarts>},
     {.path = "rules",
      .type = kInt,
-     .fallback = "2",
+     .fallback = "3",
      .doc = "Version of the rules by which results are read and judged. "
             "Experiments recorded before 0.2.0 have 1 and keep it.",
      .least = 1,
      .most = kCurrentRules,
-     .store = StoreRules},
+     .store =
+         [](const Json& json, Config& config) {
+           Convert(json, config.rules);
+           Convert(json, config.searcher.rules);
+         }},
     {.path = "time_limit",
      .type = kDuration,
      .doc = "Pause the experiment after this time in a run; each `resume` "
             "has the full time again.",
      .store = Into<&Config::time_limit>},
+    {.path = "trial_time_limit",
+     .type = kDuration,
+     .doc = "Stop a trial that has trained for this time in all its runs; its "
+            "last validation is its result. Without one it has failed.",
+     .store = Into<&Config::trial_time_limit>},
     {.path = "hang_timeout",
      .type = kDuration,
      .fallback = "600",
@@ -224,13 +263,55 @@ constexpr KeySpec kExperimentKeys[] = {
             "and prints nothing, for this long. The timeout of NCCL between "
             "its ranks is one minute longer.",
      .store = Into<&Config::hang_timeout>},
+    {.path = "notify",
+     .type = kOptionalSection,
+     .doc = "Whom to tell of the experiment's end ([notify.md](notify.md)).",
+     .store = StoreNotify},
+    {.path = "notify.command",
+     .type = kTexts,
+     .doc = "Program and its arguments, not run by a shell; it reads the "
+            "message as JSON from standard input.",
+     .least = 1,
+     .most = 10'000},
+    {.path = "notify.url",
+     .type = kText,
+     .doc = "Address that the message is sent to by POST. It is stored; a "
+            "secret one belongs into `url_env`.",
+     .least = 1,
+     .most = 2000},
+    {.path = "notify.url_env",
+     .type = kText,
+     .doc = "Environment variable that has the address.",
+     .least = 1,
+     .most = 1000},
+    {.path = "notify.format",
+     .type = kWord,
+     .fallback = R"("json")",
+     .doc = "The message: all of it, or one line of text as web hooks of Slack "
+            "take it.",
+     .words = "json slack"},
+    {.path = "notify.secret_env",
+     .type = kText,
+     .doc = "Environment variable that has the key by which messages are "
+            "signed.",
+     .least = 1,
+     .most = 1000},
+    {.path = "notify.on",
+     .type = kTexts,
+     .fallback = R"(["completed", "error", "canceled", "paused"])",
+     .doc = "Events that a message is sent for.",
+     .words = "completed error canceled paused best trial_error"},
     {.path = "checkpoint_policy",
      .type = kWord,
      .fallback = R"("best")",
      .doc = "Which validations create a checkpoint: the best of their trial so "
             "far, all, or none.",
      .words = "best all none",
-     .store = StorePolicy},
+     .store =
+         [](const Json& json, Config& config) {
+           Convert(json, config.training.checkpoint_policy);
+           Convert(json, config.checkpoints.policy);
+         }},
     {.path = "checkpoint_storage",
      .type = kSection,
      .doc = "Where checkpoints are stored, and which are kept."},
@@ -312,7 +393,12 @@ constexpr KeySpec kExperimentKeys[] = {
      .fallback = "1",
      .doc = "Slots of one trial, with one rank on each: GPUs or CPU slots, a "
             "share of one GPU, or all; 0: one CPU slot, no GPU.",
-     .store = StoreSlotsPerTrial},
+     .store =
+         [](const Json& json, Config& config) {
+           config.resources.all_slots = json == "all";
+           if (json.is_number())
+             Convert(json, config.resources.slots_per_trial);
+         }},
     {.path = "resources.max_slots",
      .type = kInt,
      .doc = "Maximum number of slots in use at a time; with shares of GPUs, "
@@ -352,6 +438,12 @@ constexpr KeySpec kExperimentKeys[] = {
      .doc = "Record where the time of each trial goes; `dtrain describe EXP.T` "
             "shows it.",
      .store = IntoTraining<&TrainerSettings::profile>},
+    {.path = "profiling.system",
+     .type = kBool,
+     .fallback = "true",
+     .doc = "Sample what the processes and GPUs of each trial use, every 5 s "
+            "([system.md](system.md)).",
+     .store = Into<&Config::system_metrics>},
     {.path = "environment",
      .type = kSection,
      .doc = "Environment of the trials' processes."},
@@ -362,10 +454,330 @@ constexpr KeySpec kExperimentKeys[] = {
             "trials on CPUs or GPUs. Values are never stored: the value of a "
             "name without one, and of every name after `dtrain resume`, is "
             "taken from the shell."},
-};
-
-// Keys of `optimizations` and `early_stopping`.
-constexpr KeySpec kTrainingKeys[] = {
+    {.path = "slurm",
+     .type = kOptionalSection,
+     .doc = "Jobs of Slurm that start workers, with `resources.executor: "
+            "slurm` ([slurm.md](slurm.md))."},
+    {.path = "slurm.partition",
+     .type = kText,
+     .doc = "Partition; by default Slurm's.",
+     .least = 1,
+     .most = 1000,
+     .store = IntoSlurm<&SlurmConfig::partition>},
+    {.path = "slurm.account",
+     .type = kText,
+     .doc = "Account that is charged.",
+     .least = 1,
+     .most = 1000,
+     .store = IntoSlurm<&SlurmConfig::account>},
+    {.path = "slurm.qos",
+     .type = kText,
+     .doc = "Quality of service.",
+     .least = 1,
+     .most = 1000,
+     .store = IntoSlurm<&SlurmConfig::qos>},
+    {.path = "slurm.time",
+     .type = kSlurmTime,
+     .fallback = R"("04:00:00")",
+     .doc = "Walltime of a job. A trial can be longer: it continues in the "
+            "next job.",
+     .store =
+         [](const Json& json, Config& config) {
+           config.slurm.time = ParseSlurmTime(json.get<std::string>()).value();
+         }},
+    {.path = "slurm.nodes",
+     .type = kInt,
+     .fallback = "1",
+     .doc = "Nodes of a job, with one worker on each.",
+     .least = 1,
+     .most = 1000,
+     .store = IntoSlurm<&SlurmConfig::nodes>},
+    {.path = "slurm.gpus_per_node",
+     .type = kInt,
+     .doc = "GPUs of a worker.",
+     .least = 1,
+     .most = 1024,
+     .store = IntoSlurm<&SlurmConfig::gpus_per_node>},
+    {.path = "slurm.cpus_per_task",
+     .type = kInt,
+     .doc = "CPUs of a worker.",
+     .least = 1,
+     .most = 10'000,
+     .store = IntoSlurm<&SlurmConfig::cpus_per_task>},
+    {.path = "slurm.mem",
+     .type = kText,
+     .doc = "Memory of a node, such as `64G`.",
+     .least = 1,
+     .most = 1000,
+     .store = IntoSlurm<&SlurmConfig::mem>},
+    {.path = "slurm.constraint",
+     .type = kText,
+     .doc = "Features that nodes must have.",
+     .least = 1,
+     .most = 1000,
+     .store = IntoSlurm<&SlurmConfig::constraint>},
+    {.path = "slurm.max_jobs",
+     .type = kInt,
+     .fallback = "8",
+     .doc = "Maximum number of jobs at a time, pending ones included.",
+     .least = 1,
+     .most = 10'000,
+     .store = IntoSlurm<&SlurmConfig::max_jobs>},
+    {.path = "slurm.min_jobs",
+     .type = kInt,
+     .fallback = "0",
+     .doc = "Jobs that are kept even if there is nothing to do.",
+     .most = 10'000,
+     .store = IntoSlurm<&SlurmConfig::min_jobs>},
+    {.path = "slurm.idle_timeout",
+     .type = kDuration,
+     .fallback = "60",
+     .doc = "A job whose workers have had no trial for so long is ended.",
+     .store = StoreSeconds<&SlurmConfig::idle_timeout>},
+    {.path = "slurm.grace",
+     .type = kDuration,
+     .fallback = "120",
+     .doc = "Time before the walltime at which trials are paused, to save a "
+            "checkpoint and continue elsewhere.",
+     .store = StoreSeconds<&SlurmConfig::grace>},
+    {.path = "slurm.sbatch_args",
+     .type = kTexts,
+     .fallback = "[]",
+     .doc = "Further options, as `sbatch` takes them.",
+     .least = 1,
+     .most = 1000,
+     .store = IntoSlurm<&SlurmConfig::sbatch_args>},
+    {.path = "slurm.prologue",
+     .type = kTexts,
+     .fallback = "[]",
+     .doc = "Lines of bash that a job executes before its workers, such as "
+            "`module load cuda`.",
+     .most = 10'000,
+     .store = IntoSlurm<&SlurmConfig::prologue>},
+    {.path = "searcher",
+     .type = kSection,
+     .doc = "Which trials run, and for how long.",
+     .required = true},
+    {.path = "searcher.name",
+     .type = kWord,
+     .doc = "The search method.",
+     .required = true,
+     .substitutes = "adaptive=adaptive_asha adaptive_simple=adaptive_asha "
+                    "sync_halving=async_halving hyperband=adaptive_asha "
+                    "tpe=bayesian_asha bayes=bayesian_asha "
+                    "bayesian=bayesian_asha bohb=bayesian_asha "
+                    "optuna=bayesian_asha gp=bayesian_asha "
+                    "hyperopt=bayesian_asha smac=bayesian_asha "
+                    "median=async_halving pbt=adaptive_asha "
+                    "random_search=random grid_search=grid",
+     .store = IntoSearcher<&SearcherConfig::name>},
+    {.path = "searcher.metric",
+     .type = kText,
+     .doc = "Validation metric that decides which trial is best.",
+     .least = 1,
+     .most = 1000,
+     .required = true,
+     .store =
+         [](const Json& json, Config& config) {
+           Convert(json, config.searcher.metric);
+           Convert(json, config.training.searcher_metric);
+         }},
+    {.path = "searcher.smaller_is_better",
+     .type = kBool,
+     .fallback = "true",
+     .doc = "Whether smaller values of the metric are better.",
+     .store =
+         [](const Json& json, Config& config) {
+           Convert(json, config.searcher.smaller_is_better);
+           Convert(json, config.training.smaller_is_better);
+         }},
+    {.path = "searcher.max_length",
+     .type = kLength,
+     .doc = "Maximum length of a trial. Required unless max_time is given; "
+            "programs under single, random and grid may omit it.",
+     // Length 0 without max_length and max_time, which has the unit of
+     // time_metric.
+     .store =
+         [](const Json& json, Config& config) {
+           if (json.is_null()) return;
+           Length length;
+           Convert(json, length);
+           config.searcher.max_length = length.count;
+           config.length_unit = length.unit;
+         }},
+    {.path = "searcher.max_time",
+     .type = kInt,
+     .doc = "Replaces max_length, in the unit of time_metric.",
+     .least = 1,
+     .store = IntoSearcher<&SearcherConfig::max_length>},
+    {.path = "searcher.time_metric",
+     .type = kText,
+     .doc = "Unit of max_time: batches, records or epochs; for a program also "
+            "the name of a metric that gives its count.",
+     .least = 1,
+     .most = 1000,
+     // A program counts by a metric of another name as by epochs: in reports it
+     // has
+     // both the count and the batches.
+     .store =
+         [](const Json& json, Config& config) {
+           if (json.is_null()) return;
+           Convert(json, config.training.time_metric);
+           config.length_unit = Unit::kEpochs;
+           for (const Unit unit :
+                {Unit::kBatches, Unit::kRecords, Unit::kEpochs}) {
+             if (json == UnitName(unit)) config.length_unit = unit;
+           }
+         }},
+    {.path = "searcher.max_trials",
+     .type = kInt,
+     .doc = "Number of trials.",
+     .least = 1,
+     .most = 1'000'000,
+     .required = true,
+     .store = IntoSearcher<&SearcherConfig::max_trials>},
+    {.path = "searcher.max_concurrent_trials",
+     .type = kInt,
+     .fallback = "16",
+     .doc = "Maximum number of trials that run at the same time; 0: no limit. "
+            "For bayesian_asha the default and 0 mean as many as the slots "
+            "hold, on Slurm those of max_jobs jobs.",
+     .most = 1'000'000,
+     .store = IntoSearcher<&SearcherConfig::max_concurrent_trials>},
+    {.path = "searcher.repeats",
+     .type = kInt,
+     .fallback = "1",
+     .doc = "Number of trials of each point, with different seeds. max_trials "
+            "counts points, max_concurrent_trials trials. Needs num_rungs: 1 "
+            "in bayesian_asha.",
+     .least = 1,
+     .most = 1000,
+     .store = IntoSearcher<&SearcherConfig::repeats>},
+    {.path = "searcher.repeat_metric",
+     .type = kWord,
+     .fallback = R"("mean")",
+     .doc = "Value of a point, from those of its repeats.",
+     .words = "mean median min max",
+     .store = IntoSearcher<&SearcherConfig::repeat_metric>},
+    {.path = "searcher.num_rungs",
+     .type = kInt,
+     .doc = "Number of rungs; by default as many as max_length and max_trials "
+            "allow, at most 5. For bayesian_asha one more if the budget is 15 "
+            "full trainings or more.",
+     .least = 1,
+     .most = 64,
+     .store = IntoSearcher<&SearcherConfig::num_rungs>},
+    {.path = "searcher.divisor",
+     .type = kNumber,
+     .fallback = "4",
+     .doc = "One in this many trials of a rung is trained to the next rung.",
+     .least = 1,
+     .most = 1'000'000,
+     .above_least = true,
+     .store = IntoSearcher<&SearcherConfig::divisor>},
+    {.path = "searcher.stop_once",
+     .type = kBool,
+     .fallback = "false",
+     .doc = "Stop trials instead of pausing and promoting them.",
+     .store = IntoSearcher<&SearcherConfig::stop_once>},
+    {.path = "searcher.mode",
+     .type = kWord,
+     .fallback = R"("standard")",
+     .doc = "How early trials are stopped.",
+     .words = "conservative standard aggressive",
+     .store = IntoSearcher<&SearcherConfig::mode>},
+    {.path = "searcher.max_rungs",
+     .type = kInt,
+     .fallback = "5",
+     .doc = "Maximum number of rungs in a bracket.",
+     .least = 1,
+     .most = 64,
+     .store = IntoSearcher<&SearcherConfig::max_rungs>},
+    {.path = "searcher.bracket_rungs",
+     .type = kInts,
+     .fallback = "[]",
+     .doc = "Number of rungs of each bracket, instead of mode.",
+     .least = 1,
+     .most = 64,
+     .store = IntoSearcher<&SearcherConfig::bracket_rungs>},
+    {.path = "searcher.stops",
+     .type = kInts,
+     .fallback = "[]",
+     .doc = "Lengths before max_length at which the trial is validated and "
+            "saved, like a trial that is promoted there.",
+     .least = 1,
+     .store = IntoSearcher<&SearcherConfig::stops>},
+    {.path = "searcher.constraints",
+     .type = kConstraints,
+     .fallback = "[]",
+     .doc = "Conditions on the hyperparameters that every trial meets; see "
+            "below.",
+     .store = IntoSearcher<&SearcherConfig::constraints>},
+    {.path = "searcher.points",
+     .type = kPoints,
+     .fallback = "[]",
+     .doc = "Hyperparameters to try first; what a point does not name is "
+            "drawn.",
+     .store = IntoSearcher<&SearcherConfig::points>},
+    {.path = "searcher.budget",
+     .type = kBudget,
+     .doc = "Length that all trials together may train, or a duration such as "
+            "8h, the sum of their training times; by default the total of the "
+            "plan of async_halving with the same keys.",
+     // REQUIRES: a length is in the unit of max_length.
+     .store =
+         [](const Json& json, Config& config) {
+           if (json.is_null()) return;
+           const auto budget = json.begin();  // unit and count
+           if (budget.key() == "seconds") {
+             config.searcher.budget_seconds = budget.value().get<double>();
+           } else {
+             config.searcher.budget = budget.value().get<std::int64_t>();
+           }
+         }},
+    {.path = "searcher.cost",
+     .type = kWord,
+     .doc = "Cost of a trial in decisions: the seconds that it takes for its "
+            "length, or its length only; by default length, or time if budget "
+            "is a duration.",
+     .words = "time length",
+     .store = IntoSearcher<&SearcherConfig::cost>},
+    {.path = "searcher.target",
+     .type = kNumber,
+     .doc = "End the search, COMPLETED, at a validation whose metric is this "
+            "good.",
+     .least = -kMaxCount,
+     .store = IntoSearcher<&SearcherConfig::target>},
+    {.path = "searcher.max_duration",
+     .type = kDuration,
+     .doc = "End the search, COMPLETED, after this time in all its runs: no "
+            "trial starts, and those that run end at their next validation.",
+     .store = IntoSearcher<&SearcherConfig::max_duration>},
+    {.path = "searcher.warm_start",
+     .type = kExperiments,
+     .fallback = "[]",
+     .doc = "Experiments of this store whose best trials become points, behind "
+            "those of points.",
+     .store =
+         [](const Json& json, Config& config) {
+           for (const Json& source : json) {
+             const bool is_label = source.is_string();
+             config.warm_start.push_back(
+                 {.experiment = is_label ? 0 : source.get<std::int64_t>(),
+                  .label = is_label ? source.get<std::string>().substr(
+                                          kLabelPrefix.size())
+                                    : ""});
+           }
+         }},
+    {.path = "searcher.source_trial_id",
+     .type = kTrialId,
+     .doc = "Start with the weights of the latest checkpoint of this trial, "
+            "with counters at 0.",
+     .store = Into<&Config::source_trial_id>},
+    {.path = "searcher.source_checkpoint_uuid",
+     .type = kUuid,
+     .doc = "Start with the weights of this checkpoint, with counters at 0.",
+     .store = Into<&Config::source_checkpoint_uuid>},
     {.path = "optimizations",
      .type = kSection,
      .doc = "Options of the training step."},
@@ -423,7 +835,11 @@ constexpr KeySpec kTrainingKeys[] = {
      .type = kBool,
      .fallback = "true",
      .doc = "Whether `sink_size` is applied.",
-     .store = StoreSinkMode},
+     // Follows sink_size in the table.
+     .store =
+         [](const Json& json, Config& config) {
+           if (!json.get<bool>()) config.training.sink_size = 0;
+         }},
     {.path = "optimizations.channels_last",
      .type = kSwitch,
      .fallback = R"("auto")",
@@ -446,7 +862,15 @@ constexpr KeySpec kTrainingKeys[] = {
     {.path = "early_stopping",
      .type = kOptionalSection,
      .doc = "Ends a trial whose metric has stopped improving.",
-     .store = StoreEarlyStopping},
+     .store =
+         [](const Json& json, Config& config) {
+           if (json.is_null()) return;
+           config.training.early_stopping = EarlyStopping{
+               .metric = json.at("metric").get<std::string>(),
+               .smaller_is_better = json.at("smaller_is_better").get<bool>(),
+               .patience = json.at("patience").get<std::int64_t>(),
+               .min_delta = json.at("min_delta").get<double>()};
+         }},
     {.path = "early_stopping.metric",
      .type = kText,
      .doc = "Validation metric to watch; by default the searcher's.",
@@ -470,7 +894,6 @@ constexpr KeySpec kTrainingKeys[] = {
 
 }  // namespace
 
-std::span<const KeySpec> ExperimentKeys() { return kExperimentKeys; }
-std::span<const KeySpec> TrainingKeys() { return kTrainingKeys; }
+std::span<const KeySpec> UsedKeys() { return kKeys; }
 
 }  // namespace dtrain

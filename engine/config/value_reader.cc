@@ -31,20 +31,6 @@ namespace {
 
 using MaybeJson = std::optional<nlohmann::json>;
 
-std::string BoundsText(std::int64_t least, std::int64_t most) {
-  if (most >= kMaxCount && least > -kMaxCount) {
-    return "of at least " + std::to_string(least);
-  }
-  return "from " + std::to_string(least) + " to " + std::to_string(most);
-}
-
-MaybeJson ReadBool(const Node& node, const std::string& path,
-                   Findings& findings) {
-  if (node.kind == Node::Kind::kBool) return node.boolean;
-  ReportType(node, path, "true or false", findings);
-  return std::nullopt;
-}
-
 MaybeJson ReadNumber(const KeySpec& key, const Node& node, Findings& findings) {
   const auto least = static_cast<double>(key.least);
   const auto most = static_cast<double>(key.most);
@@ -80,17 +66,8 @@ MaybeJson ReadText(const KeySpec& key, const Node& node,
   return node.text;
 }
 
-// Returns "; use 'B' instead" for a refused word with a substitute, else "".
-std::string SubstituteHint(const KeySpec& key, const std::string& word) {
-  for (const std::string& pair : Split(key.substitutes, ' ')) {
-    const std::size_t equals = pair.find('=');
-    if (equals == pair.npos || pair.substr(0, equals) != word) continue;
-    return "; use '" + pair.substr(equals + 1) + "' instead";
-  }
-  return "";
-}
-
-MaybeJson ReadWord(const KeySpec& key, const Node& node, Findings& findings) {
+MaybeJson ReadWord(const KeySpec& key, const Node& node,
+                   const std::string& path, Findings& findings) {
   std::vector<std::string> allowed;
   for (const std::string& word : AllowedWords(key)) {
     const std::size_t equals = word.find('=');
@@ -98,21 +75,21 @@ MaybeJson ReadWord(const KeySpec& key, const Node& node, Findings& findings) {
     if (!node.is_string() || node.text != allowed.back()) continue;
     return equals == word.npos ? word : word.substr(equals + 1);
   }
-  std::string hint = node.is_string() ? SubstituteHint(key, node.text) : "";
+  std::string hint;
+  for (const std::string& pair : Split(key.substitutes, ' ')) {
+    const std::size_t equals = pair.find('=');
+    if (!node.is_string() || equals == pair.npos) continue;
+    if (pair.substr(0, equals) != node.text) continue;
+    hint = "; use '" + pair.substr(equals + 1) + "' instead";
+    break;
+  }
   if (hint.empty() && node.is_string()) hint = DidYouMean(node.text, allowed);
   if (hint.empty() && !key.instead.empty()) {
     hint = "; " + std::string(key.instead);
   }
-  findings.Error(node.mark, std::string(key.path),
+  findings.Error(node.mark, path,
                  "expected one of " + Join(allowed, ", ") + ", got " +
                      Describe(node) + hint);
-  return std::nullopt;
-}
-
-MaybeJson ReadSwitch(const KeySpec& key, const Node& node, Findings& findings) {
-  if (node.is_string() && node.text == "auto") return "auto";
-  if (node.kind == Node::Kind::kBool) return node.boolean;
-  ReportType(node, std::string(key.path), "auto, true or false", findings);
   return std::nullopt;
 }
 
@@ -135,21 +112,6 @@ MaybeJson ReadList(const KeySpec& key, const Node& node,
   return list;
 }
 
-MaybeJson ReadInts(const KeySpec& key, const Node& node, Findings& findings) {
-  return ReadList(key, node, "integers", findings,
-                  [&](const Node& item, const std::string& path) -> MaybeJson {
-                    return ReadInteger(item, path, key.least, key.most,
-                                       findings);
-                  });
-}
-
-MaybeJson ReadTexts(const KeySpec& key, const Node& node, Findings& findings) {
-  return ReadList(key, node, "strings", findings,
-                  [&](const Node& item, const std::string& path) {
-                    return ReadText(key, item, path, findings);
-                  });
-}
-
 // Reads an ID, or `label:NAME`.
 MaybeJson ReadExperiment(const Node& node, const std::string& path,
                          Findings& findings) {
@@ -168,21 +130,6 @@ MaybeJson ReadExperiment(const Node& node, const std::string& path,
                  "got " +
                      Describe(node) +
                      (spaced ? "; write label:NAME without a space" : ""));
-  return std::nullopt;
-}
-
-MaybeJson ReadExperiments(const KeySpec& key, const Node& node,
-                          Findings& findings) {
-  return ReadList(key, node, "experiments, such as [12, label:NAME]", findings,
-                  [&](const Node& item, const std::string& path) {
-                    return ReadExperiment(item, path, findings);
-                  });
-}
-
-MaybeJson ReadMap(const KeySpec& key, const Node& node, Findings& findings) {
-  const std::string path(key.path);
-  if (node.is_map()) return ReadFreeValue(node, path, findings);
-  ReportType(node, path, "a map", findings);
   return std::nullopt;
 }
 
@@ -254,31 +201,14 @@ std::optional<double> Seconds(std::string_view text) {
   return std::nullopt;
 }
 
-MaybeJson ReadDuration(const KeySpec& key, const Node& node,
-                       Findings& findings) {
-  std::optional<double> seconds;
-  if (node.IsNumber()) seconds = node.number;
-  if (node.is_string()) seconds = Seconds(node.text);
-  if (seconds && *seconds > 0 && *seconds <= kMaxSeconds) return *seconds;
-  findings.Error(node.mark, std::string(key.path),
-                 "expected a duration above 0, got " + Describe(node) +
-                     "; write seconds or a number with ms, s, m, h or d, such "
-                     "as 90 or 1.5h");
-  return std::nullopt;
-}
-
-// True for a map such as {hours: 8}.
-bool IsMapOfTime(const Node& node) {
-  static constexpr std::array kNames = {"seconds", "minutes", "hours", "days"};
-  return node.is_map() && node.entries.size() == 1 &&
-         std::ranges::find(kNames, node.entries.front().key) != kNames.end();
-}
-
 // Reads a length, or a duration. The canonical form of a duration is
 // {"seconds": N}, since a number without a unit counts batches.
 MaybeJson ReadBudget(const KeySpec& key, const Node& node, Findings& findings) {
   const bool counts_batches = node.kind == Node::Kind::kInt;
-  const bool of_time = IsMapOfTime(node);
+  static constexpr std::array kNames = {"seconds", "minutes", "hours", "days"};
+  const bool of_time =  // a map such as {hours: 8}
+      node.is_map() && node.entries.size() == 1 &&
+      std::ranges::find(kNames, node.entries.front().key) != kNames.end();
   const bool canonical = of_time && node.entries.front().key == "seconds";
   if (counts_batches || (node.is_map() && !of_time)) {
     return ReadLength(key, node, findings);
@@ -296,15 +226,6 @@ MaybeJson ReadBudget(const KeySpec& key, const Node& node, Findings& findings) {
                  "expected a length or a duration, got " + Describe(duration) +
                      "; write {batches: N}, {records: N}, {epochs: N}, or a "
                      "number with s, m, h or d, such as 8h");
-  return std::nullopt;
-}
-
-MaybeJson ReadLossScale(const KeySpec& key, const Node& node,
-                        Findings& findings) {
-  if (node.is_string() && node.text == "dynamic") return "dynamic";
-  if (node.IsNumber() && node.number > 0) return ToJson(node);
-  ReportType(node, std::string(key.path), "dynamic or a number above 0",
-             findings);
   return std::nullopt;
 }
 
@@ -337,28 +258,25 @@ MaybeJson ReadListen(const KeySpec& key, const Node& node, Findings& findings) {
   return std::nullopt;
 }
 
-MaybeJson ReadGpus(const Node& node, const std::string& path,
-                   Findings& findings) {
-  auto gpus = nlohmann::json::array();
-  for (const Node& item : node.items) {
-    const std::string place = path + '[' + std::to_string(gpus.size()) + ']';
-    const auto gpu = ReadInteger(item, place, 0, kMaxSlots, findings);
-    if (!gpu) return std::nullopt;
-    if (std::find(gpus.begin(), gpus.end(), *gpu) != gpus.end()) {
-      findings.Error(item.mark, place,
-                     "GPU " + item.text + " is listed twice; remove one");
-      return std::nullopt;
-    }
-    gpus.push_back(*gpu);
-  }
-  if (!gpus.empty()) return gpus;
-  findings.Error(node.mark, path, "is empty; name a GPU, or write none");
-  return std::nullopt;
-}
-
 MaybeJson ReadSlots(const KeySpec& key, const Node& node, Findings& findings) {
   const std::string path(key.path);
-  if (node.is_list()) return ReadGpus(node, path, findings);
+  if (node.is_list()) {
+    auto gpus = nlohmann::json::array();
+    for (const Node& item : node.items) {
+      const std::string place = path + '[' + std::to_string(gpus.size()) + ']';
+      const auto gpu = ReadInteger(item, place, 0, kMaxSlots, findings);
+      if (!gpu) return std::nullopt;
+      if (std::find(gpus.begin(), gpus.end(), *gpu) != gpus.end()) {
+        findings.Error(item.mark, place,
+                       "GPU " + item.text + " is listed twice; remove one");
+        return std::nullopt;
+      }
+      gpus.push_back(*gpu);
+    }
+    if (!gpus.empty()) return gpus;
+    findings.Error(node.mark, path, "is empty; name a GPU, or write none");
+    return std::nullopt;
+  }
   if (node.kind == Node::Kind::kInt) {
     const auto gpu = ReadInteger(node, path, 0, kMaxSlots, findings);
     if (!gpu) return std::nullopt;
@@ -385,102 +303,6 @@ MaybeJson ReadSlots(const KeySpec& key, const Node& node, Findings& findings) {
   return std::nullopt;
 }
 
-// Shares of a GPU are quarters (decision 17).
-MaybeJson ReadSlotsPerTrial(const KeySpec& key, const Node& node,
-                            Findings& findings) {
-  if (node.is_string() && node.text == "all") return "all";
-  if (node.IsNumber()) {
-    const double value = node.number;
-    if (value == 0.25 || value == 0.5 || value == 0.75) return value;
-    const auto whole = static_cast<double>(kMaxSlots);
-    if (value >= 0 && value <= whole &&
-        value == static_cast<double>(static_cast<std::int64_t>(value))) {
-      return static_cast<std::int64_t>(value);
-    }
-  }
-  findings.Error(node.mark, std::string(key.path),
-                 "expected an integer from 0 to 1024, 0.25, 0.5, 0.75 or all, "
-                 "got " +
-                     Describe(node));
-  return std::nullopt;
-}
-
-// Reads a walltime. The canonical form is that of sbatch with hours.
-MaybeJson ReadWalltime(const KeySpec& key, const Node& node,
-                       Findings& findings) {
-  const bool text = node.is_string() || node.kind == Node::Kind::kInt;
-  const auto time = text ? ParseSlurmTime(node.text) : std::nullopt;
-  if (time) return FormatSlurmTime(*time);
-  findings.Error(node.mark, std::string(key.path),
-                 "expected a time of Slurm, from a minute to a year: " +
-                     std::string(kSlurmTimeFormats) + "; got " +
-                     Describe(node));
-  return std::nullopt;
-}
-
-// Reads `3.10`, which looks like a number, by its text.
-MaybeJson ReadTrialId(const KeySpec& key, const Node& node,
-                      Findings& findings) {
-  const std::size_t dot = node.text.find('.');
-  const auto digits = [](std::string_view text) {
-    return !text.empty() && text.size() <= 15 && text[0] != '0' &&
-           text.find_first_not_of("0123456789") == text.npos;
-  };
-  if (node.IsScalar() && dot != node.text.npos &&
-      digits(node.text.substr(0, dot)) && digits(node.text.substr(dot + 1))) {
-    return node.text;
-  }
-  findings.Error(node.mark, std::string(key.path),
-                 "expected a trial such as 3.7, got " + Describe(node));
-  return std::nullopt;
-}
-
-// Reads a UUID or its beginning, which may look like a number, by its text.
-MaybeJson ReadUuid(const KeySpec& key, const Node& node, Findings& findings) {
-  const std::size_t size = node.text.size();
-  if (node.IsScalar() && size >= 4 && size <= 36 &&
-      node.text.find_first_not_of("0123456789abcdef-") == node.text.npos) {
-    return node.text;
-  }
-  findings.Error(node.mark, std::string(key.path),
-                 "expected the UUID of a checkpoint or at least 4 characters "
-                 "of it, got " +
-                     Describe(node));
-  return std::nullopt;
-}
-
-// Reads the types of only one or a few keys.
-MaybeJson ReadSpecialValue(const KeySpec& key, const Node& node,
-                           Findings& findings) {
-  switch (key.type) {
-    case KeyType::kLength:
-    case KeyType::kPeriod:
-      return ReadLength(key, node, findings);
-    case KeyType::kBudget:
-      return ReadBudget(key, node, findings);
-    case KeyType::kDuration:
-      return ReadDuration(key, node, findings);
-    case KeyType::kExperiments:
-      return ReadExperiments(key, node, findings);
-    case KeyType::kListen:
-      return ReadListen(key, node, findings);
-    case KeyType::kLossScale:
-      return ReadLossScale(key, node, findings);
-    case KeyType::kSlots:
-      return ReadSlots(key, node, findings);
-    case KeyType::kSlotsPerTrial:
-      return ReadSlotsPerTrial(key, node, findings);
-    case KeyType::kSlurmTime:
-      return ReadWalltime(key, node, findings);
-    case KeyType::kTrialId:
-      return ReadTrialId(key, node, findings);
-    case KeyType::kUuid:
-      return ReadUuid(key, node, findings);
-    default:
-      return std::nullopt;
-  }
-}
-
 }  // namespace
 
 std::optional<nlohmann::json> ReadValue(const KeySpec& key, const Node& node,
@@ -488,7 +310,9 @@ std::optional<nlohmann::json> ReadValue(const KeySpec& key, const Node& node,
   const std::string path(key.path);
   switch (key.type) {
     case KeyType::kBool:
-      return ReadBool(node, path, findings);
+      if (node.kind == Node::Kind::kBool) return node.boolean;
+      ReportType(node, path, "true or false", findings);
+      return std::nullopt;
     case KeyType::kInt:
       return ReadInteger(node, path, key.least, key.most, findings);
     case KeyType::kNumber:
@@ -496,17 +320,114 @@ std::optional<nlohmann::json> ReadValue(const KeySpec& key, const Node& node,
     case KeyType::kText:
       return ReadText(key, node, path, findings);
     case KeyType::kWord:
-      return ReadWord(key, node, findings);
+      return ReadWord(key, node, std::string(key.path), findings);
     case KeyType::kSwitch:
-      return ReadSwitch(key, node, findings);
+      if (node.is_string() && node.text == "auto") return "auto";
+      if (node.kind == Node::Kind::kBool) return node.boolean;
+      ReportType(node, path, "auto, true or false", findings);
+      return std::nullopt;
     case KeyType::kInts:
-      return ReadInts(key, node, findings);
+      return ReadList(
+          key, node, "integers", findings,
+          [&](const Node& item, const std::string& place) -> MaybeJson {
+            return ReadInteger(item, place, key.least, key.most, findings);
+          });
     case KeyType::kTexts:
-      return ReadTexts(key, node, findings);
+      return ReadList(key, node, "strings", findings,
+                      [&](const Node& item, const std::string& place) {
+                        return key.words.empty()
+                                   ? ReadText(key, item, place, findings)
+                                   : ReadWord(key, item, place, findings);
+                      });
     case KeyType::kMap:
-      return ReadMap(key, node, findings);
+      if (node.is_map()) return ReadFreeValue(node, path, findings);
+      ReportType(node, path, "a map", findings);
+      return std::nullopt;
+    case KeyType::kLength:
+    case KeyType::kPeriod:
+      return ReadLength(key, node, findings);
+    case KeyType::kBudget:
+      return ReadBudget(key, node, findings);
+    case KeyType::kDuration: {
+      std::optional<double> seconds;
+      if (node.IsNumber()) seconds = node.number;
+      if (node.is_string()) seconds = Seconds(node.text);
+      if (seconds && *seconds > 0 && *seconds <= kMaxSeconds) return *seconds;
+      findings.Error(node.mark, path,
+                     "expected a duration above 0, got " + Describe(node) +
+                         "; write seconds or a number with ms, s, m, h or d, "
+                         "such as 90 or 1.5h");
+      return std::nullopt;
+    }
+    case KeyType::kExperiments:
+      return ReadList(key, node, "experiments, such as [12, label:NAME]",
+                      findings,
+                      [&](const Node& item, const std::string& place) {
+                        return ReadExperiment(item, place, findings);
+                      });
+    case KeyType::kListen:
+      return ReadListen(key, node, findings);
+    case KeyType::kLossScale:
+      if (node.is_string() && node.text == "dynamic") return "dynamic";
+      if (node.IsNumber() && node.number > 0) return ToJson(node);
+      ReportType(node, path, "dynamic or a number above 0", findings);
+      return std::nullopt;
+    case KeyType::kSlots:
+      return ReadSlots(key, node, findings);
+    case KeyType::kSlotsPerTrial: {
+      if (node.is_string() && node.text == "all") return "all";
+      const double value = node.IsNumber() ? node.number : -1;
+      // Shares of a GPU are quarters (decision 17).
+      if (value == 0.25 || value == 0.5 || value == 0.75) return value;
+      if (value >= 0 && value <= static_cast<double>(kMaxSlots) &&
+          value == std::floor(value)) {
+        return static_cast<std::int64_t>(value);
+      }
+      findings.Error(node.mark, path,
+                     "expected an integer from 0 to 1024, 0.25, 0.5, 0.75 or "
+                     "all, got " +
+                         Describe(node));
+      return std::nullopt;
+    }
+    case KeyType::kSlurmTime: {  // canonical: that of sbatch with hours
+      const bool text = node.is_string() || node.kind == Node::Kind::kInt;
+      const auto time = text ? ParseSlurmTime(node.text) : std::nullopt;
+      if (time) return FormatSlurmTime(*time);
+      findings.Error(node.mark, path,
+                     "expected a time of Slurm, from a minute to a year: " +
+                         std::string(kSlurmTimeFormats) + "; got " +
+                         Describe(node));
+      return std::nullopt;
+    }
+    case KeyType::kTrialId: {  // `3.10`, which looks like a number, by its text
+      const std::size_t dot = node.text.find('.');
+      const auto digits = [](std::string_view text) {
+        return !text.empty() && text.size() <= 15 && text[0] != '0' &&
+               text.find_first_not_of("0123456789") == text.npos;
+      };
+      if (node.IsScalar() && dot != node.text.npos &&
+          digits(std::string_view(node.text).substr(0, dot)) &&
+          digits(std::string_view(node.text).substr(dot + 1))) {
+        return node.text;
+      }
+      findings.Error(node.mark, path,
+                     "expected a trial such as 3.7, got " + Describe(node));
+      return std::nullopt;
+    }
+    case KeyType::kUuid: {  // or its beginning, which may look like a number
+      const std::size_t size = node.text.size();
+      if (node.IsScalar() && size >= 4 && size <= 36 &&
+          node.text.find_first_not_of("0123456789abcdef-") == node.text.npos) {
+        return node.text;
+      }
+      findings.Error(node.mark, path,
+                     "expected the UUID of a checkpoint or at least 4 "
+                     "characters of it, got " +
+                         Describe(node));
+      return std::nullopt;
+    }
     default:
-      return ReadSpecialValue(key, node, findings);
+      return std::nullopt;
   }
 }
 
@@ -544,7 +465,12 @@ std::optional<std::int64_t> ReadInteger(const Node& node,
   const bool valid = node.kind == Node::Kind::kInt && node.integer >= least &&
                      node.integer <= most;
   if (valid) return node.integer;
-  ReportType(node, path, "an integer " + BoundsText(least, most), findings);
+  const std::string low = std::to_string(least);
+  const std::string bounds =
+      most >= kMaxCount && least > -kMaxCount
+          ? "of at least " + low
+          : "from " + low + " to " + std::to_string(most);
+  ReportType(node, path, "an integer " + bounds, findings);
   return std::nullopt;
 }
 

@@ -14,8 +14,9 @@ namespace dtrain {
 
 /// Returns the value of `key` in its canonical form, as in the effective
 /// configuration; nothing, with a finding, if it is invalid. Not for sections
-/// and for types with a reader of their own: entrypoint, environment,
-/// hyperparameters, metrics and points. REQUIRES: `node` is not null.
+/// and for types with a reader of their own: constraints, entrypoint,
+/// environment, hyperparameters, metrics and points. REQUIRES: `node` is not
+/// null.
 std::optional<nlohmann::json> ReadValue(const KeySpec& key, const Node& node,
                                         Findings& findings);
 

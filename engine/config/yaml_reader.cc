@@ -92,7 +92,6 @@ class YamlTreeBuilder : public YAML::EventHandler {
   void CloseFrame();
   void Accept(Node value, YAML::anchor_t anchor, bool plain);
   void AcceptKey(const Node& key, bool plain);
-  void AcceptMerge(Node value);
   static void Merge(Frame& frame);
   Node TypedScalar(const std::string& tag, const std::string& value, Mark mark);
   bool Spend(const Size& size, Mark mark);
@@ -124,18 +123,6 @@ bool IsCoreTag(std::string_view tag, std::string_view name) {
 // or the tag `!`.
 bool IsUntagged(std::string_view tag) {
   return tag.empty() || tag == "?" || tag == "!";
-}
-
-// True if the tag only confirms the type of the scalar.
-bool IsRedundantTag(std::string_view tag, Node& node) {
-  if (IsCoreTag(tag, "float") && node.kind == Node::Kind::kInt) {
-    node.kind = Node::Kind::kDouble;
-    return true;
-  }
-  return (IsCoreTag(tag, "int") && node.kind == Node::Kind::kInt) ||
-         (IsCoreTag(tag, "float") && node.kind == Node::Kind::kDouble) ||
-         (IsCoreTag(tag, "bool") && node.kind == Node::Kind::kBool) ||
-         (IsCoreTag(tag, "null") && node.kind == Node::Kind::kNull);
 }
 
 YamlTreeBuilder::YamlTreeBuilder(std::string_view text, Mark origin,
@@ -207,7 +194,17 @@ Node YamlTreeBuilder::TypedScalar(const std::string& tag,
                                   const std::string& value, Mark mark) {
   if (tag == "!" || IsCoreTag(tag, "str")) return QuotedScalar(value);
   Node node = PlainScalar(value);
-  if (IsUntagged(tag) || IsRedundantTag(tag, node)) return node;
+  if (IsCoreTag(tag, "float") && node.kind == Node::Kind::kInt) {
+    node.kind = Node::Kind::kDouble;
+  }
+  // A tag may confirm the type of the scalar.
+  if (IsUntagged(tag) ||
+      (IsCoreTag(tag, "int") && node.kind == Node::Kind::kInt) ||
+      (IsCoreTag(tag, "float") && node.kind == Node::Kind::kDouble) ||
+      (IsCoreTag(tag, "bool") && node.kind == Node::Kind::kBool) ||
+      (IsCoreTag(tag, "null") && node.kind == Node::Kind::kNull)) {
+    return node;
+  }
   const bool core = tag.substr(0, kCore.size()) == kCore;
   findings_.Error(mark, Path(),
                   "the tag '" + (core ? "!!" + tag.substr(kCore.size()) : tag) +
@@ -322,7 +319,22 @@ void YamlTreeBuilder::Accept(Node value, YAML::anchor_t anchor, bool plain) {
     value.mark = frame.pending.mark;
   }
   if (merge) {
-    AcceptMerge(std::move(value));
+    std::vector<Node> maps;
+    if (value.is_list()) {
+      maps = std::move(value.items);
+    } else {
+      maps.push_back(std::move(value));
+    }
+    for (Node& map : maps) {
+      if (!map.is_map()) {
+        findings_.Error(map.mark, JoinPath(Path(), "<<"),
+                        "expected a map or a list of maps, got " +
+                            Describe(map) +
+                            "; merge one by its alias, <<: *name");
+        return;
+      }
+      frame.merged.push_back(std::move(map));
+    }
     return;
   }
   frame.pending.value = std::move(value);
@@ -356,24 +368,6 @@ void YamlTreeBuilder::AcceptKey(const Node& key, bool plain) {
   if (problem.empty()) return;
   findings_.Error(key.mark, Path(), problem);
   frame.drop_value = true;
-}
-
-void YamlTreeBuilder::AcceptMerge(Node value) {
-  std::vector<Node> maps;
-  if (value.is_list()) {
-    maps = std::move(value.items);
-  } else {
-    maps.push_back(std::move(value));
-  }
-  for (Node& map : maps) {
-    if (!map.is_map()) {
-      findings_.Error(map.mark, JoinPath(Path(), "<<"),
-                      "expected a map or a list of maps, got " + Describe(map) +
-                          "; merge one by its alias, <<: *name");
-      return;
-    }
-    frames_.back().merged.push_back(std::move(map));
-  }
 }
 
 // Adds the keys of merged maps that the map does not have itself.
@@ -425,30 +419,18 @@ class ViewBuffer : public std::streambuf {
   }
 };
 
-// True if the line at or below `line` (from 0) that is not blank starts with a
-// tab, the usual cause of a syntax error.
-bool HasTabIndent(std::string_view text, int line) {
+// Explains a message of yaml-cpp and names a remedy.
+std::string Explain(const YAML::Exception& error, std::string_view text) {
+  // The line, or the next that is not blank, starts with a tab: the usual cause
+  // of a syntax error.
   std::size_t start = 0;
-  for (int i = 0; i < line; ++i) {
+  for (int i = 0; i < error.mark.line; ++i) {
     const std::size_t end = text.find('\n', start);
     if (end == text.npos) break;
     start = end + 1;
   }
   const std::size_t first = text.find_first_not_of(' ', start);
-  return first != text.npos && text[first] == '\t';
-}
-
-// Returns the place of an error; yaml-cpp may count beyond the end of the text.
-Mark ErrorMark(const YAML::Exception& error, std::string_view text,
-               const YamlTreeBuilder& builder, Mark origin) {
-  const bool behind = error.mark.pos > static_cast<int>(text.size());
-  if (behind && origin.override_index < 0) return MarkAt(text, text.size());
-  return builder.ToMark(error.mark);
-}
-
-// Explains a message of yaml-cpp and names a remedy.
-std::string Explain(const YAML::Exception& error, std::string_view text) {
-  if (HasTabIndent(text, error.mark.line)) {
+  if (first != text.npos && text[first] == '\t') {
     return "a tab in the indentation; indent with spaces";
   }
   if (error.msg == "illegal map value") {
@@ -478,8 +460,12 @@ std::optional<Node> ReadYaml(std::string_view text, Mark origin,
     }
   } catch (const YAML::Exception& error) {
     if (!builder.stopped()) {
-      findings.Error(ErrorMark(error, text, builder, origin), "",
-                     Explain(error, text));
+      // yaml-cpp may count beyond the end of the text.
+      const bool behind = error.mark.pos > static_cast<int>(text.size());
+      findings.Error(behind && origin.override_index < 0
+                         ? MarkAt(text, text.size())
+                         : builder.ToMark(error.mark),
+                     "", Explain(error, text));
     }
     return std::nullopt;
   }

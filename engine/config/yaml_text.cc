@@ -36,16 +36,6 @@ bool IsControl(unsigned char c) {
   return (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7F;
 }
 
-std::optional<Fault> ByteOrderMark(std::string_view text) {
-  if (text.substr(0, 3) == "\xEF\xBB\xBF") {
-    return Fault{0, "starts with a byte order mark; save it as UTF-8 without"};
-  }
-  if (text.substr(0, 2) == "\xFF\xFE" || text.substr(0, 2) == "\xFE\xFF") {
-    return Fault{0, "is UTF-16; save it as UTF-8"};
-  }
-  return std::nullopt;
-}
-
 std::optional<Fault> ControlCharacter(std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto c = static_cast<unsigned char>(text[i]);
@@ -75,13 +65,6 @@ std::optional<Fault> InvalidUtf8(std::string_view text) {
     start = end + 1;
   }
   return std::nullopt;
-}
-
-std::optional<Fault> TooLarge(std::string_view text) {
-  if (text.size() <= kMaxConfigBytes) return std::nullopt;
-  return Fault{text.size(), "has " + std::to_string(text.size()) +
-                                " bytes; a configuration may have at most " +
-                                std::to_string(kMaxConfigBytes)};
 }
 
 // yaml-cpp allocates 240 bytes for every bracket until it is closed.
@@ -124,9 +107,17 @@ Mark MarkAt(std::string_view text, std::size_t offset) {
 }
 
 bool CheckText(std::string_view text, Mark origin, Findings& findings) {
-  std::optional<Fault> fault = TooLarge(text);
-  const bool too_large = fault.has_value();
-  if (!fault) fault = ByteOrderMark(text);
+  std::optional<Fault> fault;
+  const bool too_large = text.size() > kMaxConfigBytes;
+  if (too_large) {
+    fault = Fault{text.size(), "has " + std::to_string(text.size()) +
+                                   " bytes; a configuration may have at most " +
+                                   std::to_string(kMaxConfigBytes)};
+  } else if (text.starts_with("\xEF\xBB\xBF")) {
+    fault = Fault{0, "starts with a byte order mark; save it as UTF-8 without"};
+  } else if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF")) {
+    fault = Fault{0, "is UTF-16; save it as UTF-8"};
+  }
   if (!fault) fault = ControlCharacter(text);
   if (!fault) fault = InvalidUtf8(text);
   if (!fault) fault = TooManyBrackets(text);
@@ -190,20 +181,6 @@ void SetInteger(Node& node, std::string_view digits, int base, bool negative) {
   node.number = static_cast<double>(node.integer);
 }
 
-// Reads `0x1F` and `0o17`, which have no sign.
-bool ReadPrefixed(Node& node, std::string_view text) {
-  if (text.size() < 3 || text[0] != '0') return false;
-  const int base = text[1] == 'x' ? 16 : text[1] == 'o' ? 8 : 0;
-  const std::string_view digits = text.substr(2);
-  const std::string_view allowed =
-      base == 16 ? "0123456789abcdefABCDEF" : "01234567";
-  if (base == 0 || digits.find_first_not_of(allowed) != digits.npos) {
-    return false;
-  }
-  SetInteger(node, digits, base, false);
-  return true;
-}
-
 // Skips digits from `i` on and returns their number.
 std::size_t SkipDigits(std::string_view text, std::size_t& i) {
   const std::size_t start = i;
@@ -229,30 +206,6 @@ Shape NumberShape(std::string_view text) {
   return i == text.size() ? Shape::kDecimal : Shape::kNoNumber;
 }
 
-void SetDouble(Node& node, std::string_view digits, bool negative) {
-  double value = 0;
-  const auto [end, error] =
-      std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  // A number too small for a double becomes 0; from_chars leaves `value` alone.
-  const bool tiny = digits.find("e-") != digits.npos ||
-                    digits.find("E-") != digits.npos || digits[0] == '0' ||
-                    digits[0] == '.';
-  if (error == std::errc::result_out_of_range && !tiny) {
-    node.kind = Node::Kind::kOverflow;
-    return;
-  }
-  node.kind = Node::Kind::kDouble;
-  node.number = negative ? -value : value;
-}
-
-bool ReadSpecial(Node& node, std::string_view text, bool negative) {
-  if (text != ".inf" && text != ".Inf" && text != ".INF") return false;
-  const double infinity = std::numeric_limits<double>::infinity();
-  node.kind = Node::Kind::kDouble;
-  node.number = negative ? -infinity : infinity;
-  return true;
-}
-
 bool ReadWord(Node& node, std::string_view text) {
   const bool yes = text == "true" || text == "True" || text == "TRUE";
   const bool no = text == "false" || text == "False" || text == "FALSE";
@@ -272,15 +225,45 @@ bool ReadWord(Node& node, std::string_view text) {
 }
 
 bool ReadNumber(Node& node, std::string_view text) {
-  if (ReadPrefixed(node, text)) return true;
+  // `0x1F` and `0o17` have no sign.
+  const int base = !text.starts_with('0') || text.size() < 3 ? 0
+                   : text[1] == 'x'                          ? 16
+                   : text[1] == 'o'                          ? 8
+                                                             : 0;
+  const std::string_view allowed =
+      base == 16 ? "0123456789abcdefABCDEF" : "01234567";
+  if (base != 0 && text.find_first_not_of(allowed, 2) == text.npos) {
+    SetInteger(node, text.substr(2), base, false);
+    return true;
+  }
   const bool negative = text[0] == '-';
   if (negative || text[0] == '+') text.remove_prefix(1);
-  if (ReadSpecial(node, text, negative)) return true;
+  if (text == ".inf" || text == ".Inf" || text == ".INF") {
+    const double infinity = std::numeric_limits<double>::infinity();
+    node.kind = Node::Kind::kDouble;
+    node.number = negative ? -infinity : infinity;
+    return true;
+  }
   const std::optional<std::string> digits = WithoutUnderscores(text);
   if (!digits) return false;
   const Shape shape = NumberShape(*digits);
   if (shape == Shape::kInteger) SetInteger(node, *digits, 10, negative);
-  if (shape == Shape::kDecimal) SetDouble(node, *digits, negative);
+  if (shape == Shape::kDecimal) {
+    double value = 0;
+    const auto [end, error] =
+        std::from_chars(digits->data(), digits->data() + digits->size(), value);
+    // A number too small for a double becomes 0; from_chars leaves `value`
+    // alone.
+    const bool tiny = digits->find("e-") != digits->npos ||
+                      digits->find("E-") != digits->npos ||
+                      digits->starts_with('0') || digits->starts_with('.');
+    if (error == std::errc::result_out_of_range && !tiny) {
+      node.kind = Node::Kind::kOverflow;
+    } else {
+      node.kind = Node::Kind::kDouble;
+      node.number = negative ? -value : value;
+    }
+  }
   return shape != Shape::kNoNumber;
 }
 

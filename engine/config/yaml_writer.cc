@@ -102,23 +102,14 @@ std::string FormatString(std::string_view text) {
   return IsPlain(text) ? std::string(text) : Quoted(text);
 }
 
-// Writes doubles with a point or an exponent, so that they stay doubles.
-std::string FormatDouble(double value) {
-  std::string text = FormatNumber(value);
-  if (text.find_first_of(".e") == text.npos) text += ".0";
-  return text;
-}
-
 std::string FormatScalar(const Json& json) {
   if (json.is_string()) return FormatString(json.get<std::string>());
-  if (json.is_number_float()) return FormatDouble(json.get<double>());
+  if (json.is_number_float()) {
+    // With a point or an exponent, so that it stays a double.
+    const std::string text = FormatNumber(json.get<double>());
+    return text.find_first_of(".e") == text.npos ? text + ".0" : text;
+  }
   return json.dump();
-}
-
-bool IsFlat(const Json& list) {
-  return std::none_of(list.begin(), list.end(), [](const Json& item) {
-    return item.is_structured() && !item.empty();
-  });
 }
 
 // Writes a value on one line, for lists.
@@ -165,7 +156,10 @@ void WriteMap(const Json& map, const std::string& path, std::size_t indent,
     if (value.is_object() && !value.empty()) {
       out += '\n';
       WriteMap(value, JoinPath(path, key), indent + 2, out);
-    } else if (value.is_array() && !IsFlat(value)) {
+    } else if (value.is_array() &&
+               std::ranges::any_of(value, [](const Json& item) {
+                 return item.is_structured() && !item.empty();
+               })) {
       out += '\n';
       for (const Json& item : value) {
         out.append(indent + 2, ' ').append("- ").append(FormatFlow(item)) +=

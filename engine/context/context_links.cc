@@ -1,3 +1,10 @@
+// Links in a trial's working directory to directories outside the context, so
+// that relative paths of a program such as ../data lead where they led before.
+// AddContextLink decides for one path: it refuses what cannot be linked, and
+// merges a link with those that contain it or lie in it. A path that climbs
+// above the context makes the copy lie as many directories deep (`below`), so
+// that the link has a place.
+
 #include "engine/context/context_links.h"
 
 #include <algorithm>
@@ -26,74 +33,89 @@ constexpr std::int64_t kMaxCounted = 20'000;
               "context.links: '" + std::string(path) + "' " + why);
 }
 
-// Returns how many directories above its beginning a relative path reaches.
-int Ascent(const fs::path& path) {
-  int depth = 0;
-  int most = 0;
-  for (const fs::path& part : path) {
-    if (part == "..") {
-      most = std::max(most, --depth * -1);
-    } else if (part != "." && !part.empty()) {
-      ++depth;
-    }
-  }
-  return most;
-}
-
-// Returns the last `count` names of an absolute path.
-fs::path LastNames(const fs::path& path, int count) {
-  fs::path names;
-  for (auto part = std::prev(path.end(), count); part != path.end(); ++part) {
-    names /= *part;
-  }
-  return names;
-}
-
 bool IsWithin(const std::string& path, const std::string& directory) {
   return path.starts_with(directory + "/");
 }
 
 }  // namespace
 
-void ContextOrigin::Add(std::string_view path, bool declared) {
+bool IsInside(const fs::path& path, const fs::path& root) {
+  return std::ranges::mismatch(path, root).in2 == root.end();
+}
+
+const ContextLink& ContextOrigin::Add(std::string_view path, bool declared) {
   const fs::path given(path);
   if (given.is_absolute()) {
     Refuse(path,
            "is an absolute path, which programs reach without a link; leave "
            "it out");
   }
-  const int ascent = Ascent(given);
+  // How many directories above its beginning the path reaches.
+  int ascent = 0;
+  int depth = 0;
+  for (const fs::path& part : given) {
+    if (part == "..") {
+      ascent = std::max(ascent, --depth * -1);
+    } else if (part != "." && !part.empty()) {
+      ++depth;
+    }
+  }
   if (ascent >= std::distance(directory.begin(), directory.end())) {
     Refuse(path, "leads above the root directory; correct it");
   }
   fs::path target = (directory / given).lexically_normal();
   if (!target.has_filename()) target = target.parent_path();
   std::string name = target.lexically_relative(directory).string();
-  if (name == "." || name == ".." || name.ends_with("/..")) {
-    Refuse(path,
-           "contains the experiment's own files; name a directory of data");
-  }
   if (!IsValidUtf8(target.string())) {
     Refuse(path, "is in a directory whose name is not UTF-8; rename it");
   }
   std::error_code ignored;
-  if (fs::exists(target, ignored) && !fs::is_directory(target, ignored)) {
+  const bool exists = fs::exists(target, ignored);
+  if (!exists && (path.starts_with('~') || path.find('$') != path.npos)) {
+    Refuse(path,
+           "does not exist, and only a shell replaces '~' and '$'; write the "
+           "path itself, or nothing if it is absolute: programs reach such a "
+           "path without a link");
+  }
+  if (exists && !fs::is_directory(target, ignored)) {
     Refuse(path,
            "is not a directory; name the one that contains it, or its absolute "
            "path in the program");
   }
+  fs::path real = fs::weakly_canonical(target, ignored);
+  if (real.empty()) real = target;  // cannot be examined
+  if (IsInside(directory, real)) {
+    Refuse(path, "leads to " + real.string() +
+                     ", which contains the experiment's own files; name a "
+                     "directory of data");
+  }
+  const ContextLink* around = nullptr;
   for (const ContextLink& link : links) {
-    if (link.path == name) return;
     const bool inside = IsWithin(name, link.path);
-    if (inside || IsWithin(link.path, name)) {
+    if (!inside && !IsWithin(link.path, name)) continue;
+    if (link.declared) {
       Refuse(path, std::string(inside ? "is in" : "contains") + " '" +
                        link.path + "', which is linked too; name one of them");
     }
+    if (inside && !declared) around = &link;
   }
   if (ascent > std::distance(below.begin(), below.end())) {
-    below = LastNames(directory, ascent);
+    below.clear();
+    for (auto part = std::prev(directory.end(), ascent);
+         part != directory.end(); ++part) {
+      below /= *part;
+    }
   }
-  links.push_back({std::move(name), std::move(target), declared});
+  if (around != nullptr) return *around;
+  std::erase_if(links, [&](const ContextLink& link) {
+    return IsWithin(name, link.path) || IsWithin(link.path, name);
+  });
+  const auto same = std::ranges::find(links, name, &ContextLink::path);
+  if (same != links.end()) {
+    same->declared = same->declared || declared;
+    return *same;
+  }
+  return links.emplace_back(std::move(name), std::move(target), declared);
 }
 
 bool ContextOrigin::Reaches(std::string_view path) const {
@@ -111,6 +133,10 @@ std::string ContextOrigin::Text() const {
   nlohmann::json json = {{"directory", directory.string()},
                          {"below", below.string()},
                          {"links", nlohmann::json::array()}};
+  if (const std::string& bytes = directory.native(); !IsValidUtf8(bytes)) {
+    json["directory_bytes"] =
+        std::vector<std::uint8_t>(bytes.begin(), bytes.end());
+  }
   for (const ContextLink& link : links) {
     json["links"].push_back({{"path", link.path},
                              {"target", link.target.string()},
@@ -125,6 +151,11 @@ ContextOrigin ContextOrigin::Parse(std::string_view text,
   const auto json = nlohmann::json::parse(text);
   ContextOrigin origin{.directory = json.at("directory").get<std::string>(),
                        .below = json.at("below").get<std::string>()};
+  if (json.contains("directory_bytes")) {
+    const auto bytes =
+        json.at("directory_bytes").get<std::vector<std::uint8_t>>();
+    origin.directory = std::string(bytes.begin(), bytes.end());
+  }
   for (const auto& link : json.at("links")) {
     origin.links.push_back({.path = link.at("path").get<std::string>(),
                             .target = link.at("target").get<std::string>(),
@@ -179,6 +210,7 @@ fs::path FindProgramOfTrial(const std::string& program, const fs::path& context,
 nlohmann::json LinkedFiles::Json() const {
   return {{"files", files},
           {"bytes", bytes},
+          {"links", links},
           {"modified", FormatTimestamp(modified)},
           {"complete", complete}};
 }
@@ -197,16 +229,26 @@ std::optional<LinkedFiles> CountLinkedFiles(const fs::path& directory) {
       break;
     }
     struct stat status {};
-    if (::lstat(entry->path().c_str(), &status) != 0 ||
-        !S_ISREG(status.st_mode)) {
+    if (::lstat(entry->path().c_str(), &status) != 0) continue;
+    if (S_ISREG(status.st_mode)) {
+      ++found.files;
+      found.bytes += status.st_size;
+    } else if (S_ISLNK(status.st_mode)) {
+      ++found.links;
+    } else {
       continue;
     }
-    ++found.files;
-    found.bytes += status.st_size;
     found.modified = std::max(found.modified, ModificationTime(status));
   }
   found.complete = found.complete && !error;
   return found;
+}
+
+std::string LinkedFilesText(const nlohmann::json& recorded) {
+  const std::int64_t links = recorded.value("links", std::int64_t{0});
+  return CountText(recorded.value("files", std::int64_t{0}), "file") +
+         (links > 0 ? " and " + CountText(links, "link") : "") + ", " +
+         FormatBytes(recorded.value("bytes", std::int64_t{0}));
 }
 
 std::string LinkChange(const nlohmann::json& recorded) {
@@ -214,13 +256,11 @@ std::string LinkChange(const nlohmann::json& recorded) {
   if (!now) return "is missing";
   if (!now->complete || !recorded.value("complete", true)) return "";
   const nlohmann::json json = now->Json();
-  const auto text = [](const nlohmann::json& one) {
-    return CountText(one.value("files", std::int64_t{0}), "file") + " of " +
-           FormatBytes(one.value("bytes", std::int64_t{0}));
-  };
-  if (text(json) != text(recorded) ||
+  const std::string text = LinkedFilesText(json);
+  const std::string then = LinkedFilesText(recorded);
+  if (text != then ||
       json.at("bytes") != recorded.value("bytes", std::int64_t{-1})) {
-    return "holds " + text(json) + ", it had " + text(recorded);
+    return "holds " + text + " (then " + then + ")";
   }
   const auto modified = recorded.value("modified", "");
   if (json.at("modified") == modified) return "";

@@ -1,11 +1,11 @@
 // A context is listed by a walk that looks at each entry once, in this order:
-// names that are never stored, excluded paths, ignore rules, the store itself,
-// what is left out by default, links, files. A
-// link is followed if its target is inside the context, and its target is then
-// listed under the link's path; a link to a directory that contains it would
-// never end, so it is left out, as are links to the outside. The copy checks
-// that each file is still the one that was listed: a file that is written to
-// while it is copied would give a context that never existed.
+// names that are never stored, excluded and linked paths, ignore rules, the
+// store itself, the default exclusions, links, files. A link is followed if its
+// target is inside the context, and its target is then listed under the link's
+// path; a link to a directory that contains it would never end, so it is left
+// out, as are links to the outside. The copy checks that each file is still the
+// one that was listed: a file that is written to while it is copied would give
+// a context that never existed.
 //
 // Directories are compared by device and inode, not by path, since one
 // directory may have several. `stack_` has those from the root to the present
@@ -63,13 +63,6 @@ bool IsIn(const std::vector<struct stat>& all, const struct stat& one) {
       all, [&](const struct stat& other) { return IsSame(other, one); });
 }
 
-// True if `name`, an entry of a store's directory, is part of the store.
-bool IsPartOfStore(const std::string& name) {
-  const StoreLayout layout("");
-  return name.starts_with(layout.Database().string()) ||
-         name == layout.Experiments() || name == layout.Reserve();
-}
-
 // Returns what an environment of packages is, or nullptr.
 const char* NameEnvironment(const fs::path& directory) {
   std::error_code ignored;
@@ -102,8 +95,7 @@ const char* NameUnneeded(const fs::path& directory) {
 // nullptr.
 const char* NameOutput(const fs::path& file, std::int64_t bytes) {
   constexpr std::int64_t kSmallest = 16 << 10;  // of these
-  // Of a page and of SQLite's header, whose bytes 68 to 71 name the
-  // application.
+  // Bytes 68 to 71 of an SQLite database identify the application.
   constexpr std::string_view kPage =
       "<meta name=\"generator\" content=\"dtrain\">";
   constexpr std::string_view kDatabase = "SQLite format 3";
@@ -118,15 +110,10 @@ const char* NameOutput(const fs::path& file, std::int64_t bytes) {
              : nullptr;
 }
 
-// True if `path` is inside `root`. REQUIRES: both have no links.
-bool IsInside(const fs::path& path, const fs::path& root) {
-  return std::ranges::mismatch(path, root).in2 == root.end();
-}
-
 class Walk {
  public:
   Walk(const fs::path& directory, const std::vector<fs::path>& excluded,
-       const ContextLimits& limits);
+       const ContextLimits& limits, const std::vector<ContextLink>& links = {});
 
   ContextList Run();
   // Implements FindExclusion for a path that is inside the context by its text.
@@ -149,7 +136,7 @@ class Walk {
   void Ignore(const std::string& what);
   void LeaveOut(const std::string& path, const std::string& why);
   [[noreturn]] void Fail(const std::string& path, int error) const;
-  [[noreturn]] void RefuseSize(const std::string& what) const;
+  void Exceed(const std::string& what);
   std::string Largest() const;
 
   fs::path given_;
@@ -157,6 +144,7 @@ class Walk {
   bool root_is_store_ = false;
   const ContextLimits& limits_;
   std::vector<struct stat> excluded_;
+  std::set<std::string> links_;  // paths, see ContextLink
   std::vector<struct stat> stack_;
   IgnoreRules rules_;
   std::int64_t entries_ = 0;
@@ -164,7 +152,7 @@ class Walk {
 };
 
 Walk::Walk(const fs::path& directory, const std::vector<fs::path>& excluded,
-           const ContextLimits& limits)
+           const ContextLimits& limits, const std::vector<ContextLink>& links)
     : given_(Shown(directory)), limits_(limits) {
   std::error_code error;
   root_ = fs::canonical(given_, error);
@@ -174,6 +162,7 @@ Walk::Walk(const fs::path& directory, const std::vector<fs::path>& excluded,
     struct stat status {};
     if (::stat(path.c_str(), &status) == 0) excluded_.push_back(status);
   }
+  for (const ContextLink& link : links) links_.insert(link.path);
 }
 
 ContextList Walk::Run() {
@@ -192,7 +181,10 @@ void Walk::Enter(const fs::path& real, const std::string& prefix,
   stack_.push_back(status);
   AddRules(real, ".gitignore", prefix);
   if (prefix.empty()) AddRules(real, ".detignore", prefix);
-  for (const std::string& name : Names(real)) Visit(real, prefix, name);
+  for (const std::string& name : Names(real)) {
+    if (!list_.too_large.empty()) break;
+    Visit(real, prefix, name);
+  }
   stack_.pop_back();
   rules_.Truncate(rules);
 }
@@ -210,6 +202,7 @@ void Walk::Visit(const fs::path& directory, const std::string& prefix,
   // From here on, the order is that of the comment at the top.
   if (IsNeverStored(name)) return;
   if (!dangles && IsIn(excluded_, status)) return;
+  if (links_.contains(path)) return;
   if (const std::string rule = rules_.FindRule(path, is_directory);
       !rule.empty()) {
     const bool is_told = is_directory && !name.starts_with('.') &&
@@ -218,7 +211,11 @@ void Walk::Visit(const fs::path& directory, const std::string& prefix,
     if (is_told) Ignore(path + "/ by " + rule);
     return;
   }
-  if (root_is_store_ && prefix.empty() && IsPartOfStore(name)) return;
+  const StoreLayout layout("");
+  const bool is_of_store = name.starts_with(layout.Database().string()) ||
+                           name == layout.Experiments() ||
+                           name == layout.Reserve();
+  if (root_is_store_ && prefix.empty() && is_of_store) return;
   if (dangles) return LeaveOut(path, "a broken link");
   if (const auto kind = FindDefault(source, path, status); !kind.empty()) {
     return Ignore(kind);
@@ -242,6 +239,12 @@ void Walk::Follow(const fs::path& link, const std::string& path) {
   }
   if (S_ISREG(status.st_mode)) return Add(real, path, status);
   if (!S_ISDIR(status.st_mode)) return LeaveOut(path, "not a regular file");
+  if (const std::string linked = real.lexically_relative(root_).string();
+      links_.contains(linked)) {
+    return LeaveOut(path, "a link to '" + linked +
+                              "', which trials have as a link (--link " +
+                              QuoteForShell(path) + " links this one, too)");
+  }
   if (IsStore(real)) return;
   if (IsIn(stack_, status)) {
     return LeaveOut(path, "a link to a directory that contains it");
@@ -259,9 +262,9 @@ void Walk::Add(const fs::path& source, const std::string& path,
   // The limits are checked while the walk goes on: a context of a home
   // directory must end in a message, not after an hour.
   list_.bytes += status.st_size;
-  if (list_.bytes > limits_.bytes) RefuseSize(FormatBytes(limits_.bytes));
+  if (list_.bytes > limits_.bytes) Exceed(FormatBytes(limits_.bytes));
   if (std::ssize(list_.files) > limits_.files) {
-    RefuseSize(std::to_string(limits_.files) + " files");
+    Exceed(std::to_string(limits_.files) + " files");
   }
 }
 
@@ -276,9 +279,10 @@ std::vector<std::string> Walk::Names(const fs::path& directory) {
     const std::string name = entry->d_name;
     if (name == "." || name == "..") continue;
     if (++entries_ > limits_.entries) {
-      RefuseSize(std::to_string(limits_.entries) +
-                 " files and directories, ignored ones included, the last in " +
-                 path);
+      Exceed(std::to_string(limits_.entries) +
+             " files and directories, ignored ones included, the last in " +
+             path);
+      return {};
     }
     names.push_back(name);
   }
@@ -360,13 +364,11 @@ void Walk::Fail(const std::string& path, int error) const {
                   "; fix its permissions, or list it in .detignore");
 }
 
-void Walk::RefuseSize(const std::string& what) const {
-  throw Error(ErrorKind::kUsage, "context " + given_.string() +
-                                     ": has more than " + what + Largest() +
-                                     "; list files that no trial needs in " +
-                                     (given_ / ".detignore").string() +
-                                     ", and link directories of data: --link "
-                                     "DIR");
+void Walk::Exceed(const std::string& what) {
+  list_.too_large = "context " + given_.string() + ": has more than " + what +
+                    Largest() + "; list files that no trial needs in " +
+                    (given_ / ".detignore").string() +
+                    ", and link directories of data: --link DIR";
 }
 
 // Returns " (the largest: data/ 1.2 GB, data/train.bin 1.2 GB)", of the files
@@ -391,15 +393,6 @@ std::string Walk::Largest() const {
   return parts.empty() ? "" : " (the largest: " + Join(parts, ", ") + ")";
 }
 
-// True for .env.production, but not for .env.example, which is a template.
-bool IsEnvironmentFile(std::string_view name) {
-  constexpr std::array<std::string_view, 4> kPatterns = {
-      ".env.example", ".env.sample", ".env.template", ".env.dist"};
-  return name == ".env" ||
-         (name.starts_with(".env.") &&
-          std::ranges::find(kPatterns, name) == kPatterns.end());
-}
-
 bool IsLikelySecret(const fs::path& path) {
   constexpr std::array<std::string_view, 5> kNames = {
       ".netrc", ".npmrc", ".pypirc", ".git-credentials", "kaggle.json"};
@@ -414,7 +407,14 @@ bool IsLikelySecret(const fs::path& path) {
   const auto ends = [&](std::string_view kind) { return name.ends_with(kind); };
   const bool aws =
       name == "credentials" && path.parent_path().filename() == ".aws";
-  return aws || IsEnvironmentFile(name) ||
+  // .env.production, but not .env.example, which is a template.
+  constexpr std::array<std::string_view, 4> kTemplates = {
+      ".env.example", ".env.sample", ".env.template", ".env.dist"};
+  const bool is_environment =
+      name == ".env" ||
+      (name.starts_with(".env.") &&
+       std::ranges::find(kTemplates, name) == kTemplates.end());
+  return aws || is_environment ||
          std::ranges::find(kNames, name) != kNames.end() ||
          std::ranges::any_of(kKinds, ends) ||
          (std::ranges::any_of(kKeys, begins) && !name.ends_with(".pub"));
@@ -447,7 +447,19 @@ bool IsNeverStored(const std::string& name) {
 ContextList ListContext(const fs::path& directory,
                         const std::vector<fs::path>& excluded,
                         const ContextLimits& limits) {
-  return Walk(directory, excluded, limits).Run();
+  ContextList list = ListLinkedContext(directory, {}, excluded, limits);
+  if (list.too_large.empty()) return list;
+  throw Error(ErrorKind::kUsage, list.too_large);
+}
+
+ContextList ListLinkedContext(const fs::path& directory,
+                              const ContextOrigin& origin,
+                              const std::vector<fs::path>& excluded,
+                              const ContextLimits& limits) {
+  ContextList list = Walk(directory, excluded, limits, origin.links).Run();
+  list.origin.links = origin.links;
+  list.origin.below = origin.below;
+  return list;
 }
 
 std::optional<std::string> FindExclusion(const fs::path& directory,
@@ -467,14 +479,6 @@ std::optional<std::string> FindExclusion(const fs::path& directory,
 namespace {
 
 constexpr std::size_t kCopyPiece = 1 << 16;
-
-bool IsAsListed(const struct stat& now, const ContextFile& file) {
-  const struct stat& then = file.status;
-  return S_ISREG(now.st_mode) && now.st_dev == then.st_dev &&
-         now.st_ino == then.st_ino && now.st_size == then.st_size &&
-         now.st_mtim.tv_sec == then.st_mtim.tv_sec &&
-         now.st_mtim.tv_nsec == then.st_mtim.tv_nsec;
-}
 
 class Copy {
  public:
@@ -537,7 +541,14 @@ class Copy {
     // A stored file is checked by its SHA-256, not by its time.
     if (!file.sha256.empty()) return;
     struct stat now {};
-    if (::fstat(fd, &now) != 0 || !IsAsListed(now, file)) RefuseChanged(file);
+    const struct stat& then = file.status;
+    const bool is_as_listed = ::fstat(fd, &now) == 0 && S_ISREG(now.st_mode) &&
+                              now.st_dev == then.st_dev &&
+                              now.st_ino == then.st_ino &&
+                              now.st_size == then.st_size &&
+                              now.st_mtim.tv_sec == then.st_mtim.tv_sec &&
+                              now.st_mtim.tv_nsec == then.st_mtim.tv_nsec;
+    if (!is_as_listed) RefuseChanged(file);
   }
 
   void MakeParents(const fs::path& directory) {

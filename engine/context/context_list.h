@@ -31,9 +31,10 @@ struct ContextList {
   std::int64_t bytes = 0;
   ContextOrigin origin;
   std::vector<std::string> left_out;  // with the reason, for messages
-  // What is not stored by a rule or by default: "data/ by .gitignore:1
-  // (data/)", "venv/ (a Python environment)". Without hidden directories that
-  // rules leave out.
+  std::string too_large;              // see ListLinkedContext
+  // Excluded entries with the reason, a rule or a default: "data/ by
+  // .gitignore:1 (data/)", "venv/ (a Python environment)". Hidden directories
+  // that rules exclude are not listed.
   std::vector<std::string> ignored;
 };
 
@@ -47,15 +48,24 @@ struct ContextLimits {
 /// Lists the files in `directory` that an experiment needs to run: all except
 /// those that its .gitignore files and the .detignore at its root name, version
 /// control, a store, Python's caches, the paths in `excluded`, and special
-/// files. Unless a rule such as `!wandb/` names them, also without environments
-/// of Python and conda, node_modules, directories wandb, mlruns and
-/// lightning_logs without Python files, and dtrain's own exports, reports and
-/// backups. Follows links that stay inside `directory` and skips others, which
+/// files. By default, Python and conda environments, node_modules, directories
+/// wandb, mlruns and lightning_logs without Python files, and dtrain's own
+/// exports, reports and backups are excluded; a rule such as `!wandb/` includes
+/// them. Follows links that stay inside `directory` and skips others, which
 /// `left_out` then names. Stops at a limit. Throws Error(kUsage) with the
 /// largest files, or with the file that cannot be read.
 ContextList ListContext(const std::filesystem::path& directory,
                         const std::vector<std::filesystem::path>& excluded = {},
                         const ContextLimits& limits = {});
+
+/// Lists a context as ListContext, without the paths that are links of
+/// `origin`, and without other links to their targets, which `left_out` names.
+/// At a limit it returns what it has listed, and says in `too_large` which one
+/// and what to do: with more links the context may be small enough.
+ContextList ListLinkedContext(
+    const std::filesystem::path& directory, const ContextOrigin& origin,
+    const std::vector<std::filesystem::path>& excluded,
+    const ContextLimits& limits = {});
 
 /// Returns why the file or directory `path`, relative to `directory`, is not in
 /// its context although it exists: the rule that leaves it out, a link, or that

@@ -84,23 +84,18 @@ std::optional<Bytes> FindCharacterClass(std::string_view name) {
   return std::nullopt;
 }
 
-// Removes trailing blanks that are not escaped.
-std::string_view WithoutBlanks(std::string_view line) {
-  std::size_t end = 0;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    const bool escape = line[i] == '\\' && i + 1 < line.size();
-    if (escape) ++i;
-    if (escape || line[i] != ' ') end = i + 1;
-  }
-  return line.substr(0, end);
-}
-
 }  // namespace
 
 std::optional<IgnorePattern> IgnorePattern::Parse(std::string_view line) {
   if (line.ends_with('\r')) line.remove_suffix(1);
   if (line.starts_with('#')) return std::nullopt;
-  line = WithoutBlanks(line);
+  std::size_t end = 0;  // of what stands before the blanks, unless escaped
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const bool escape = line[i] == '\\' && i + 1 < line.size();
+    if (escape) ++i;
+    if (escape || line[i] != ' ') end = i + 1;
+  }
+  line = line.substr(0, end);
   IgnorePattern pattern;
   if (line.starts_with('!')) {
     pattern.negated_ = true;

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "engine/base/error.h"
-#include "engine/base/uuid.h"
+#include "engine/base/rng.h"
 #include "engine/os/files.h"
 #include "engine/os/sha256.h"
 #include "engine/store/file_tree.h"

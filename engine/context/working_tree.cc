@@ -82,10 +82,56 @@ fs::path InTree(const fs::path& tree, const ContextOrigin& origin) {
   return origin.below.empty() ? tree : tree / origin.below;
 }
 
-bool HasTime(const struct stat& a, const struct stat& b) {
-  return a.st_mtim.tv_sec == b.st_mtim.tv_sec &&
-         a.st_mtim.tv_nsec == b.st_mtim.tv_nsec;
-}
+// Opens directories of a tree. A program may have replaced any of them by a
+// link, even by one to the stored context or to the original, and a process
+// that survives its trial may do so at any time.
+class OpenDirectories {
+ public:
+  explicit OpenDirectories(const fs::path& tree) : tree_(tree) {
+    open_.push_back(
+        {.path = "", .fd = UniqueFd(::open(tree.c_str(), kDirectoryFlags))});
+  }
+
+  // Returns a directory of the tree to which no link leads, for as long as no
+  // other is opened; -1 if it is none. `make`: a missing one is made; throws as
+  // CannotWrite.
+  int Open(const fs::path& directory, bool make = false) {
+    while (!IsInside(directory, open_.back().path)) open_.pop_back();
+    auto part = std::next(
+        directory.begin(),
+        std::distance(open_.back().path.begin(), open_.back().path.end()));
+    for (; part != directory.end() && open_.back().fd; ++part) {
+      const int parent = open_.back().fd.get();
+      const fs::path path = open_.back().path / *part;
+      if (make && ::mkdirat(parent, part->c_str(), 0700) != 0 &&
+          errno != EEXIST) {
+        CannotWrite(tree_ / path, errno);
+      }
+      UniqueFd fd(::openat(parent, part->c_str(), kDirectoryFlags));
+      if (fd) known_.insert(path);
+      open_.push_back({.path = path, .fd = std::move(fd)});
+    }
+    return open_.back().fd.get();
+  }
+
+  // Those that were opened; what is below one comes after it.
+  const std::set<fs::path>& known() const { return known_; }
+
+ private:
+  static constexpr int kDirectoryFlags =
+      O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+
+  struct Directory {
+    fs::path path;  // in the tree
+    UniqueFd fd;
+  };
+
+  const fs::path tree_;
+  // The tree, and directories below it, each opened in the one before: no link
+  // leads to them, and none can later. The last is invalid if it is none.
+  std::vector<Directory> open_;
+  std::set<fs::path> known_;
+};
 
 // Copies files of a stored context, each with the time of its original. This
 // distinguishes a copy that a power failure truncated from a file that the
@@ -108,22 +154,14 @@ class TreeCopy {
   // Makes the links whose places are free. A program may have put something
   // else there.
   void MakeLinks() {
+    OpenDirectories directories(tree_);
     for (const ContextLink& link : origin_.links) {
       const fs::path path = (origin_.below / link.path).lexically_normal();
-      fs::path parent = tree_;
-      bool is_plain = true;
-      for (const fs::path& name : path.parent_path()) {
-        parent /= name;
-        if (::mkdir(parent.c_str(), 0700) != 0 && errno != EEXIST) {
-          CannotWrite(parent, errno);
-        }
-        is_plain = IsPlainDirectory(parent);
-        if (!is_plain) break;  // never make a directory behind a link
-      }
-      const fs::path place = tree_ / path;
-      if (is_plain && ::symlink(link.target.c_str(), place.c_str()) != 0 &&
+      const int at = directories.Open(path.parent_path(), /*make=*/true);
+      if (at >= 0 &&
+          ::symlinkat(link.target.c_str(), at, path.filename().c_str()) != 0 &&
           errno != EEXIST) {
-        CannotWrite(place, errno);
+        CannotWrite(tree_ / path, errno);
       }
     }
   }
@@ -136,7 +174,8 @@ class TreeCopy {
       const bool cut = ::lstat(path.c_str(), &copy) == 0 &&
                        S_ISREG(copy.st_mode) && copy.st_size != file.bytes &&
                        ::lstat((master_ / file.path).c_str(), &original) == 0 &&
-                       HasTime(copy, original);
+                       copy.st_mtim.tv_sec == original.st_mtim.tv_sec &&
+                       copy.st_mtim.tv_nsec == original.st_mtim.tv_nsec;
       if (!cut) continue;
       fs::path whole = path;
       whole += kNewSuffix;
@@ -231,10 +270,11 @@ std::size_t Fill(int fd, std::span<std::byte> buffer) {
   return filled;
 }
 
-bool HaveTheSameBytes(const fs::path& a, const fs::path& b,
+// `a` is relative to the open directory `at`.
+bool HaveTheSameBytes(int at, const fs::path& a, const fs::path& b,
                       std::int64_t bytes) {
   constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
-  const UniqueFd first(::open(a.c_str(), kFlags));
+  const UniqueFd first(::openat(at, a.c_str(), kFlags));
   const UniqueFd second(::open(b.c_str(), kFlags));
   struct stat original {};
   if (!first || !second || ::fstat(second.get(), &original) != 0 ||
@@ -254,66 +294,57 @@ bool HaveTheSameBytes(const fs::path& a, const fs::path& b,
   return true;
 }
 
-// Tidies the tree of a trial that has ended. A program may have replaced any
-// directory by a link, even by one to the stored context.
+// Tidies the tree of a trial that has ended.
 class TreeTidying {
  public:
   TreeTidying(const fs::path& master, const fs::path& tree)
-      : master_(master), tree_(tree), origin_(ReadContextOrigin(master)) {}
+      : master_(master),
+        tree_(tree),
+        origin_(ReadContextOrigin(master)),
+        directories_(tree) {}
 
   // Deletes a file only if it has the bytes of its original, a link only if it
   // leads to its target, and then the directories that have become empty, the
   // innermost first; rmdir(2) refuses those that have not.
   void Run() {
-    if (!IsPlainDirectory(tree_)) return;
-    IsPlain(origin_.below);
-    for (const StoredFile& file : ReadList(master_).files) RemoveCopy(file);
-    for (const ContextLink& link : origin_.links) RemoveLink(link);
-    for (auto directory = plain_.rbegin(); directory != plain_.rend();
-         ++directory) {
-      if (directory->second) ::rmdir((tree_ / directory->first).c_str());
+    if (directories_.Open("") < 0) return;
+    directories_.Open(origin_.below);
+    for (const StoredFile& file : ReadList(master_).files) {
+      const fs::path path = origin_.below / file.path;
+      const int at = directories_.Open(path.parent_path());
+      const fs::path name = path.filename();
+      struct stat status {};
+      if (at >= 0 &&
+          ::fstatat(at, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+          S_ISREG(status.st_mode) && status.st_size == file.bytes &&
+          HaveTheSameBytes(at, name, master_ / file.path, file.bytes)) {
+        ::unlinkat(at, name.c_str(), /*flags=*/0);
+      }
+    }
+    for (const ContextLink& link : origin_.links) {
+      const fs::path path = (origin_.below / link.path).lexically_normal();
+      const int at = directories_.Open(path.parent_path());
+      std::string target(link.target.native().size() + 1, '\0');
+      if (at >= 0 &&
+          ::readlinkat(at, path.filename().c_str(), target.data(),
+                       target.size()) >= 0 &&
+          target.c_str() == link.target.native()) {
+        ::unlinkat(at, path.filename().c_str(), /*flags=*/0);
+      }
+    }
+    const std::set<fs::path>& known = directories_.known();
+    for (auto path = known.rbegin(); path != known.rend(); ++path) {
+      const int at = directories_.Open(path->parent_path());
+      if (at >= 0) ::unlinkat(at, path->filename().c_str(), AT_REMOVEDIR);
     }
     ::rmdir(tree_.c_str());
   }
 
  private:
-  // True for a directory of the tree that no link leads to.
-  bool IsPlain(const fs::path& directory) {
-    if (directory.empty()) return true;
-    const auto known = plain_.find(directory);
-    if (known != plain_.end()) return known->second;
-    const bool plain =
-        IsPlain(directory.parent_path()) && IsPlainDirectory(tree_ / directory);
-    plain_.emplace(directory, plain);
-    return plain;
-  }
-
-  void RemoveCopy(const StoredFile& file) {
-    const fs::path name = origin_.below / file.path;
-    const fs::path path = tree_ / name;
-    struct stat status {};
-    if (!IsPlain(name.parent_path()) || ::lstat(path.c_str(), &status) != 0 ||
-        !S_ISREG(status.st_mode) || status.st_size != file.bytes) {
-      return;
-    }
-    if (HaveTheSameBytes(path, master_ / file.path, file.bytes)) {
-      ::unlink(path.c_str());
-    }
-  }
-
-  void RemoveLink(const ContextLink& link) {
-    const fs::path name = (origin_.below / link.path).lexically_normal();
-    std::error_code error;
-    if (IsPlain(name.parent_path()) &&
-        fs::read_symlink(tree_ / name, error) == link.target) {
-      ::unlink((tree_ / name).c_str());
-    }
-  }
-
   const fs::path& master_;
   const fs::path& tree_;
   const ContextOrigin origin_;
-  std::map<fs::path, bool> plain_;  // those below come after
+  OpenDirectories directories_;
 };
 
 }  // namespace
@@ -399,7 +430,8 @@ std::vector<WrittenFile> ListWrittenFiles(const fs::path& master,
         entry->path().lexically_relative(directory).string();
     const auto copy = stored.find(path);
     if (copy != stored.end() && status.st_size == copy->second &&
-        HaveTheSameBytes(entry->path(), master / path, copy->second)) {
+        HaveTheSameBytes(AT_FDCWD, entry->path(), master / path,
+                         copy->second)) {
       continue;
     }
     written.push_back({.path = path,
@@ -428,14 +460,6 @@ namespace {
 
 constexpr std::size_t kDigits = 64;  // of a SHA-256
 
-// True for a relative path that stays in the context.
-bool IsPlainPath(const std::string& text) {
-  const std::filesystem::path path(text);
-  return !text.empty() && path.is_relative() && text.back() != '/' &&
-         path.lexically_normal().string() == text && *path.begin() != ".." &&
-         text != ".";
-}
-
 std::optional<StoredFile> ParseFile(std::string_view line) {
   if (line.size() < kDigits + 6 || line[kDigits] != ' ' ||
       line[kDigits + 2] != ' ') {
@@ -450,7 +474,13 @@ std::optional<StoredFile> ParseFile(std::string_view line) {
     return std::nullopt;
   }
   file.path.assign(rest + 1, end);
-  if (!IsPlainPath(file.path)) return std::nullopt;
+  // Only a relative path that stays in the context.
+  const fs::path path(file.path);
+  const bool is_plain = !file.path.empty() && path.is_relative() &&
+                        file.path.back() != '/' &&
+                        path.lexically_normal().string() == file.path &&
+                        *path.begin() != ".." && file.path != ".";
+  if (!is_plain) return std::nullopt;
   return file;
 }
 

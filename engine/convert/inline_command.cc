@@ -63,7 +63,13 @@ class WordReader {
     for (std::size_t at = 0; at < word_.size(); ++at) {
       const char c = word_[at];
       const bool opens = c == '{' && (at == 0 || word_[at - 1] != '$');
-      const std::string escaped = opens ? EscapedAt(at) : "";
+      std::string escaped;  // what is in `{{NAME}}`
+      if (opens && at + 1 < word_.size() && word_[at + 1] == '{') {
+        const std::size_t name = PlaceholderAt(word_, at + 1).second;
+        const std::size_t end = at + 1 + name;
+        const bool closes = name > 0 && end < word_.size() && word_[end] == '}';
+        if (closes) escaped = word_.substr(at + 2, name - 2);
+      }
       const auto [part, bytes] = opens ? PlaceholderAt(word_, at)
                                        : std::pair<TemplatePart, std::size_t>();
       if (!escaped.empty()) {
@@ -81,15 +87,6 @@ class WordReader {
   }
 
  private:
-  // Returns what is in `{{NAME}}`.
-  std::string EscapedAt(std::size_t at) const {
-    if (at + 1 >= word_.size() || word_[at + 1] != '{') return "";
-    const std::size_t bytes = PlaceholderAt(word_, at + 1).second;
-    const std::size_t end = at + 1 + bytes;
-    const bool closes = bytes > 0 && end < word_.size() && word_[end] == '}';
-    return closes ? word_.substr(at + 2, bytes - 2) : "";
-  }
-
   bool IsPlaceholder(const std::string& name, WordUse use) const {
     const bool is_known = std::ranges::find(known_, name) != known_.end();
     if (use == WordUse::kArgument && is_known) return true;

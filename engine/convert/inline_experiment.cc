@@ -29,6 +29,7 @@
 #include "engine/config/read_config.h"
 #include "engine/config/schema.h"
 #include "engine/convert/inline_command.h"
+#include "searchers/hparam_conditions.h"
 #include "searchers/hparam_space.h"
 
 namespace dtrain {
@@ -127,6 +128,26 @@ SpecJson MakeSearcherSection(const InlineExperiment& experiment,
                                      : ", which is one trial"));
   }
   if (counts) searcher["max_trials"] = *experiment.max_trials;
+  if (experiment.repeats) {
+    if (!Has(name, "repeats")) {
+      RefuseOption("--repeats", "does not apply to " + name +
+                                    ", whose rungs would compare points before "
+                                    "all their repeats have ended; choose "
+                                    "another --searcher");
+    }
+    searcher["repeats"] = *experiment.repeats;
+    // Points are compared at their full length.
+    if (Halves(name)) searcher["num_rungs"] = 1;
+  }
+  if (!experiment.constraints.empty()) {
+    if (!Has(name, "constraints")) {
+      RefuseOption("--constraint",
+                   "does not apply to " + name +
+                       ", which is one trial; leave it out, or add a range by "
+                       "--hp");
+    }
+    searcher["constraints"] = experiment.constraints;
+  }
   if (Halves(name) && experiment.max_length.empty()) {
     RefuseOption("--max-length",
                  "is required by " + name +
@@ -175,48 +196,6 @@ SpecJson MakeMetricsSection(const InlineExperiment& experiment) {
   return metrics;
 }
 
-SpecJson BuildInlineConfig(const InlineExperiment& experiment) {
-  SpecJson hyperparameters = SpecJson::object();
-  bool has_range = false;
-  for (const std::string& argument : experiment.hyperparameters) {
-    has_range |= AddHyperparameter(argument, hyperparameters);
-  }
-  SpecJson config = {{"name", ScriptName(experiment.command)},
-                     {"searcher", MakeSearcherSection(experiment, has_range)}};
-  if (!hyperparameters.empty()) config["hyperparameters"] = hyperparameters;
-  SpecJson metrics = MakeMetricsSection(experiment);
-  if (!metrics.is_null()) config["metrics"] = std::move(metrics);
-  if (!experiment.labels.empty()) config["labels"] = experiment.labels;
-  return config;
-}
-
-// Adds the command. Returns the names of its placeholders. `changed` is the
-// configuration with all overrides.
-std::set<std::string> AddCommand(
-    const InlineExperiment& experiment,
-    const std::vector<std::string>& hyperparameters, SpecJson& config,
-    SpecJson& changed) {
-  std::vector<std::string> placeholders = hyperparameters;
-  placeholders.insert(placeholders.end(),
-                      {"checkpoint", "directory", "seed", "trial"});
-  const SpecJson searcher = GetSection(changed, "searcher");
-  if (searcher.contains("max_length") || searcher.contains("max_time")) {
-    placeholders.emplace_back("length");
-  }
-  InlineCommand command = ReadInlineCommand(experiment.command, placeholders);
-  config["entrypoint"] = command.entrypoint;
-  changed["entrypoint"] = std::move(command.entrypoint);
-  return std::move(command.names);
-}
-
-void CheckOverrides(const InlineExperiment& experiment) {
-  for (const std::string& one : experiment.overrides) {
-    if (one.substr(0, one.find_first_of(".=")) != "entrypoint") continue;
-    RefuseOption("--set entrypoint",
-                 "the program follows '--' here; leave it out");
-  }
-}
-
 }  // namespace
 
 nlohmann::json ParseMaxLength(const std::string& text) {
@@ -237,18 +216,42 @@ nlohmann::json ParseMaxLength(const std::string& text) {
 }
 
 InlineYaml WriteInlineYaml(const InlineExperiment& experiment) {
-  CheckOverrides(experiment);
-  SpecJson config = BuildInlineConfig(experiment);
+  for (const std::string& one : experiment.overrides) {
+    if (one.substr(0, one.find_first_of(".=")) != "entrypoint") continue;
+    RefuseOption("--set entrypoint",
+                 "the program follows '--' here; leave it out");
+  }
+  SpecJson hyperparameters = SpecJson::object();
+  bool has_range = false;
+  for (const std::string& argument : experiment.hyperparameters) {
+    has_range |= AddHyperparameter(argument, hyperparameters);
+  }
+  SpecJson config = {{"name", ScriptName(experiment.command)},
+                     {"searcher", MakeSearcherSection(experiment, has_range)}};
+  if (!hyperparameters.empty()) config["hyperparameters"] = hyperparameters;
+  SpecJson metrics = MakeMetricsSection(experiment);
+  if (!metrics.is_null()) config["metrics"] = std::move(metrics);
+  if (!experiment.labels.empty()) config["labels"] = experiment.labels;
   SpecJson changed = WithOverrides(config, experiment.overrides);
   InlineYaml yaml;
   const auto names = HparamNames(GetSection(changed, "hyperparameters"));
   std::vector<std::string> placeholders;
   for (const HparamName& one : names) placeholders.push_back(one.name);
-  const std::set<std::string> placed =
-      AddCommand(experiment, placeholders, config, changed);
+  placeholders.insert(placeholders.end(),
+                      {"checkpoint", "directory", "seed", "trial"});
+  const SpecJson searcher = GetSection(changed, "searcher");
+  if (searcher.contains("max_length") || searcher.contains("max_time")) {
+    placeholders.emplace_back("length");
+  }
+  const auto [entrypoint, placed] =
+      ReadInlineCommand(experiment.command, placeholders);
+  config["entrypoint"] = entrypoint;
+  changed["entrypoint"] = entrypoint;
+  const std::set<std::string> deciding =
+      HparamConditions(GetSection(changed, "hyperparameters")).Deciding();
   for (const auto& [name, whole] : names) {
     const bool is_placed =
-        !whole.empty() ||
+        !whole.empty() || deciding.contains(name) ||
         std::ranges::any_of(placed, [&](const std::string& one) {
           return one == name || one.starts_with(name + ".");
         });

@@ -15,8 +15,10 @@ struct InlineExperiment {
   std::vector<std::string> command;  // program and arguments
   std::vector<std::string> labels;
   std::vector<std::string> hyperparameters;  // NAME=SPEC (hparam_spec.h)
+  std::vector<std::string> constraints;      // on the hyperparameters
   std::string searcher;                      // empty: random or single
   std::optional<std::int64_t> max_trials;
+  std::optional<std::int64_t> repeats;
   std::string metric;
   bool maximize = false;
   std::string max_length;              // UNIT=N; empty: none

@@ -152,21 +152,6 @@ constexpr double kSumTolerance = 1e-6;
   throw Error(ErrorKind::kFailed, "random split: " + what);
 }
 
-void CheckFractions(std::span<const double> fractions) {
-  double sum = 0;
-  for (const double fraction : fractions) {
-    if (!(fraction > 0)) {
-      Fail("a fraction of " + std::to_string(fraction) +
-           "; each must be above 0");
-    }
-    sum += fraction;
-  }
-  if (!(std::abs(sum - 1) <= kSumTolerance)) {
-    Fail("the fractions sum to " + std::to_string(sum) +
-         "; they must sum to 1");
-  }
-}
-
 std::vector<std::int64_t> Sizes(std::int64_t samples,
                                 std::span<const double> fractions) {
   std::vector<std::int64_t> sizes;
@@ -191,7 +176,18 @@ std::vector<std::int64_t> Sizes(std::int64_t samples,
 std::vector<std::vector<std::int64_t>> RandomSplit(
     std::int64_t samples, std::span<const double> fractions,
     std::uint32_t seed) {
-  CheckFractions(fractions);
+  double sum = 0;
+  for (const double fraction : fractions) {
+    if (!(fraction > 0)) {
+      Fail("a fraction of " + std::to_string(fraction) +
+           "; each must be above 0");
+    }
+    sum += fraction;
+  }
+  if (!(std::abs(sum - 1) <= kSumTolerance)) {
+    Fail("the fractions sum to " + std::to_string(sum) +
+         "; they must sum to 1");
+  }
   std::vector<std::int64_t> order(static_cast<std::size_t>(samples));
   Rng rng(seed);
   ShuffledRange(order, rng);

@@ -103,23 +103,6 @@ std::size_t GzipFile::Append(std::vector<std::uint8_t>& bytes,
 // More than any set in this format; a larger header is invalid.
 constexpr std::int64_t kMaxBytes = std::int64_t{1} << 33;
 
-// The first four bytes: two zeros, 8 for unsigned bytes, the number of
-// dimensions.
-void CheckMagic(const std::filesystem::path& path,
-                const std::array<std::uint8_t, 4>& magic,
-                std::size_t dimensions) {
-  if (magic[0] != 0 || magic[1] != 0) FailDataFile(path, "not an IDX file");
-  if (magic[2] != 8) {
-    FailDataFile(path, "an IDX file of type " + std::to_string(magic[2]) +
-                           ", but 8 (unsigned bytes) is expected");
-  }
-  if (magic[3] != dimensions) {
-    FailDataFile(path, "an IDX file of " + std::to_string(magic[3]) +
-                           " dimensions, but " + std::to_string(dimensions) +
-                           " are expected");
-  }
-}
-
 std::int64_t BigEndian(const std::array<std::uint8_t, 4>& bytes) {
   return (std::int64_t{bytes[0]} << 24) | (std::int64_t{bytes[1]} << 16) |
          (std::int64_t{bytes[2]} << 8) | std::int64_t{bytes[3]};
@@ -136,7 +119,18 @@ IdxArray ReadIdx(const std::filesystem::path& path, std::size_t dimensions) {
     }
     return bytes;
   };
-  CheckMagic(path, word(), dimensions);
+  // Two zeros, 8 for unsigned bytes, the number of dimensions.
+  const auto magic = word();
+  if (magic[0] != 0 || magic[1] != 0) FailDataFile(path, "not an IDX file");
+  if (magic[2] != 8) {
+    FailDataFile(path, "an IDX file of type " + std::to_string(magic[2]) +
+                           ", but 8 (unsigned bytes) is expected");
+  }
+  if (magic[3] != dimensions) {
+    FailDataFile(path, "an IDX file of " + std::to_string(magic[3]) +
+                           " dimensions, but " + std::to_string(dimensions) +
+                           " are expected");
+  }
 
   IdxArray array;
   std::int64_t size = 1;

@@ -5,18 +5,14 @@
 
 #include "engine/fetch/address.h"
 
-#include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
-#include <cstdint>
-#include <optional>
-#include <span>
 #include <string_view>
 #include <system_error>
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/base/web_address.h"
 #include "engine/data/data_directory.h"
 
 namespace dtrain {
@@ -24,71 +20,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The parts of "SCHEME://[USER@]HOST[:PORT]REST".
-struct AddressParts {
-  std::string scheme;  // lowercase
-  std::string host;    // with the port, without the user
-  std::string rest;    // path, query and fragment
-};
-
-bool IsScheme(std::string_view text) {
-  return !text.empty() && std::ranges::all_of(text, [](unsigned char c) {
-    return std::isalnum(c) != 0 || c == '+' || c == '-' || c == '.';
-  });
-}
-
-// True for "", ":" and ":80".
-bool IsPort(std::string_view text) {
-  if (text.empty() || text == ":") return true;
-  if (text.front() != ':') return false;
-  std::uint16_t port = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data() + 1, end, port);
-  return error == std::errc() && rest == end;
-}
-
-// `text` is the host and port, without the user.
-bool IsHost(std::string_view text) {
-  const std::size_t bracket = text.starts_with('[') ? text.find(']') : 0;
-  if (bracket == text.npos) return false;  // an IPv6 address that is not closed
-  const std::size_t colon = std::min(text.find(':', bracket), text.size());
-  constexpr std::string_view kForbidden = " !@{}\\$'\"^`*<>=;,";
-  return colon > 0 &&
-         text.substr(0, colon).find_first_of(kForbidden) == text.npos &&
-         IsPort(text.substr(colon));
-}
-
-// Returns nothing if `text` is not an address.
-std::optional<AddressParts> ParseAddress(std::string_view text) {
-  constexpr std::string_view kSeparator = "://";
-  const bool printable = std::ranges::none_of(
-      text, [](unsigned char c) { return c <= ' ' || c == 0x7F; });
-  const std::size_t separator = text.find(kSeparator);
-  if (!printable || separator == text.npos) return std::nullopt;
-  AddressParts address;
-  for (const unsigned char c : text.substr(0, separator)) {
-    address.scheme += static_cast<char>(std::tolower(c));
-  }
-  text.remove_prefix(separator + kSeparator.size());
-  const std::size_t end = std::min(text.find_first_of("/?#"), text.size());
-  const std::string_view authority = text.substr(0, end);
-  // npos + 1 is 0: without a user, all of it is the host.
-  address.host = authority.substr(authority.rfind('@') + 1);
-  address.rest = text.substr(end);
-  const bool valid = address.scheme == "file"
-                         ? address.host.empty() || address.host == "localhost"
-                         : IsHost(address.host);
-  if (!IsScheme(address.scheme) || !valid) return std::nullopt;
-  return address;
-}
-
 [[noreturn]] void Refuse(const std::string& from, const std::string& fault) {
   throw Error(ErrorKind::kUsage,
               "--from: '" + EscapeForTerminal(from) + "' " + fault);
 }
 
 void RequireUsable(const std::string& text) {
-  const auto address = ParseAddress(text);
+  const auto address = ParseWebAddress(text);
   if (!address) {
     Refuse(ShownAddress(text),
            "is not a valid address; write https://HOST/PATH");
@@ -141,7 +79,7 @@ std::string FileAddress(const fs::path& path) {
 // If the address is not valid, where a password ends is not certain: everything
 // before the last '@' is left out.
 std::string ShownAddress(const std::string& text) {
-  if (const auto address = ParseAddress(text)) {
+  if (const auto address = ParseWebAddress(text)) {
     return address->scheme + "://" + address->host + address->rest;
   }
   const std::size_t at = text.rfind('@');

@@ -139,23 +139,21 @@ constexpr std::array<DataSet, 4> kImages = {{
      .unpacked_bytes = 48'000'000},
 }};
 
-std::vector<DataSet> MakeDataSets() {
-  std::vector<DataSet> sets(kImages.begin(), kImages.end());
-  for (const KnownFile& file : kWeights) {
-    sets.push_back({.name = file.name.substr(0, file.name.find('-')),
-                    .summary = "weights for 'pretrained: true'",
-                    .addresses = kWeightAddresses,
-                    .files = std::span(&file, 1),
-                    .directory = "pretrained",
-                    .approximate = true});
-  }
-  return sets;
-}
-
 }  // namespace
 
 std::span<const DataSet> DataSets() {
-  static const std::vector<DataSet> sets = MakeDataSets();
+  static const std::vector<DataSet> sets = [] {
+    std::vector<DataSet> all(kImages.begin(), kImages.end());
+    for (const KnownFile& file : kWeights) {
+      all.push_back({.name = file.name.substr(0, file.name.find('-')),
+                     .summary = "weights for 'pretrained: true'",
+                     .addresses = kWeightAddresses,
+                     .files = std::span(&file, 1),
+                     .directory = "pretrained",
+                     .approximate = true});
+    }
+    return all;
+  }();
   return sets;
 }
 
@@ -212,17 +210,6 @@ std::vector<FileSum> ReadSetRecord(const DataSet& set, const fs::path& place) {
                        entry.contains("sha256") && entry["sha256"].is_string();
     if (!sound) return {};
     files.push_back({entry["name"], entry["bytes"], entry["sha256"]});
-  }
-  return files;
-}
-
-// Returns the files that are known without a record.
-std::vector<FileSum> PublishedFiles(const DataSet& set) {
-  std::vector<FileSum> files;
-  for (const KnownFile& file : set.packed() ? set.contents : set.files) {
-    files.push_back({.name = PlacedName(set, file),
-                     .bytes = set.approximate ? kAnySize : file.bytes,
-                     .sha256 = std::string(file.sha256)});
   }
   return files;
 }
@@ -286,7 +273,12 @@ struct Located {
 
 Located LocateIn(const DataSet& set, const fs::path& place) {
   const fs::path own = place / set.directory;
-  const auto published = PublishedFiles(set);
+  std::vector<FileSum> published;  // the files that are known without a record
+  for (const KnownFile& file : set.packed() ? set.contents : set.files) {
+    published.push_back({.name = PlacedName(set, file),
+                         .bytes = set.approximate ? kAnySize : file.bytes,
+                         .sha256 = std::string(file.sha256)});
+  }
   if (!published.empty()) {
     // Incomplete: these may be files of another set with the same names.
     FoundSet found = InspectDirectory(place, published);

@@ -20,12 +20,18 @@
 #include <system_error>
 #include <thread>
 
-#include <curl/curl.h>
+#include <unistd.h>
 
+#include <curl/curl.h>
+#include <nlohmann/json.hpp>
+
+#include "engine/base/clock.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/fetch/address.h"
 #include "engine/fetch/fetch_files.h"
+#include "engine/os/line_reader.h"
+#include "engine/os/spawn.h"
 
 namespace dtrain {
 namespace {
@@ -60,14 +66,28 @@ struct TransferRequest {
 constexpr long kMaxRedirects = 5;
 constexpr long kStalledBytesPerSecond = 100;
 
+struct CleanUp {
+  void operator()(CURL* handle) const { curl_easy_cleanup(handle); }
+};
+
+// Returns nullptr if memory is short.
 CURL* NewHandle() {
   static const CURLcode code = ::curl_global_init(CURL_GLOBAL_DEFAULT);
   return code == CURLE_OK ? curl_easy_init() : nullptr;
 }
 
-struct CleanUp {
-  void operator()(CURL* handle) const { curl_easy_cleanup(handle); }
-};
+// Returns the file of certificates to trust, or "". A libcurl that was built on
+// another distribution may look for them in a place that this system does not
+// have. Like the program curl, it lets SSL_CERT_FILE name another file.
+std::string ChooseCertificates(CURL* handle) {
+  const char* const chosen = std::getenv("SSL_CERT_FILE");
+  const char* built_in = nullptr;
+#if LIBCURL_VERSION_NUM >= 0x075400
+  curl_easy_getinfo(handle, CURLINFO_CAINFO, &built_in);
+#endif
+  return FindCertificates(chosen == nullptr ? "" : chosen,
+                          built_in == nullptr ? "" : built_in);
+}
 
 bool StartsWithWord(std::string_view text, std::string_view lower) {
   return text.size() >= lower.size() &&
@@ -128,9 +148,6 @@ class OneTransfer {
                         curl_off_t);
 
   void SetUp();
-  void LimitProtocols();
-  void ChooseCertificates();
-  bool OnHeaderLine(std::string_view line);
   bool Begin();
   bool OnBytes(std::span<const std::byte> bytes);
   bool Fail(TransferEnd end, const std::string& problem, int error = 0);
@@ -170,9 +187,16 @@ std::size_t OneTransfer::OnHeader(char* data, std::size_t size,
                                   std::size_t count, void* self) {
   auto* transfer = static_cast<OneTransfer*>(self);
   const std::string_view line(data, size * count);
-  return transfer->Succeeds([&] { return transfer->OnHeaderLine(line); })
-             ? line.size()
-             : 0;
+  const auto read = [&] {
+    constexpr std::string_view kName = "content-range:";
+    // With redirects there are several responses; the last one counts.
+    if (StartsWithWord(line, "http/")) transfer->content_range_.clear();
+    if (StartsWithWord(line, kName)) {
+      transfer->content_range_ = line.substr(kName.size());
+    }
+    return true;
+  };
+  return transfer->Succeeds(read) ? line.size() : 0;
 }
 
 std::size_t OneTransfer::OnBody(char* data, std::size_t size, std::size_t count,
@@ -201,8 +225,19 @@ void OneTransfer::SetUp() {
   const bool local = StartsWithWord(request_.address, "file:");
   if (local) part_.Clear();
   Set(CURLOPT_URL, request_.address.c_str());
-  LimitProtocols();
-  ChooseCertificates();
+  // A redirect must not lead from https to an unprotected address, nor from the
+  // network to a file.
+  const bool safe = StartsWithWord(request_.address, "https:");
+#if LIBCURL_VERSION_NUM >= 0x075500
+  Set(CURLOPT_PROTOCOLS_STR, "http,https,file");
+  Set(CURLOPT_REDIR_PROTOCOLS_STR, safe ? "https" : "http,https");
+#else
+  constexpr long kRemote = CURLPROTO_HTTP | CURLPROTO_HTTPS;
+  Set(CURLOPT_PROTOCOLS, kRemote | CURLPROTO_FILE);
+  Set(CURLOPT_REDIR_PROTOCOLS, safe ? long{CURLPROTO_HTTPS} : kRemote);
+#endif
+  const std::string certificates = ChooseCertificates(handle_.get());
+  if (!certificates.empty()) Set(CURLOPT_CAINFO, certificates.c_str());
   Set(CURLOPT_FOLLOWLOCATION, 1L);
   Set(CURLOPT_MAXREDIRS, kMaxRedirects);
   Set(CURLOPT_FAILONERROR, 1L);
@@ -224,43 +259,6 @@ void OneTransfer::SetUp() {
   if (part_.size() == 0) return;
   range_ = std::to_string(part_.size()) + "-";
   Set(CURLOPT_RANGE, range_.c_str());
-}
-
-void OneTransfer::LimitProtocols() {
-  // A redirect must not lead from https to an unprotected address, nor from the
-  // network to a file.
-  const bool safe = StartsWithWord(request_.address, "https:");
-#if LIBCURL_VERSION_NUM >= 0x075500
-  Set(CURLOPT_PROTOCOLS_STR, "http,https,file");
-  Set(CURLOPT_REDIR_PROTOCOLS_STR, safe ? "https" : "http,https");
-#else
-  constexpr long kRemote = CURLPROTO_HTTP | CURLPROTO_HTTPS;
-  Set(CURLOPT_PROTOCOLS, kRemote | CURLPROTO_FILE);
-  Set(CURLOPT_REDIR_PROTOCOLS, safe ? long{CURLPROTO_HTTPS} : kRemote);
-#endif
-}
-
-// A libcurl that was built on another distribution may look for certificates
-// in a place that this system does not have. Like the program curl, it lets
-// SSL_CERT_FILE name another file.
-void OneTransfer::ChooseCertificates() {
-  const char* const chosen = std::getenv("SSL_CERT_FILE");
-  const char* built_in = nullptr;
-#if LIBCURL_VERSION_NUM >= 0x075400
-  curl_easy_getinfo(handle_.get(), CURLINFO_CAINFO, &built_in);
-#endif
-  const std::string file = FindCertificates(
-      chosen == nullptr ? "" : chosen, built_in == nullptr ? "" : built_in);
-  if (!file.empty()) Set(CURLOPT_CAINFO, file.c_str());
-}
-
-// With redirects there are several responses; the last one counts.
-bool OneTransfer::OnHeaderLine(std::string_view line) {
-  constexpr std::string_view kName = "content-range:";
-  // The status line of the next response.
-  if (StartsWithWord(line, "http/")) content_range_.clear();
-  if (StartsWithWord(line, kName)) content_range_ = line.substr(kName.size());
-  return true;
 }
 
 long OneTransfer::Status() const {
@@ -378,7 +376,6 @@ class Downloader {
   TransferResult TransferWithRetries(const std::string& address);
   TransferResult TransferOnce(const std::string& address);
   bool Complete() const;
-  Outcome CheckSum(std::string& problem);
   bool Pause(milliseconds pause) const;
   void Report(const std::string& text) const {
     if (listener_.say) listener_.say(text);
@@ -450,22 +447,6 @@ TransferResult Downloader::TransferWithRetries(const std::string& address) {
   }
 }
 
-// Compares the SHA-256; removes the bytes if it differs.
-Downloader::Outcome Downloader::CheckSum(std::string& problem) {
-  part_.Sync();
-  const auto sha256 = FileSha256(part_.path(), listener_.stop);
-  if (!sha256) return Outcome::kStopped;
-  if (sha256->starts_with(request_.sha256)) {
-    sha256_ = *sha256;
-    return Outcome::kDone;
-  }
-  problem = "it has a different file: the SHA-256 begins with " +
-            sha256->substr(0, 16) + ", not with " +
-            request_.sha256.substr(0, 16);
-  part_.Clear();
-  return Outcome::kNextAddress;
-}
-
 // Transfers from one address until the file is whole, then compares its
 // SHA-256. If that differs and the file did not arrive in one piece, an earlier
 // piece is the suspect: the file is fetched once more from scratch.
@@ -478,8 +459,17 @@ Downloader::Outcome Downloader::FetchFrom(const std::string& address) {
     if (result.end == TransferEnd::kDisk)
       FailWriting(part_.path(), result.error);
     if (result.end == TransferEnd::kWhole) {
-      const Outcome outcome = CheckSum(result.problem);
-      if (outcome != Outcome::kNextAddress) return outcome;
+      part_.Sync();
+      const auto sha256 = FileSha256(part_.path(), listener_.stop);
+      if (!sha256) return Outcome::kStopped;
+      if (sha256->starts_with(request_.sha256)) {
+        sha256_ = *sha256;
+        return Outcome::kDone;
+      }
+      result.problem = "it has a different file: the SHA-256 begins with " +
+                       sha256->substr(0, 16) + ", not with " +
+                       request_.sha256.substr(0, 16);
+      part_.Clear();
       if (resumed_) {
         // The bytes of an earlier transfer may be the wrong ones.
         Report(
@@ -540,6 +530,88 @@ std::string FindCertificates(const std::string& chosen,
 std::string Download(const DownloadRequest& request,
                      const FetchListener& listener) {
   return Downloader(request, listener).Run();
+}
+
+PostResult Post(const PostRequest& request) {
+  const std::unique_ptr<CURL, CleanUp> handle(NewHandle());
+  if (!handle) return {.problem = "out of memory", .temporary = true};
+  struct FreeList {
+    void operator()(curl_slist* list) const { curl_slist_free_all(list); }
+  };
+  std::unique_ptr<curl_slist, FreeList> headers;
+  for (const std::string& header : request.headers) {
+    curl_slist* const longer = curl_slist_append(headers.get(), header.c_str());
+    if (longer == nullptr) {
+      return {.problem = "out of memory", .temporary = true};
+    }
+    static_cast<void>(headers.release());
+    headers.reset(longer);
+  }
+  std::array<char, CURL_ERROR_SIZE> words{};
+  const std::string certificates = ChooseCertificates(handle.get());
+  bool is_set = true;
+  const auto set = [&](CURLoption option, auto value) {
+    is_set =
+        curl_easy_setopt(handle.get(), option, value) == CURLE_OK && is_set;
+  };
+  set(CURLOPT_URL, request.url.c_str());
+#if LIBCURL_VERSION_NUM >= 0x075500
+  set(CURLOPT_PROTOCOLS_STR, "http,https");
+#else
+  set(CURLOPT_PROTOCOLS, long{CURLPROTO_HTTP | CURLPROTO_HTTPS});
+#endif
+  if (!certificates.empty()) set(CURLOPT_CAINFO, certificates.c_str());
+  set(CURLOPT_FOLLOWLOCATION, 0L);
+  set(CURLOPT_NOSIGNAL, 1L);
+  set(CURLOPT_USERAGENT, "dtrain");
+  set(CURLOPT_TIMEOUT_MS, static_cast<long>(request.limit.count()));
+  set(CURLOPT_ERRORBUFFER, words.data());
+  set(CURLOPT_HTTPHEADER, headers.get());
+  set(CURLOPT_POSTFIELDSIZE_LARGE,
+      static_cast<curl_off_t>(request.body.size()));
+  set(CURLOPT_POSTFIELDS, request.body.c_str());
+  set(
+      CURLOPT_WRITEFUNCTION,
+      +[](char*, std::size_t size, std::size_t count, void*) -> std::size_t {
+        return size * count;
+      });
+  if (!is_set) return {.problem = "libcurl is too old; install a newer one"};
+  const CURLcode code = curl_easy_perform(handle.get());
+  if (code != CURLE_OK) {
+    const bool is_lasting = code == CURLE_URL_MALFORMAT ||
+                            code == CURLE_UNSUPPORTED_PROTOCOL ||
+                            code == CURLE_PEER_FAILED_VERIFICATION;
+    const std::string problem = words.data();
+    return {.problem = problem.empty() ? curl_easy_strerror(code) : problem,
+            .temporary = !is_lasting};
+  }
+  long status = 0;
+  curl_easy_getinfo(handle.get(), CURLINFO_RESPONSE_CODE, &status);
+  if (status >= 200 && status < 300) return {};
+  const bool redirects = status >= 300 && status < 400;
+  return {.problem = "the server answers " + std::to_string(status) +
+                     (redirects ? ", a redirect, which is not followed" : ""),
+          .temporary = IsTemporaryStatus(status)};
+}
+
+int ServePost() {
+  using nlohmann::json;
+  const auto text = ReadUntil(
+      STDIN_FILENO, Clock::System().monotonic() + std::chrono::seconds(10));
+  const json request = json::parse(text.value_or(""), nullptr,
+                                   /*allow_exceptions=*/false);
+  if (!request.is_object()) return 2;
+  const PostResult result =
+      Post({.url = request.at("url"),
+            .headers = request.at("headers"),
+            .body = request.at("body"),
+            .limit = milliseconds(request.at("limit_ms").get<int>())});
+  const json answer = {{"problem", result.problem},
+                       {"temporary", result.temporary}};
+  return WriteAll(STDOUT_FILENO,
+                  answer.dump(-1, ' ', false, json::error_handler_t::replace))
+             ? 0
+             : 1;
 }
 
 }  // namespace dtrain

@@ -58,4 +58,26 @@ std::string FindCertificates(const std::string& chosen,
 std::string Download(const DownloadRequest& request,
                      const FetchListener& listener);
 
+/// A message to send.
+struct PostRequest {
+  std::string url;
+  std::vector<std::string> headers;  // "Name: value"
+  std::string body;
+  std::chrono::milliseconds limit{0};
+};
+
+/// How a server has answered.
+struct PostResult {
+  std::string problem;     // for people, without the address; empty: accepted
+  bool temporary = false;  // another attempt may succeed
+};
+
+/// Sends `request.body` by POST over http or https. Follows no redirect, and
+/// ignores the body of the answer.
+PostResult Post(const PostRequest& request);
+
+/// Serves `data-fetch --post`: reads a PostRequest as JSON from standard input,
+/// sends it and prints the PostResult as JSON. Returns the exit code.
+int ServePost();
+
 }  // namespace dtrain

@@ -51,29 +51,6 @@ constexpr char kForce[] = "force";
 // Exit code of the dynamic linker if a library is missing.
 constexpr int kExitNotLoaded = 127;
 
-fs::path FindFetchProgram() {
-  RequireLibc("downloads of data sets");
-  fs::path program = InstallPrefix() / "libexec" / "dtrain" / "data-fetch";
-  std::error_code ignored;
-  if (fs::exists(program, ignored)) return program;
-  throw Error(ErrorKind::kFailed,
-              program.string() +
-                  ": the program that downloads is missing; build or install "
-                  "dtrain");
-}
-
-std::vector<std::string> FetchArguments(const fs::path& program,
-                                        const DataSet& set,
-                                        const FetchOptions& options) {
-  std::vector<std::string> arguments = {program.string(), std::string(set.name),
-                                        options.from,
-                                        options.force ? kForce : ""};
-  for (const fs::path& place : options.places) {
-    arguments.push_back(place.string());
-  }
-  return arguments;
-}
-
 // The running program, as dtrain sees it.
 class FetchProcess {
  public:
@@ -101,10 +78,16 @@ FetchProcess::FetchProcess(const DataSet& set, const FetchOptions& options)
     : options_(options) {
   Pipe input = MakePipe();
   Pipe output = MakePipe();
+  std::vector<std::string> arguments = {program_.string(),
+                                        std::string(set.name), options.from,
+                                        options.force ? kForce : ""};
+  for (const fs::path& place : options.places) {
+    arguments.push_back(place.string());
+  }
   const pid_t pid = Spawn()
                         .Duplicate(input.reading.get(), STDIN_FILENO)
                         .Duplicate(output.writing.get(), STDOUT_FILENO)
-                        .Run(program_, FetchArguments(program_, set, options));
+                        .Run(program_, arguments);
   if (pid < 0) ThrowSystemError("start " + program_.string());
   pid_ = pid;
   input_ = std::move(input.writing);
@@ -199,13 +182,18 @@ class FetchReport {
   std::chrono::steady_clock::time_point sent_;
 };
 
-// True when dtrain has closed its end.
-bool InputIsClosed() {
-  pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
-  return ::poll(&input, 1, /*timeout=*/0) > 0;
-}
-
 }  // namespace
+
+fs::path FindFetchProgram() {
+  RequireLibc("downloads of data sets");
+  fs::path program = InstallPrefix() / "libexec" / "dtrain" / "data-fetch";
+  std::error_code ignored;
+  if (fs::exists(program, ignored)) return program;
+  throw Error(ErrorKind::kFailed,
+              program.string() +
+                  ": the program that downloads is missing; build or install "
+                  "dtrain");
+}
 
 FetchResult FetchInProgram(const DataSet& set, const FetchOptions& options) {
   return FetchProcess(set, options).Run();
@@ -227,7 +215,10 @@ int ServeFetch(std::span<const std::string> arguments,
           [](const std::string& text) {
             FetchReport::Send({{"say", text}});
           },
-      .stop = InputIsClosed};
+      .stop = [] {  // dtrain has closed its end
+        pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+        return ::poll(&input, 1, /*timeout=*/0) > 0;
+      }};
   try {
     const FetchResult result = fetch(FindDataSet(arguments[0]), options);
     FetchReport::Send({{"result", result.end},

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <span>
 #include <string>
@@ -8,6 +9,9 @@
 #include "engine/fetch/fetch_set.h"
 
 namespace dtrain {
+
+/// Returns libexec/dtrain/data-fetch. Throws Error(kFailed) if it is missing.
+std::filesystem::path FindFetchProgram();
 
 /// FetchSet in a process of its own, libexec/dtrain/data-fetch. That program is
 /// linked with libcurl, libarchive and the thirty libraries that they need,

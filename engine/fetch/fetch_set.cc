@@ -98,12 +98,9 @@ class Fetcher {
   std::optional<FetchResult> FindPresent();
   FetchResult Fetch();
   void Prepare();
-  std::int64_t BytesWanted() const;
   bool DownloadAll();
   bool Assemble();
-  void RequireContents() const;
   void TidyUp() const;
-  void DropLeftovers() const;
   std::vector<std::string> Addresses(const KnownFile& file) const;
   fs::path LockFile() const {
     return place_ / ("." + std::string(set_.name) + ".lock");
@@ -163,10 +160,6 @@ void Fetcher::Prepare() {
     }
   }
   fs::remove_all(whole_, ignored);
-  RequireSpace(place_, BytesWanted());
-}
-
-std::int64_t Fetcher::BytesWanted() const {
   std::int64_t bytes = set_.unpacked_bytes;
   for (const KnownFile& file : set_.files) {
     std::error_code error;
@@ -174,7 +167,7 @@ std::int64_t Fetcher::BytesWanted() const {
     bytes += std::max<std::int64_t>(
         0, file.bytes - (error ? 0 : static_cast<std::int64_t>(there)));
   }
-  return bytes;
+  RequireSpace(place_, bytes);
 }
 
 bool Fetcher::DownloadAll() {
@@ -209,19 +202,6 @@ bool Fetcher::DownloadAll() {
   return true;
 }
 
-// Compares the files of an archive with their published SHA-256, if known.
-void Fetcher::RequireContents() const {
-  for (const KnownFile& known : set_.contents) {
-    const auto found = std::ranges::find(files_, known.name, &FileSum::name);
-    if (found != files_.end() && found->sha256 == known.sha256) continue;
-    throw Error(ErrorKind::kFailed,
-                std::string(set_.name) + ": the archive has no '" +
-                    std::string(known.name) +
-                    "' with the published SHA-256; fetch it from elsewhere "
-                    "with --from");
-  }
-}
-
 bool Fetcher::Assemble() {
   if (!set_.packed()) {
     MakeOwnDirectory(whole_);
@@ -237,7 +217,15 @@ bool Fetcher::Assemble() {
                        .stop = options_.stop});
   if (!files) return false;
   files_ = *std::move(files);
-  RequireContents();
+  for (const KnownFile& known : set_.contents) {
+    const auto found = std::ranges::find(files_, known.name, &FileSum::name);
+    if (found != files_.end() && found->sha256 == known.sha256) continue;
+    throw Error(ErrorKind::kFailed,
+                std::string(set_.name) + ": the archive has no '" +
+                    std::string(known.name) +
+                    "' with the published SHA-256; fetch it from elsewhere "
+                    "with --from");
+  }
   return true;
 }
 
@@ -249,16 +237,6 @@ void Fetcher::TidyUp() const {
       fs::remove(Part(file), ignored);
   }
   fs::remove(partial_, ignored);
-}
-
-// Removes the directory of a fetch that was killed just after placing the set.
-void Fetcher::DropLeftovers() const {
-  if (::access(partial_.c_str(), W_OK) != 0) return;
-  FetchLock lock(LockFile());
-  const FetchListener impatient{.stop = [] { return true; }};
-  if (lock.Acquire(impatient) == FetchLock::Got::kNot) return;
-  std::error_code ignored;
-  fs::remove_all(partial_, ignored);
 }
 
 FetchResult Fetcher::Fetch() {
@@ -282,7 +260,17 @@ FetchResult Fetcher::Fetch() {
 FetchResult Fetcher::Run() {
   if (!options_.force) {
     if (auto result = FindPresent()) {
-      if (result->end == FetchResult::End::kThere) DropLeftovers();
+      // A fetch that was killed just after placing the set leaves its
+      // directory.
+      if (result->end == FetchResult::End::kThere &&
+          ::access(partial_.c_str(), W_OK) == 0) {
+        FetchLock lock(LockFile());
+        const FetchListener impatient{.stop = [] { return true; }};
+        std::error_code ignored;
+        if (lock.Acquire(impatient) != FetchLock::Got::kNot) {
+          fs::remove_all(partial_, ignored);
+        }
+      }
       return *std::move(result);
     }
   }

@@ -60,30 +60,6 @@ Record RecordAt(Bytes from, std::uint64_t offset) {
   return record;
 }
 
-std::uint64_t PixelCount(const ImageCacheEntry& entry) {
-  return std::uint64_t{entry.height} * entry.width;
-}
-
-ImageCacheHeader MakeHeader(const ImageCacheId& id, std::uint64_t size,
-                            Bytes entries) {
-  ImageCacheHeader header = {.magic = kMagic,
-                             .version = kVersion,
-                             .side = id.side,
-                             .count = id.count,
-                             .key = id.key,
-                             .size = size};
-  header.checksum = ImageCacheChecksum(header, entries);
-  return header;
-}
-
-// False if the file is a valid cache of other images or of another version, as
-// far as can be told.
-bool IsMeantFor(const ImageCacheHeader& header, const ImageCacheId& id) {
-  return header.magic != kMagic ||
-         (header.version == kVersion &&
-          id == ImageCacheId{header.key, header.count, header.side});
-}
-
 bool IsValid(const ImageCacheHeader& header, const ImageCacheId& id,
              Bytes file) {
   const std::uint64_t index = PixelsOffset(id.count);
@@ -109,7 +85,12 @@ ImageCacheFile::Opened ImageCacheFile::Open(const std::filesystem::path& file,
   const Bytes bytes = mapped->bytes;
   if (bytes.size() < sizeof(ImageCacheHeader)) return {.damaged = true};
   const auto header = RecordAt<ImageCacheHeader>(bytes, 0);
-  if (!IsMeantFor(header, id)) return {};
+  // A valid cache of other images or of another version, as far as can be told.
+  if (header.magic == kMagic &&
+      (header.version != kVersion ||
+       id != ImageCacheId{header.key, header.count, header.side})) {
+    return {};
+  }
   if (!IsValid(header, id, bytes)) return {.damaged = true};
   return {.file = std::unique_ptr<const ImageCacheFile>(
               new ImageCacheFile(*std::move(mapped), id))};
@@ -135,7 +116,7 @@ bool ImageCacheFile::IsIntact(const ImageCacheEntry& entry) const {
   const std::uint64_t size = bytes_.bytes.size();
   if (entry.width == 0 || entry.width > kMaxPixels / entry.height) return false;
   return entry.offset >= PixelsOffset(id_.count) && entry.offset <= size &&
-         PixelCount(entry) * 3 <= size - entry.offset &&
+         std::uint64_t{entry.height} * entry.width * 3 <= size - entry.offset &&
          entry.pixels_checksum == Crc32(PixelBytes(GetView(entry)));
 }
 
@@ -165,14 +146,6 @@ int WriteAt(int fd, Bytes bytes, std::uint64_t offset) {
     offset += static_cast<std::uint64_t>(wrote);
   }
   return 0;
-}
-
-// False if another builder has renamed or removed the file that `fd` opened.
-bool IsStillAt(int fd, const fs::path& path) {
-  struct stat open {};
-  struct stat there {};
-  return ::fstat(fd, &open) == 0 && ::lstat(path.c_str(), &there) == 0 &&
-         open.st_dev == there.st_dev && open.st_ino == there.st_ino;
 }
 
 }  // namespace
@@ -210,7 +183,13 @@ bool ImageCacheBuilder::Lock() {
   fd_ = lock.Release();
   if (!locked && errno == EWOULDBLOCK) return false;
   if (!locked) Fail(errno);
-  if (!IsStillAt(fd_.get(), part_)) return false;
+  // Another builder may have renamed or removed the file.
+  struct stat open {};
+  struct stat there {};
+  if (::fstat(fd_.get(), &open) != 0 || ::lstat(part_.c_str(), &there) != 0 ||
+      open.st_dev != there.st_dev || open.st_ino != there.st_ino) {
+    return false;
+  }
   owned_ = true;
   if (::ftruncate(fd_.get(), 0) != 0) Fail(errno);
   return true;
@@ -276,7 +255,13 @@ void ImageCacheBuilder::Finish() {
   const Bytes entries(reinterpret_cast<const std::uint8_t*>(entries_.data()),
                       entries_.size() * sizeof(ImageCacheEntry));
   // The header last: without it the file is no cache.
-  const ImageCacheHeader header = MakeHeader(id_, /*size=*/end_, entries);
+  ImageCacheHeader header = {.magic = kMagic,
+                             .version = kVersion,
+                             .side = id_.side,
+                             .count = id_.count,
+                             .key = id_.key,
+                             .size = end_};
+  header.checksum = ImageCacheChecksum(header, entries);
   int error = WriteAt(fd_.get(), entries, EntryOffset(0));
   if (error == 0) {
     error = WriteAt(

@@ -99,35 +99,6 @@ void OnPngRead(png_structp read, png_bytep to, std::size_t size) {
   decoder->rest = decoder->rest.subspan(size);
 }
 
-void ReadPngHeader(PngDecoder& decoder) {
-  png_set_read_fn(decoder.read, &decoder, OnPngRead);
-  png_set_user_limits(decoder.read, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
-  // Texts, profiles and other ancillary chunks are skipped without unpacking.
-  png_set_keep_unknown_chunks(decoder.read, PNG_HANDLE_CHUNK_NEVER, nullptr,
-                              -1);
-  png_read_info(decoder.read, decoder.info);
-}
-
-void SetPngTransforms(PngDecoder& decoder) {
-  const auto read = decoder.read;
-  const int type = png_get_color_type(read, decoder.info);
-  png_set_interlace_handling(read);
-  if (!decoder.is_wide_grey()) {
-    png_set_strip_16(read);
-    png_set_packing(read);
-    if (type == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(read);
-    if (type == PNG_COLOR_TYPE_GRAY) png_set_expand_gray_1_2_4_to_8(read);
-    if (!(type & PNG_COLOR_MASK_COLOR)) png_set_gray_to_rgb(read);
-    png_set_strip_alpha(read);
-  }
-  png_read_update_info(read, decoder.info);
-}
-
-void ReadPngPixels(PngDecoder& decoder) {
-  png_read_image(decoder.read, decoder.rows.data());
-  png_read_end(decoder.read, nullptr);
-}
-
 // Runs one of the steps above; none of them has a local with a destructor.
 // Returns false if libpng found a fault.
 bool TryPngStep(PngDecoder& decoder, void (*step)(PngDecoder&)) {
@@ -151,21 +122,11 @@ void ReadPngRows(PngDecoder& decoder, std::vector<std::uint8_t>& bytes,
   for (std::size_t y = 0; y < decoder.rows.size(); ++y) {
     decoder.rows[y] = bytes.data() + y * row_bytes;
   }
-  RunPngStep(decoder, ReadPngPixels, what);
-}
-
-// Converts grey of 16 bits as PIL does (mode I;16).
-void ClipWideGrey(const std::vector<std::uint8_t>& grey, Image& image) {
-  for (std::size_t i = 0; i < grey.size() / 2; ++i) {
-    const bool is_above = grey[2 * i] != 0;
-    const std::uint8_t value = is_above ? 255 : grey[2 * i + 1];
-    image.is_clipped = image.is_clipped || is_above;
-    std::fill_n(&image.pixels[3 * i], 3, value);
-  }
-}
-
-bool IsPng(std::span<const std::uint8_t> file) {
-  return file.size() >= 8 && png_sig_cmp(file.data(), 0, 8) == 0;
+  const auto read_pixels = [](PngDecoder& png) {
+    png_read_image(png.read, png.rows.data());
+    png_read_end(png.read, nullptr);
+  };
+  RunPngStep(decoder, read_pixels, what);
 }
 
 // Returns the pixels of a PNG file as PIL has them after convert("RGB"): alpha
@@ -177,12 +138,32 @@ Image DecodePng(std::span<const std::uint8_t> file, const std::string& what) {
                                         OnPngError, OnPngWarning);
   if (decoder.read) decoder.info = png_create_info_struct(decoder.read);
   if (!decoder.info) FailImage(what, "no memory to decode it");
-  RunPngStep(decoder, ReadPngHeader, what);
+  const auto read_header = [](PngDecoder& png) {
+    png_set_read_fn(png.read, &png, OnPngRead);
+    png_set_user_limits(png.read, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
+    // Texts, profiles and other ancillary chunks are skipped without unpacking.
+    png_set_keep_unknown_chunks(png.read, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
+    png_read_info(png.read, png.info);
+  };
+  RunPngStep(decoder, read_header, what);
   const auto height = png_get_image_height(decoder.read, decoder.info);
   const auto width = png_get_image_width(decoder.read, decoder.info);
   CheckImageSize(what, height, width, file.size(), kPngPixelsPerByte);
   const bool is_wide_grey = decoder.is_wide_grey();
-  RunPngStep(decoder, SetPngTransforms, what);
+  const auto set_transforms = [](PngDecoder& png) {
+    const int type = png_get_color_type(png.read, png.info);
+    png_set_interlace_handling(png.read);
+    if (!png.is_wide_grey()) {
+      png_set_strip_16(png.read);
+      png_set_packing(png.read);
+      if (type == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(png.read);
+      if (type == PNG_COLOR_TYPE_GRAY) png_set_expand_gray_1_2_4_to_8(png.read);
+      if (!(type & PNG_COLOR_MASK_COLOR)) png_set_gray_to_rgb(png.read);
+      png_set_strip_alpha(png.read);
+    }
+    png_read_update_info(png.read, png.info);
+  };
+  RunPngStep(decoder, set_transforms, what);
   Image image = BlackImage(height, width);
   if (!is_wide_grey) {
     ReadPngRows(decoder, image.pixels, image.stride(), what);
@@ -190,7 +171,13 @@ Image DecodePng(std::span<const std::uint8_t> file, const std::string& what) {
   }
   std::vector<std::uint8_t> grey(image.pixels.size() / 3 * 2);
   ReadPngRows(decoder, grey, std::size_t{width} * 2, what);
-  ClipWideGrey(grey, image);
+  // As PIL converts grey of 16 bits (mode I;16).
+  for (std::size_t i = 0; i < grey.size() / 2; ++i) {
+    const bool is_above = grey[2 * i] != 0;
+    const std::uint8_t value = is_above ? 255 : grey[2 * i + 1];
+    image.is_clipped = image.is_clipped || is_above;
+    std::fill_n(&image.pixels[3 * i], 3, value);
+  }
   return image;
 }
 
@@ -231,8 +218,13 @@ std::vector<std::uint8_t> ReadImageBytes(const std::filesystem::path& path,
 Image DecodeImage(std::span<const std::uint8_t> file, const std::string& what,
                   const DecodeOptions& options) {
   if (file.empty()) FailImage(what, "the file is empty");
-  if (IsPng(file)) return DecodePng(file, what);
-  if (!IsJpeg(file)) FailImage(what, "it is not a JPEG or PNG file");
+  if (file.size() >= 8 && png_sig_cmp(file.data(), 0, 8) == 0) {
+    return DecodePng(file, what);
+  }
+  if (file.size() < 3 || file[0] != 0xFF || file[1] != 0xD8 ||
+      file[2] != 0xFF) {
+    FailImage(what, "it is not a JPEG or PNG file");
+  }
   Image image = DecodeJpeg(file, what);
   // An option, since PIL ignores the orientation unless exif_transpose is
   // called.
@@ -299,31 +291,7 @@ void DecompressJpeg(tjhandle turbo, std::span<const std::uint8_t> file,
   }
 }
 
-// Returns a·b/255, rounded, for a and b up to 255.
-int MulDiv255(int a, int b) {
-  const int product = a * b + 128;
-  return ((product >> 8) + product) >> 8;
-}
-
-// JPEG files hold inverted CMYK: 255 means no ink. Uses the arithmetic of PIL's
-// cmyk2rgb (src/libImaging/Convert.c).
-void CmykToRgb(const std::vector<std::uint8_t>& cmyk, Image& image) {
-  for (std::size_t i = 0; i < cmyk.size() / 4; ++i) {
-    const int light = cmyk[4 * i + 3];
-    for (std::size_t c = 0; c < 3; ++c) {
-      const int ink = 255 - cmyk[4 * i + c];
-      image.pixels[3 * i + c] =
-          static_cast<std::uint8_t>(light - MulDiv255(ink, light));
-    }
-  }
-}
-
 }  // namespace
-
-bool IsJpeg(std::span<const std::uint8_t> file) {
-  return file.size() >= 3 && file[0] == 0xFF && file[1] == 0xD8 &&
-         file[2] == 0xFF;
-}
 
 Image DecodeJpeg(std::span<const std::uint8_t> file, const std::string& what) {
   const TurboJpeg turbo(tjInitDecompress());
@@ -339,34 +307,34 @@ Image DecodeJpeg(std::span<const std::uint8_t> file, const std::string& what) {
   }
   std::vector<std::uint8_t> cmyk(image.pixels.size() / 3 * 4);
   DecompressJpeg(turbo.get(), file, header, TJPF_CMYK, cmyk.data(), what);
-  CmykToRgb(cmyk, image);
+  // JPEG files hold inverted CMYK: 255 means no ink. The arithmetic is that of
+  // PIL's cmyk2rgb (src/libImaging/Convert.c).
+  for (std::size_t i = 0; i < cmyk.size() / 4; ++i) {
+    const int light = cmyk[4 * i + 3];
+    for (std::size_t c = 0; c < 3; ++c) {
+      const int product = (255 - cmyk[4 * i + c]) * light + 128;
+      const int dark = ((product >> 8) + product) >> 8;  // product/255, rounded
+      image.pixels[3 * i + c] = static_cast<std::uint8_t>(light - dark);
+    }
+  }
   return image;
 }
-
-namespace {
-
-// True for markers without a length, besides restarts: TEM, SOI, EOI.
-bool HasNoLength(std::uint8_t marker) {
-  return marker == 0x01 || marker == 0xD8 || marker == kJpegEnd;
-}
-
-// In entropy-coded data, restarts and stuffed zeros are not markers.
-bool IsData(std::uint8_t marker) {
-  return marker == 0x00 || (marker >= 0xD0 && marker <= 0xD7);
-}
-
-}  // namespace
 
 std::optional<JpegSegment> JpegSegments::Next() {
   // Bytes that are not a marker are skipped, as libjpeg does.
   while (at_ + 1 < file_.size()) {
     const std::uint8_t marker = file_[at_ + 1];
-    if (file_[at_] != 0xFF || marker == 0xFF || IsData(marker)) {
+    // In entropy-coded data, restarts and stuffed zeros are not markers.
+    const bool is_data = marker == 0x00 || (marker >= 0xD0 && marker <= 0xD7);
+    if (file_[at_] != 0xFF || marker == 0xFF || is_data) {
       ++at_;
       continue;
     }
     at_ += 2;
-    if (HasNoLength(marker)) return JpegSegment{.marker = marker};
+    // TEM, SOI and EOI have no length.
+    if (marker == 0x01 || marker == 0xD8 || marker == kJpegEnd) {
+      return JpegSegment{.marker = marker};
+    }
     if (file_.size() - at_ < 2) break;
     const std::size_t length = file_[at_] * 256u + file_[at_ + 1];
     if (length < 2 || length > file_.size() - at_) break;
@@ -434,18 +402,16 @@ std::optional<std::uint32_t> OrientationIn(const Tiff& tiff) {
   return std::nullopt;
 }
 
-bool IsExif(const JpegSegment& segment) {
-  return segment.marker == kJpegApp1 &&
-         segment.payload.size() >= kExif.size() &&
-         std::equal(kExif.begin(), kExif.end(), segment.payload.begin());
-}
-
 }  // namespace
 
 int ExifOrientation(std::span<const std::uint8_t> jpeg) {
   JpegSegments segments(jpeg);
   while (const auto segment = segments.Next()) {
-    if (!IsExif(*segment)) continue;
+    if (segment->marker != kJpegApp1 ||
+        segment->payload.size() < kExif.size() ||
+        !std::equal(kExif.begin(), kExif.end(), segment->payload.begin())) {
+      continue;
+    }
     const Tiff tiff(segment->payload.subspan(kExif.size()));
     const std::uint32_t orientation = OrientationIn(tiff).value_or(1);
     return orientation >= 1 && orientation <= 8 ? static_cast<int>(orientation)

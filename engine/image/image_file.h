@@ -43,8 +43,6 @@ void CheckImageSize(const std::string& what, std::uint64_t height,
 
 // ---- JPEG files.
 
-bool IsJpeg(std::span<const std::uint8_t> file);
-
 /// Returns the pixels of a JPEG file as PIL has them after convert("RGB"):
 /// accurate DCT, smooth upsampling, grey and CMYK converted, EXIF ignored. Like
 /// PIL it tolerates damaged data, but not missing data. Throws Error(kFailed)

@@ -291,19 +291,6 @@ void ResampleDown(const PixelRows& from, std::size_t bytes,
          box.top <= height - box.height && box.left <= width - box.width;
 }
 
-// Returns the rows [down.first(), down.end()) of the crop, resampled across.
-std::vector<std::uint8_t> AcrossRows(const ImageView& from, const Box& crop,
-                                     const ResampleTaps& across,
-                                     const ResampleTaps& down) {
-  const std::int64_t rows = down.end() - down.first();
-  std::vector<std::uint8_t> result(static_cast<std::size_t>(rows) *
-                                   across.size() * 3);
-  const std::uint8_t* pixels =
-      from.row(crop.top + down.first()) + 3 * crop.left;
-  ResampleAcross({pixels, from.stride()}, rows, across, result.data());
-  return result;
-}
-
 }  // namespace
 
 Image ResizeBilinear(const ImageView& from, const Box& crop,
@@ -325,7 +312,12 @@ Image ResizeBilinear(const ImageView& from, const Box& crop,
                      from.stride()};
   // A width that stays the same needs no pass across.
   if (crop.width != width) {
-    rows = AcrossRows(from, crop, across, down);
+    // The rows [down.first(), down.end()) of the crop.
+    const std::int64_t count = down.end() - down.first();
+    rows.resize(static_cast<std::size_t>(count) * across.size() * 3);
+    const std::uint8_t* pixels =
+        from.row(crop.top + down.first()) + 3 * crop.left;
+    ResampleAcross({pixels, from.stride()}, count, across, rows.data());
     narrowed = {rows.data(), result.stride(), down.first()};
   }
   ResampleDown(narrowed, result.stride(), down, result.pixels.data());

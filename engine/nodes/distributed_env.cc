@@ -23,11 +23,11 @@
 #include <utility>
 
 #include <fcntl.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/base/error.h"
+#include "engine/base/rng.h"
 #include "engine/base/text.h"
 #include "engine/os/files.h"
 #include "engine/os/system_error.h"
@@ -68,17 +68,6 @@ int ParseNumber(const std::string& name, const std::string& value, int least,
                   " is not set; set it to " + what + ", or unset WORLD_SIZE");
 }
 
-// WORLD_SIZE may be left over from another program.
-int ParseWorldSize(const std::string& value) {
-  try {
-    return ParseNumber("WORLD_SIZE", value, 1, kMaxNetworkRanks);
-  } catch (const Error& error) {
-    throw Error(ErrorKind::kUsage,
-                std::string(error.what()) +
-                    "; set it to the number of processes, or unset it");
-  }
-}
-
 int ReadRank(const EnvironmentLookup& read, int world_size) {
   const auto rank = read("RANK");
   if (!rank || rank->empty()) {
@@ -116,13 +105,6 @@ HostPort ReadRunnerAddress(const EnvironmentLookup& read, int world_size,
   return runner;
 }
 
-bool AreAllHere(const EnvironmentLookup& read, int world_size) {
-  const auto local = read("LOCAL_WORLD_SIZE");
-  if (!local || local->empty()) return false;
-  return ParseNumber("LOCAL_WORLD_SIZE", *local, 1, kMaxNetworkRanks) >=
-         world_size;
-}
-
 // Returns the first node of a list such as "rack[1-2]n[01-04,7],other".
 std::string FirstNode(std::string_view list) {
   std::string node;
@@ -138,44 +120,37 @@ std::string FirstNode(std::string_view list) {
   return node;
 }
 
-// Returns a port that all tasks of a step derive, different for the next step.
-int StepPort(const EnvironmentLookup& read) {
-  const auto number = [&](const char* name) {
-    std::uint32_t value = 0;
-    const std::string text = read(name).value_or("");
-    std::from_chars(text.data(), text.data() + text.size(), value);
-    return value;
-  };
-  return kFirstStepPort +
-         static_cast<int>((number("SLURM_JOB_ID") + number("SLURM_STEP_ID")) %
-                          kStepPorts);
-}
-
 using Derived = std::map<std::string, std::string, std::less<>>;
-
-// Returns the variables for this task of a step that srun started; none outside
-// a step. A batch script has SLURM_NTASKS, but is not in a step.
-Derived DeriveFromStep(const EnvironmentLookup& read) {
-  const auto size = read("SLURM_STEP_NUM_TASKS");
-  const auto rank = read("SLURM_PROCID");
-  const auto nodes = read("SLURM_STEP_NODELIST");
-  if (!size || !rank || !nodes) return {};
-  Derived derived = {{"WORLD_SIZE", *size},
-                     {"RANK", *rank},
-                     {"MASTER_ADDR", FirstNode(*nodes)},
-                     {"MASTER_PORT", std::to_string(StepPort(read))}};
-  if (read("SLURM_STEP_NUM_NODES") == "1") {
-    derived["MASTER_ADDR"] = "127.0.0.1";
-    derived["LOCAL_WORLD_SIZE"] = *size;
-  }
-  return derived;
-}
 
 // Returns a reader that supplies derived variables where `read` has none. A
 // WORLD_SIZE that differs from the step's means processes that were started in
 // another way: nothing is derived for them.
 EnvironmentLookup WithStep(const EnvironmentLookup& read) {
-  Derived derived = DeriveFromStep(read);
+  // The variables of this task of a step that srun started; none outside a
+  // step. A batch script has SLURM_NTASKS, but is not in a step.
+  Derived derived;
+  const auto tasks = read("SLURM_STEP_NUM_TASKS");
+  const auto rank = read("SLURM_PROCID");
+  const auto nodes = read("SLURM_STEP_NODELIST");
+  if (tasks && rank && nodes) {
+    // A port that all tasks of a step derive, different for the next step.
+    std::uint32_t step = 0;
+    for (const auto* name : {"SLURM_JOB_ID", "SLURM_STEP_ID"}) {
+      std::uint32_t value = 0;
+      const std::string text = read(name).value_or("");
+      std::from_chars(text.data(), text.data() + text.size(), value);
+      step += value;
+    }
+    const int port = kFirstStepPort + static_cast<int>(step % kStepPorts);
+    derived = {{"WORLD_SIZE", *tasks},
+               {"RANK", *rank},
+               {"MASTER_ADDR", FirstNode(*nodes)},
+               {"MASTER_PORT", std::to_string(port)}};
+    if (read("SLURM_STEP_NUM_NODES") == "1") {
+      derived["MASTER_ADDR"] = "127.0.0.1";
+      derived["LOCAL_WORLD_SIZE"] = *tasks;
+    }
+  }
   const auto size = read("WORLD_SIZE");
   if (size && !size->empty() && size != derived["WORLD_SIZE"]) derived.clear();
   return [read, derived = std::move(derived)](
@@ -194,16 +169,27 @@ std::optional<DistributedEnv> ReadDistributedEnv(
   const EnvironmentLookup read = WithStep(variables);
   const auto size = read("WORLD_SIZE");
   if (!size || size->empty()) return std::nullopt;
-  const int world_size = ParseWorldSize(*size);
+  int world_size = 0;
+  try {
+    world_size = ParseNumber("WORLD_SIZE", *size, 1, kMaxNetworkRanks);
+  } catch (const Error& error) {
+    // It may be left over from another program.
+    throw Error(ErrorKind::kUsage,
+                std::string(error.what()) +
+                    "; set it to the number of processes, or unset it");
+  }
   if (world_size == 1) return std::nullopt;
   const auto derived = [&](const char* name) {
     return variables(name).value_or("").empty();
   };
+  const auto local = read("LOCAL_WORLD_SIZE");
   return DistributedEnv{
       .rank = ReadRank(read, world_size),
       .world_size = world_size,
       .runner = ReadRunnerAddress(read, world_size, derived("MASTER_ADDR")),
-      .all_here = AreAllHere(read, world_size),
+      .all_here = local && !local->empty() &&
+                  ParseNumber("LOCAL_WORLD_SIZE", *local, 1,
+                              kMaxNetworkRanks) >= world_size,
       .from_step = derived("WORLD_SIZE")};
 }
 
@@ -221,17 +207,6 @@ namespace {
 
 constexpr std::size_t kMinBytes = 32;
 constexpr std::size_t kMaxBytes = 4096;
-
-// Hex digits, so that it can be copied by hand.
-std::string NewSecret() {
-  std::array<unsigned char, kMinBytes> bytes{};
-  if (::getrandom(bytes.data(), bytes.size(), 0) !=
-      static_cast<ssize_t>(bytes.size())) {
-    throw Error(ErrorKind::kFailed,
-                "cannot get random numbers from the kernel");
-  }
-  return ToHex(std::as_bytes(std::span(bytes))) + "\n";
-}
 
 }  // namespace
 
@@ -273,9 +248,11 @@ UniqueFd SecretFile::Open() const {
          "; name a file of at least 32 random bytes that only you can read");
 }
 
-void SecretFile::CheckAccess(int file) const {
+std::optional<std::string> SecretFile::Read() const {
+  const UniqueFd file = Open();
+  if (!file) return std::nullopt;
   struct stat status {};
-  if (::fstat(file, &status) != 0) {
+  if (::fstat(file.get(), &status) != 0) {
     Refuse("the secret cannot be read: " + ErrnoText());
   }
   if (!S_ISREG(status.st_mode)) Refuse("the secret is not a regular file");
@@ -288,12 +265,6 @@ void SecretFile::CheckAccess(int file) const {
         "others may read the secret, or it is executable; 'chmod 600' it, "
         "or create a new one if another user may have read it");
   }
-}
-
-std::optional<std::string> SecretFile::Read() const {
-  const UniqueFd file = Open();
-  if (!file) return std::nullopt;
-  CheckAccess(file.get());
   std::string bytes(kMaxBytes + 1, '\0');
   ssize_t count = -1;
   do {
@@ -333,7 +304,7 @@ void SecretFile::Make() const {
   DurableFile file(path_);
   // Another process that makes a secret at the same time may be first.
   const bool made =
-      file && file.Write(NewSecret()) &&
+      file && file.Write(RandomHex(kMinBytes) + "\n") &&
       (file.Commit(DurableFile::Existing::kKeep) || errno == EEXIST);
   const int error = made ? 0 : errno;
   if (error != 0) {

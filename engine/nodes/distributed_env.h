@@ -81,7 +81,6 @@ class SecretFile {
 
  private:
   UniqueFd Open() const;
-  void CheckAccess(int file) const;
   void Make() const;
   [[noreturn]] void Refuse(const std::string& why) const;
 

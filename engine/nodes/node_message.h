@@ -16,6 +16,7 @@
 #include "engine/process/launcher.h"
 #include "engine/ranks/peer_proof.h"
 #include "engine/store/trial_log.h"
+#include "engine/wire/system_sample.h"
 #include "engine/wire/trial_spec.h"
 
 namespace dtrain {
@@ -175,9 +176,9 @@ struct ShardEnded {
     field("finished", m.finished);
   }
 };
-using NodeReport =
-    std::variant<Alive, WorkerHello, WorkerReady, WorkerUnable, WorkerDraining,
-                 ShardStarted, ShardMessage, ShardPrinted, ShardEnded>;
+using NodeReport = std::variant<Alive, WorkerHello, WorkerReady, WorkerUnable,
+                                WorkerDraining, ShardStarted, ShardMessage,
+                                ShardPrinted, SystemSampled, ShardEnded>;
 
 /// The answer to a hello that is rejected.
 struct NodeRefused {
@@ -216,7 +217,8 @@ struct WorkerTask {
   // placeholder; or empty.
   std::string context;
   std::vector<std::string> words;
-  std::string python;  // that the experiment recorded, as JSON; or empty
+  std::string python;   // that the experiment recorded, as JSON; or empty
+  bool system = false;  // it samples what trials use
 
   static void Fields(auto& field, auto& m) {
     field("experiment", m.experiment, 1);
@@ -234,6 +236,7 @@ struct WorkerTask {
     field("context", m.context);
     field("words", m.words);
     field("python", m.python);
+    field("system", m.system);
   }
 };
 struct StartShard {

@@ -16,9 +16,9 @@
 #include <fcntl.h>
 
 #include "engine/base/error.h"
+#include "engine/base/rng.h"
 #include "engine/base/rounding.h"
 #include "engine/base/text.h"
-#include "engine/base/uuid.h"
 #include "engine/os/files.h"
 #include "engine/os/unique_fd.h"
 #include "engine/ranks/rank_connections.h"
@@ -34,17 +34,6 @@ constexpr Duration kShutdownPatience = std::chrono::seconds(5);
 constexpr Duration kRejectionNotices = std::chrono::minutes(1);
 
 std::string RankName(int rank) { return "RANK=" + std::to_string(rank); }
-
-// Adds a new line to a file that workers must see. The old `line` stays if that
-// fails.
-void AddProbeLine(const std::string& path, std::string& line) {
-  const UniqueFd file(
-      ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW));
-  std::string next = RandomUuid() + "\n";
-  if (file && WriteFully(file.get(), std::as_bytes(std::span(next)))) {
-    line = std::move(next);
-  }
-}
 
 }  // namespace
 
@@ -153,7 +142,17 @@ std::vector<NodeEvent> Nodes::Serve() {
   }
   if (newcomers) {
     for (ProvedPeer& peer : pending_.Serve()) Receive(std::move(peer));
-    ReportRejected();
+    const PendingConnections::Rejected rejected = pending_.DrainRejected();
+    unreported_ += rejected.count;
+    const Duration now = options_.clock.monotonic();
+    if (rejected.count > 0 &&
+        now - rejection_reported_at_ >= kRejectionNotices) {
+      rejection_reported_at_ = now;
+      const std::int64_t count = std::exchange(unreported_, 0);
+      Notice("warning: rejected " + CountText(count, "connection") +
+             " without the secret of " + options_.secret.Name() +
+             ", the last from " + rejected.address);
+    }
   }
   RunTimers();
   return std::exchange(events_, {});
@@ -247,20 +246,6 @@ void Nodes::Receive(ProvedPeer peer) {
                                               kLongestReport, options_.clock));
 }
 
-void Nodes::ReportRejected() {
-  const PendingConnections::Rejected rejected = pending_.DrainRejected();
-  unreported_ += rejected.count;
-  const Duration now = options_.clock.monotonic();
-  if (rejected.count == 0 || now - rejection_reported_at_ < kRejectionNotices) {
-    return;
-  }
-  rejection_reported_at_ = now;
-  const std::int64_t count = std::exchange(unreported_, 0);
-  Notice("warning: rejected " + CountText(count, "connection") +
-         " without the secret of " + options_.secret.Name() +
-         ", the last from " + rejected.address);
-}
-
 // Without a RANK, workers get ids in the order in which they connect. An id is
 // not used again, since trials and messages refer to it.
 void Nodes::Admit(const WorkerHello& hello,
@@ -300,7 +285,15 @@ void Nodes::SendTask(int number) {
   // The lines are new for each worker: a copy of the file that was made earlier
   // does not have them.
   WorkerTask task = *task_;
-  for (auto& [path, line] : task.probes) AddProbeLine(path, line);
+  for (auto& [path, line] : task.probes) {
+    const UniqueFd file(
+        ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW));
+    std::string next = RandomUuid() + "\n";
+    // The old line stays if that fails.
+    if (file && WriteFully(file.get(), std::as_bytes(std::span(next)))) {
+      line = std::move(next);
+    }
+  }
   Send(number, task);
 }
 

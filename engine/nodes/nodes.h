@@ -160,7 +160,6 @@ class Nodes {
   void OnWorkerReady(int number, NodeChannel& channel,
                      const WorkerReady& ready);
   void RefuseWorker(int number, NodeChannel& channel, const std::string& why);
-  void ReportRejected();
   std::string Refusal(const WorkerHello& hello) const;
   void OnReady(int number, const Poller::Ready& ready);
   void RunTimers();

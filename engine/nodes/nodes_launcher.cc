@@ -23,8 +23,8 @@
 
 #include "engine/base/deadlines.h"
 #include "engine/base/error.h"
+#include "engine/base/rng.h"
 #include "engine/base/text.h"
-#include "engine/base/uuid.h"
 #include "engine/nodes/nodes.h"
 #include "engine/nodes/placement.h"
 #include "engine/nodes/shared_trial.h"
@@ -69,7 +69,6 @@ class NodesLauncher final : public Launcher {
     UniqueFd listener;  // for this machine's shard, until it starts
   };
 
-  LocalLauncherOptions LocalOptions(LocalLauncherOptions options);
   Running* Find(TrialId trial);
   // The trial, if it has a shard on the node.
   Running* FindOn(int node, TrialId trial);
@@ -78,16 +77,10 @@ class NodesLauncher final : public Launcher {
   // A worker has joined, drains, is lost, or has another number of slots.
   void Update(int worker);
   void DismissIfDrained(int worker);
-  // Lets a worker go: at once if it has no trial, otherwise it drains.
-  void LetGo(int worker);
-  // Frees the slots of the trial's shards that have ended.
-  void FreeEnded(const SharedTrial& trial);
   WorkerTable Table() const;
   // Places for the shards of the next trial, by RANK, or by the names of their
   // machines; none if it must wait.
   std::vector<ShardPlace> Place();
-  // True if a trial of several shards does not have all of its slots yet.
-  bool OneStarts() const;
   std::list<Waiting>::iterator FindWaiting(TrialId trial);
   // Ends a trial that has not started; false if there is none.
   bool EndWaiting(TrialId trial, bool killed);
@@ -111,9 +104,9 @@ class NodesLauncher final : public Launcher {
   void OnReport(int node, const NodeReport& report);
   // `port` is that of a remote rank 0 of several machines.
   void OnStarted(int node, TrialStarted started, int port = 0);
+  void OnSampled(int node, SystemSampled sampled);
   void OnEnded(int node, const ShardEnded& ended);
   void OnLost(const NodeLost& lost);
-  void OnDraining(int node, const WorkerDraining& draining);
   void CheckFixedSet();
   void RunTimers();
   void RunTrialTimers(TrialId id);
@@ -151,20 +144,18 @@ NodesLauncher::NodesLauncher(Nodes& nodes, LocalLauncherOptions options,
       each_(plan_.slots_per_trial),
       updates_(std::move(hooks), clock_),
       slots_(each_, nodes.world_size()),
-      local_(MakeLocalLauncher(LocalOptions(std::move(options)))) {
+      local_([&] {
+        options.wake = nodes_.fd();
+        options.log = [this](TrialId id, const LogRecord& record) {
+          if (Running* running = Find(id)) running->trial.OnPrinted(record);
+          changed_.insert(id);
+        };
+        return MakeLocalLauncher(std::move(options));
+      }()) {
   OfferSlots();
 }
 
 NodesLauncher::~NodesLauncher() { Abort(); }
-
-LocalLauncherOptions NodesLauncher::LocalOptions(LocalLauncherOptions options) {
-  options.wake = nodes_.fd();
-  options.log = [this](TrialId id, const LogRecord& record) {
-    if (Running* running = Find(id)) running->trial.OnPrinted(record);
-    changed_.insert(id);
-  };
-  return options;
-}
 
 std::size_t NodesLauncher::FreeSlots() const {
   const auto room = static_cast<std::size_t>(slots_.Room());
@@ -193,21 +184,6 @@ void NodesLauncher::DismissIfDrained(int worker) {
   if (slots_.On(worker).empty()) nodes_.Dismiss(worker);
 }
 
-void NodesLauncher::LetGo(int worker) {
-  if (worker <= 0 || nodes_.Capacity(worker) == 0) return;
-  if (!slots_.On(worker).empty()) return nodes_.Send(worker, DrainNode{});
-  nodes_.Dismiss(worker);
-  Update(worker);
-}
-
-void NodesLauncher::FreeEnded(const SharedTrial& trial) {
-  for (int shard = 0; shard < std::ssize(trial.places()); ++shard) {
-    if (!trial.ended(shard)) continue;
-    slots_.Release(trial.id(), trial.ShardNode(shard));
-    DismissIfDrained(trial.ShardNode(shard));
-  }
-}
-
 WorkerTable NodesLauncher::Table() const {
   WorkerTable table{.workers = nodes_.Workers(),
                     .demand = static_cast<std::int64_t>(demand_) * each_,
@@ -221,15 +197,6 @@ WorkerTable NodesLauncher::Table() const {
   return table;
 }
 
-// One trial takes its slots at a time: two that each have one slot of a machine
-// would wait for each other forever.
-bool NodesLauncher::OneStarts() const {
-  return std::ranges::any_of(running_, [](const auto& entry) {
-    const SharedTrial& trial = entry.second.trial;
-    return !trial.is_single() && trial.starting();
-  });
-}
-
 std::vector<ShardPlace> NodesLauncher::Place() {
   std::vector<ShardPlace> places;
   const auto capacity = [this](const ShardPlace& place) {
@@ -241,7 +208,13 @@ std::vector<ShardPlace> NodesLauncher::Place() {
     if (lost == places.end()) break;
     Update(lost->node);  // It was lost just now.
   }
-  if (places.size() > 1 && OneStarts()) return {};
+  // One trial takes its slots at a time: two that each have one slot of a
+  // machine would wait for each other forever.
+  const bool one_starts = std::ranges::any_of(running_, [](const auto& entry) {
+    const SharedTrial& trial = entry.second.trial;
+    return !trial.is_single() && trial.starting();
+  });
+  if (places.size() > 1 && one_starts) return {};
   if (!nodes_.is_fixed_set()) {
     std::ranges::stable_sort(places, {}, [this](const ShardPlace& place) {
       return nodes_.NodeHost(place.node);
@@ -499,6 +472,8 @@ void NodesLauncher::On(const LaunchEvent& event) {
     } else {
       running->trial.OnMessage(said->message, events_);
     }
+  } else if (const auto* sampled = std::get_if<SystemSampled>(&event)) {
+    OnSampled(0, *sampled);
   } else if (const auto* exited = std::get_if<TrialExited>(&event)) {
     OnEnded(0, {.exited = *exited});
   }
@@ -541,23 +516,22 @@ void NodesLauncher::OnReport(int node, const NodeReport& report) {
     if (running == nullptr) return;
     running->trial.OnPrinted(printed->record);
     changed_.insert(printed->trial);
+  } else if (const auto* sampled = std::get_if<SystemSampled>(&report)) {
+    OnSampled(node, *sampled);
   } else if (const auto* ended = std::get_if<ShardEnded>(&report)) {
     OnEnded(node, *ended);
   } else if (const auto* draining = std::get_if<WorkerDraining>(&report)) {
-    OnDraining(node, *draining);
-  }
-}
-
-// Nothing can run without a worker of a fixed set.
-void NodesLauncher::OnDraining(int node, const WorkerDraining& draining) {
-  Update(node);
-  Preempt(node);
-  if (!nodes_.is_fixed_set()) return;
-  if (draining.signal == 0) {
-    events_.push_back(WorkersFailed{
-        nodes_.Described(node) + " takes no more trials: " + draining.reason});
-  } else if (!interrupt_at_) {
-    interrupt_at_ = {clock_.monotonic() + kBeforeInterrupt, draining.signal};
+    Update(node);
+    Preempt(node);
+    // Nothing can run without a worker of a fixed set.
+    if (!nodes_.is_fixed_set()) return;
+    if (draining->signal == 0) {
+      events_.push_back(
+          WorkersFailed{nodes_.Described(node) +
+                        " takes no more trials: " + draining->reason});
+    } else if (!interrupt_at_) {
+      interrupt_at_ = {clock_.monotonic() + kBeforeInterrupt, draining->signal};
+    }
   }
 }
 
@@ -568,6 +542,13 @@ void NodesLauncher::OnStarted(int node, TrialStarted started, int port) {
   running->trial.OnStarted(*running->trial.ShardOn(node), std::move(started),
                            events_);
   BeginNext(*running);
+}
+
+void NodesLauncher::OnSampled(int node, SystemSampled sampled) {
+  Running* running = FindOn(node, sampled.trial);
+  if (running == nullptr || running->trial.starting()) return;
+  sampled.rank = running->trial.FirstRank(*running->trial.ShardOn(node));
+  events_.emplace_back(std::move(sampled));
 }
 
 void NodesLauncher::OnEnded(int node, const ShardEnded& ended) {
@@ -585,7 +566,16 @@ void NodesLauncher::RunTimers() {
   OfferSlots();
   CheckFixedSet();
   if (!updates_.due()) return;
-  for (const int worker : updates_.Apply(Table())) LetGo(worker);
+  // A worker is let go at once if it has no trial, otherwise it drains.
+  for (const int worker : updates_.Apply(Table())) {
+    if (worker <= 0 || nodes_.Capacity(worker) == 0) continue;
+    if (!slots_.On(worker).empty()) {
+      nodes_.Send(worker, DrainNode{});
+      continue;
+    }
+    nodes_.Dismiss(worker);
+    Update(worker);
+  }
   auto failure = updates_.Failure();
   if (failure) events_.push_back(*std::move(failure));
 }
@@ -605,7 +595,11 @@ void NodesLauncher::RunTrialTimers(TrialId id) {
     }
   }
   if (trial.PopKillDue()) KillShards(*running);
-  FreeEnded(trial);
+  for (int shard = 0; shard < std::ssize(trial.places()); ++shard) {
+    if (!trial.ended(shard)) continue;
+    slots_.Release(trial.id(), trial.ShardNode(shard));
+    DismissIfDrained(trial.ShardNode(shard));
+  }
   timers_.Set(id, trial.ended() ? std::nullopt : trial.Deadline());
   if (!trial.ended()) return;
   trial.EmitEnd(events_);

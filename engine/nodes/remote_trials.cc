@@ -81,12 +81,6 @@ std::string MissingFile(const TrialSpec& spec) try {
   return error.what();
 }
 
-// Threads of each rank by the plan of this machine; 0 on CPU slots, where the
-// runner decides, because results depend on it.
-std::int64_t GpuThreads(const SlotPlan& slots) {
-  return slots.gpus.empty() ? 0 : slots.threads;
-}
-
 }  // namespace
 
 bool IsBelowOne(const std::filesystem::path& path,
@@ -150,7 +144,9 @@ RemoteTrials::RemoteTrials(RunnerLink& link, RemoteTrialsOptions options)
       roots_(std::move(options.roots)),
       answer_patience_(options.answer_patience),
       drain_(options.drain),
-      gpu_threads_(GpuThreads(options.launcher.slots)),
+      gpu_threads_(options.launcher.slots.gpus.empty()
+                       ? 0
+                       : options.launcher.slots.threads),
       notice_(std::move(options.notice)),
       idle_since_(clock_.monotonic()),
       launcher_(MakeLocalLauncher(Launcher(std::move(options.launcher)))) {}
@@ -179,7 +175,16 @@ void RemoteTrials::Send(const NodeReport& report) {
 int RemoteTrials::Run() {
   while (true) {
     if (!ReceiveOrders()) return 0;
-    if (!lost_) CheckLimits();
+    if (lost_ || draining_) {
+      // nothing ends it early
+    } else if (drain_.until && clock_.now() + drain_.grace >= *drain_.until) {
+      Drain("its time ends in " +
+            FormatDuration(
+                std::max<Duration>(*drain_.until - clock_.now(), Duration(0))));
+    } else if (drain_.idle_timeout && trials_.empty() &&
+               clock_.monotonic() - idle_since_ >= *drain_.idle_timeout) {
+      Drain("it had no trial for " + FormatDuration(*drain_.idle_timeout));
+    }
     if (lost_) {
       StopAfterLoss();
       throw *lost_;
@@ -190,7 +195,12 @@ int RemoteTrials::Run() {
     } else {
       On(event);
     }
-    if (const auto code = EndWithoutAnswer()) return *code;
+    if (asked_at_ && clock_.monotonic() >= AnswerEnd()) {
+      if (notice_) {
+        notice_(link_.peer() + " does not answer; ending without it");
+      }
+      return trials_.empty() || signal_ == 0 ? 0 : 128 + signal_;
+    }
   }
 }
 
@@ -234,26 +244,6 @@ std::optional<int> RemoteTrials::OnSignal(int signal) {
   signal_ = signal;
   Drain("it received " + SignalName(signal), signal);
   return std::nullopt;
-}
-
-std::optional<int> RemoteTrials::EndWithoutAnswer() {
-  if (!asked_at_ || clock_.monotonic() < AnswerEnd()) return std::nullopt;
-  if (notice_) {
-    notice_(link_.peer() + " does not answer; ending without it");
-  }
-  return trials_.empty() || signal_ == 0 ? 0 : 128 + signal_;
-}
-
-void RemoteTrials::CheckLimits() {
-  if (draining_) return;
-  if (drain_.until && clock_.now() + drain_.grace >= *drain_.until) {
-    Drain("its time ends in " +
-          FormatDuration(
-              std::max<Duration>(*drain_.until - clock_.now(), Duration(0))));
-  } else if (drain_.idle_timeout && trials_.empty() &&
-             clock_.monotonic() - idle_since_ >= *drain_.idle_timeout) {
-    Drain("it had no trial for " + FormatDuration(*drain_.idle_timeout));
-  }
 }
 
 void RemoteTrials::Drain(const std::string& reason, int signal) {
@@ -360,28 +350,26 @@ void RemoteTrials::On(const LaunchEvent& event) {
     } else {
       Send(ShardMessage{said->trial, Encode(said->message)});
     }
+  } else if (const auto* sampled = std::get_if<SystemSampled>(&event)) {
+    Send(*sampled);
   } else if (const auto* exited = std::get_if<TrialExited>(&event)) {
-    OnExited(*exited);
+    trials_.erase(exited->trial);
+    led_by_runner_.erase(exited->trial);
+    ports_.erase(exited->trial);
+    if (trials_.empty()) idle_since_ = clock_.monotonic();
+    ShardEnded ended{.exited = *exited};
+    if (auto finished = finished_.extract(exited->trial)) {
+      ended.finished = std::move(finished.mapped());
+    }
+    ended.exited.preempted = draining_;
+    auto& fault = ended.exited.gpu_fault;
+    const bool none_left = fault && fault->none_left;
+    // Other workers may have GPUs.
+    if (none_left) fault->none_left = false;
+    Send(ended);
+    if (none_left) Drain("too few of its GPUs are left");
+    if (draining_ && NeedsRunner()) asked_at_ = clock_.monotonic();
   }
-}
-
-void RemoteTrials::OnExited(const TrialExited& exited) {
-  trials_.erase(exited.trial);
-  led_by_runner_.erase(exited.trial);
-  ports_.erase(exited.trial);
-  if (trials_.empty()) idle_since_ = clock_.monotonic();
-  ShardEnded ended{.exited = exited};
-  if (auto finished = finished_.extract(exited.trial)) {
-    ended.finished = std::move(finished.mapped());
-  }
-  ended.exited.preempted = draining_;
-  auto& fault = ended.exited.gpu_fault;
-  const bool none_left = fault && fault->none_left;
-  // Other workers may have GPUs.
-  if (none_left) fault->none_left = false;
-  Send(ended);
-  if (none_left) Drain("too few of its GPUs are left");
-  if (draining_ && NeedsRunner()) asked_at_ = clock_.monotonic();
 }
 
 }  // namespace dtrain

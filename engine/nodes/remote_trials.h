@@ -77,11 +77,8 @@ class RemoteTrials {
   void Start(const StartShard& order);
   void NotStarted(const TrialSpec& spec, const std::string& why);
   void On(const LaunchEvent& event);
-  void OnExited(const TrialExited& exited);
   std::optional<int> OnSignal(int signal);
-  std::optional<int> EndWithoutAnswer();
   void Drain(const std::string& reason, int signal = 0);
-  void CheckLimits();
   void StopAfterLoss();
   Duration TimeLeft() const;
   Duration AnswerEnd() const;

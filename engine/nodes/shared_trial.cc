@@ -195,17 +195,6 @@ std::optional<Duration> SharedTrial::Deadline() const {
   return deadline;
 }
 
-// A shard that ended before it had a process names no rank.
-RankEnd SharedTrial::ShardEnd(int shard) const {
-  const TrialExited& exited = At(shard).ended->exited;
-  return {.rank = exited.rank < 0 ? FirstRank(shard) : exited.rank,
-          .exit_code = exited.exit_code,
-          .signal = exited.signal,
-          .ended_by_us = exited.killed_by_us,
-          .message = At(shard).ended->finished,
-          .late_message = At(shard).late_message};
-}
-
 std::string SharedTrial::NotStarted() const {
   for (const Shard& shard : shards_) {
     const std::string& why = shard.ended->exited.not_started;
@@ -214,24 +203,20 @@ std::string SharedTrial::NotStarted() const {
   return "";
 }
 
-// The GPU that failed is often not that of the rank that counts as the cause.
-std::optional<GpuFault> SharedTrial::GpuFaults() const {
-  for (const int shard : order_) {
-    const auto& fault = At(shard).ended->exited.gpu_fault;
-    if (!fault) continue;
-    GpuFault faults = *fault;
-    if (is_single()) return faults;
-    faults.gpus +=
-        " of the machine of rank " + std::to_string(FirstRank(shard));
-    return faults;
-  }
-  return std::nullopt;
-}
-
 void SharedTrial::EmitEnd(std::deque<LaunchEvent>& events) {
   output_.Flush();
   std::vector<RankEnd> ends;
-  for (const int shard : order_) ends.push_back(ShardEnd(shard));
+  for (const int shard : order_) {
+    const ShardEnded& ended = *At(shard).ended;
+    // A shard that ended before it had a process names no rank.
+    ends.push_back(
+        {.rank = ended.exited.rank < 0 ? FirstRank(shard) : ended.exited.rank,
+         .exit_code = ended.exited.exit_code,
+         .signal = ended.exited.signal,
+         .ended_by_us = ended.exited.killed_by_us,
+         .message = ended.finished,
+         .late_message = At(shard).late_message});
+  }
   const TrialEnd end = CombineEnds(ends);
   const auto counts = std::ranges::find(ends, end.rank.rank, &RankEnd::rank);
   const int culprit = order_[static_cast<std::size_t>(counts - ends.begin())];
@@ -246,7 +231,15 @@ void SharedTrial::EmitEnd(std::deque<LaunchEvent>& events) {
   exited.killed_by_us =
       kill_requested_ || (stop_requested_ && first.killed_by_us);
   exited.not_started = NotStarted();
-  exited.gpu_fault = GpuFaults();
+  // The GPU that failed is often not that of the rank that counts as the cause.
+  for (const int shard : order_) {
+    exited.gpu_fault = At(shard).ended->exited.gpu_fault;
+    if (!exited.gpu_fault) continue;
+    if (is_single()) break;
+    exited.gpu_fault->gpus +=
+        " of the machine of rank " + std::to_string(FirstRank(shard));
+    break;
+  }
   if (exited.not_started.empty()) {
     if (At(0).started) Release(events);
     // Ranks miss those of a machine that was taken away too early.

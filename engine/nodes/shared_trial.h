@@ -35,6 +35,8 @@ class SharedTrial {
   int ShardNode(int shard) const {
     return places_[static_cast<std::size_t>(shard)].node;
   }
+  /// Number of the first rank of a shard.
+  int FirstRank(int shard) const;
   /// The shard that is on the node, if there is one.
   std::optional<int> ShardOn(int node) const;
   /// Sets where rank 0 listens for the others.
@@ -109,12 +111,9 @@ class SharedTrial {
   const Shard& At(int shard) const {
     return shards_[static_cast<std::size_t>(shard)];
   }
-  int FirstRank(int shard) const;
   void Release(std::deque<LaunchEvent>& events);
   void EndQueued(bool killed);
-  RankEnd ShardEnd(int shard) const;
   std::string NotStarted() const;
-  std::optional<GpuFault> GpuFaults() const;
 
   TrialSpec spec_;
   Clock clock_;

@@ -28,6 +28,7 @@
 #include "engine/os/files.h"
 #include "engine/os/process.h"
 #include "engine/os/sha256.h"
+#include "engine/process/system_monitor.h"
 
 namespace dtrain {
 namespace {
@@ -87,18 +88,14 @@ std::unique_ptr<RunnerLink> Join(const WorkerOptions& options,
   return link;
 }
 
-bool IsSameDirectory(const fs::path& one, const fs::path& other) {
-  std::error_code error;
-  const fs::path first = fs::weakly_canonical(one, error);
-  if (error) return false;
-  const fs::path second = fs::weakly_canonical(other, error);
-  return !error && first == second;
-}
-
 // Returns why this process could not use the runner's paths, or empty.
 std::string PathMismatch(const WorkerOptions& options, const WorkerTask& task) {
   const fs::path& store = options.roots.front();
-  if (!IsSameDirectory(store, task.store)) {
+  std::error_code no_store;
+  std::error_code no_other;
+  const fs::path here = fs::weakly_canonical(store, no_store);
+  const fs::path there = fs::weakly_canonical(task.store, no_other);
+  if (no_store || no_other || here != there) {
     return "the worker's store is " + EscapeForTerminal(store.string()) +
            ", the runner's is " + EscapeForTerminal(task.store) +
            "; start the worker with --store " +
@@ -155,66 +152,42 @@ std::string UnseenFiles(const WorkerTask& task) {
   }
 }
 
-// Returns why this machine lacks what trials of the task need, or empty.
-std::string UnfitReason(const WorkerOptions& options, const WorkerTask& task) {
+// Checks that this machine can run trials of the task. Otherwise the runner
+// is told why, too.
+LocalLauncherOptions Prepare(RunnerLink& link, const WorkerOptions& options,
+                             const WorkerTask& task) try {
   std::string why = PathMismatch(options, task);
-  if (!why.empty()) return why;
-  const Duration end = Clock::System().monotonic() + options.file_patience;
-  while (!(why = UnseenFiles(task)).empty()) {
-    if (Clock::System().monotonic() >= end) break;
-    std::this_thread::sleep_for(kProbePause);
+  const Clock clock = Clock::System();
+  const Duration end = clock.monotonic() + options.file_patience;
+  if (why.empty()) {
+    while (!(why = UnseenFiles(task)).empty() && clock.monotonic() < end) {
+      std::this_thread::sleep_for(kProbePause);
+    }
   }
-  return why;
-}
-
-// Waits for the task that follows the acceptance.
-std::optional<WorkerTask> AwaitTask(RunnerLink& link) {
-  NodeOrder order = link.Await();
-  if (std::holds_alternative<ShutdownNode>(order)) return std::nullopt;
-  if (auto* task = std::get_if<WorkerTask>(&order)) return std::move(*task);
-  throw Error(ErrorKind::kFailed,
-              link.peer() + " sent an order before its experiment");
-}
-
-LocalLauncherOptions MakeLauncherOptions(const WorkerOptions& options,
-                                         const WorkerTask& task) {
+  if (!why.empty()) throw Error(ErrorKind::kUsage, why);
   SlotPlan plan = options.plan(task);
   // As on the runner's machine, since results depend on the number of threads.
   if (plan.gpus.empty()) plan.threads = task.threads;
   const auto& variables =
       plan.gpus.empty() ? task.cpu_environment : task.gpu_environment;
-  return {.experiment = task.experiment,
-          .slots = std::move(plan),
-          .layout = StoreLayout(options.roots.front()),
-          .host = options.find_host(task.command),
-          .environment = {variables.begin(), variables.end()}};
-}
-
-// Throws Error(kUsage) if the program of the task is not on this machine.
-void RequireProgram(const WorkerTask& task,
-                    const LocalLauncherOptions& launcher) {
-  if (task.words.empty()) return;
-  const auto& variables = launcher.environment;
-  const auto given = std::ranges::find(variables, "PATH",
-                                       [](const auto& it) { return it.first; });
-  const std::string path = given == variables.end()
+  LocalLauncherOptions launcher{
+      .experiment = task.experiment,
+      .slots = std::move(plan),
+      .layout = StoreLayout(options.roots.front()),
+      .host = options.find_host(task.command),
+      .environment = {variables.begin(), variables.end()}};
+  if (task.system) launcher.system_period = SystemPeriod();
+  if (task.words.empty()) return launcher;
+  const auto found = std::ranges::find(
+      variables, "PATH", [](const auto& variable) { return variable.first; });
+  const std::string path = found == variables.end()
                                ? ProcessVariable("PATH").value_or("")
-                               : given->second;
+                               : found->second;
   try {
     FindProgramOfTrial(task.words.front(), task.context, path);
   } catch (const Error& error) {
     throw Error(ErrorKind::kUsage, "entrypoint: " + std::string(error.what()));
   }
-}
-
-// Checks that this machine can run trials of the task. Otherwise the runner
-// is told why, too.
-LocalLauncherOptions Prepare(RunnerLink& link, const WorkerOptions& options,
-                             const WorkerTask& task) try {
-  const std::string why = UnfitReason(options, task);
-  if (!why.empty()) throw Error(ErrorKind::kUsage, why);
-  LocalLauncherOptions launcher = MakeLauncherOptions(options, task);
-  RequireProgram(task, launcher);
   return launcher;
 } catch (const Error& error) {
   try {
@@ -233,18 +206,6 @@ struct AtEnd {
   }
 };
 
-// Locks a file of this run as long as this process lives. A runner that resumes
-// the experiment waits for that, since two processes must not write into the
-// directory of one trial.
-FileLock LockRun(const WorkerOptions& options, const WorkerTask& task) {
-  const fs::path probe =
-      StoreLayout(options.roots.front()).WorkerProbe(task.experiment);
-  FileLock lock(UniqueFd(::open(probe.c_str(), O_RDONLY | O_CLOEXEC)));
-  // Not every file system has locks.
-  if (lock) static_cast<void>(lock.TryLock(FileLock::Mode::kShared));
-  return lock;
-}
-
 }  // namespace
 
 int Work(WorkerOptions options) {
@@ -252,9 +213,21 @@ int Work(WorkerOptions options) {
       options.claim ? "RANK=" + std::to_string(options.claim->rank) + ": " : "";
   const std::unique_ptr<RunnerLink> link = Join(options, name);
   const AtEnd at_end{options.at_end};
-  const std::optional<WorkerTask> task = AwaitTask(*link);
-  if (!task) return 0;
-  const FileLock lock = LockRun(options, *task);
+  const NodeOrder order = link->Await();
+  if (std::holds_alternative<ShutdownNode>(order)) return 0;
+  const auto* const task = std::get_if<WorkerTask>(&order);
+  if (task == nullptr) {
+    throw Error(ErrorKind::kFailed,
+                link->peer() + " sent an order before its experiment");
+  }
+  // A file of this run is locked as long as this process lives. A runner that
+  // resumes the experiment waits for that, since two processes must not write
+  // into the directory of one trial.
+  const fs::path probe =
+      StoreLayout(options.roots.front()).WorkerProbe(task->experiment);
+  FileLock lock(UniqueFd(::open(probe.c_str(), O_RDONLY | O_CLOEXEC)));
+  // Not every file system has locks.
+  if (lock) static_cast<void>(lock.TryLock(FileLock::Mode::kShared));
   LocalLauncherOptions launcher = Prepare(*link, options, *task);
   if (!task->storage.empty()) options.roots.emplace_back(task->storage);
   if (options.notice) {

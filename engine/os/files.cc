@@ -31,7 +31,6 @@
 
 #include "engine/base/error.h"
 #include "engine/base/rng.h"
-#include "engine/base/uuid.h"
 #include "engine/os/system_error.h"
 #include "engine/os/unique_fd.h"
 

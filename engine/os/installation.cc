@@ -95,21 +95,18 @@ namespace {
 
 constexpr const char* kUsers = "built-in models and model_def.cpp";
 
-// Returns "2.11.0+cu130" for a torch of pip, which has a file for it, or empty.
-std::string TorchVersion(const fs::path& torch) {
-  const std::string text = ReadFile(torch / "version.py").value_or("");
-  constexpr std::string_view kBefore = "__version__ = '";
-  const std::size_t at = text.find(kBefore);
-  if (at == std::string::npos) return "";
-  const std::size_t begin = at + kBefore.size();
-  return text.substr(begin, text.find('\'', begin) - begin);
-}
-
 // Throws Error(kResources) if the torch of an environment is another one than
 // `wanted`, "2.11.0". Another patch level will do.
 void RequireVersion(const fs::path& torch, const std::string& wanted) {
   const std::string series = wanted.substr(0, wanted.rfind('.') + 1);
-  const std::string version = TorchVersion(torch);
+  // "2.11.0+cu130" for a torch of pip, which has a file for it.
+  const std::string text = ReadFile(torch / "version.py").value_or("");
+  constexpr std::string_view kBefore = "__version__ = '";
+  std::string version;
+  if (const std::size_t at = text.find(kBefore); at != text.npos) {
+    const std::size_t begin = at + kBefore.size();
+    version = text.substr(begin, text.find('\'', begin) - begin);
+  }
   if (version.empty() || version.starts_with(series)) return;
   throw Error(ErrorKind::kResources,
               torch.string() + ": is torch " + version + ", and " + kUsers +

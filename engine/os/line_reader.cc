@@ -34,21 +34,6 @@ constexpr std::size_t kMaxBuffered = std::size_t{8} << 20;
               "control channel: cannot " + what + ": " + ErrnoText(error));
 }
 
-// A socket must not raise SIGPIPE, whatever the process does with that signal;
-// a pipe has no such flag.
-ssize_t WriteSome(int fd, std::string_view data) {
-  const ssize_t sent = ::send(fd, data.data(), data.size(), MSG_NOSIGNAL);
-  if (sent >= 0 || errno != ENOTSOCK) return sent;
-  return ::write(fd, data.data(), data.size());
-}
-
-void WaitUntilWritable(int fd) {
-  pollfd entry{.fd = fd, .events = POLLOUT, .revents = 0};
-  while (::poll(&entry, 1, -1) < 0) {
-    if (errno != EINTR) Fail("wait for it", errno);
-  }
-}
-
 }  // namespace
 
 void LineSplitter::Append(std::string_view bytes) {
@@ -156,11 +141,19 @@ void LineSocket::Flush() {
 
 bool WriteAll(int fd, std::string_view data) {
   while (!data.empty()) {
-    const ssize_t count = WriteSome(fd, data);
+    // A socket must not raise SIGPIPE, whatever the process does with that
+    // signal; a pipe has no such flag.
+    ssize_t count = ::send(fd, data.data(), data.size(), MSG_NOSIGNAL);
+    if (count < 0 && errno == ENOTSOCK) {
+      count = ::write(fd, data.data(), data.size());
+    }
     if (count >= 0) {
       data.remove_prefix(static_cast<std::size_t>(count));
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      WaitUntilWritable(fd);
+      pollfd entry{.fd = fd, .events = POLLOUT, .revents = 0};
+      while (::poll(&entry, 1, -1) < 0) {
+        if (errno != EINTR) Fail("wait for it", errno);
+      }
     } else if (PeerIsGone(errno)) {
       return false;
     } else if (errno != EINTR) {

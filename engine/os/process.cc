@@ -30,26 +30,6 @@ std::string ProcFile(std::int64_t pid, const char* name) {
   return "/proc/" + std::to_string(pid) + "/" + name;
 }
 
-// The program's name, in parentheses, may contain any character; the other
-// fields follow the last parenthesis.
-std::optional<Process> Parse(std::int64_t pid, const std::string& stat) {
-  const std::size_t name_end = stat.rfind(") ");
-  if (name_end == std::string::npos) return std::nullopt;
-  const char* at = stat.c_str() + name_end + 2;
-  const char state = *at++;
-  std::array<std::int64_t, 19> fields{};  // from field 4 on
-  for (std::int64_t& field : fields) {
-    char* end = nullptr;
-    field = std::strtoll(at, &end, 10);
-    at = end;
-  }
-  return Process{.pid = pid,
-                 .parent = fields[0],
-                 .session = fields[2],
-                 .start_ticks = fields[18],
-                 .zombie = state == 'Z' || state == 'X'};
-}
-
 // Returns why the file cannot be executed, or empty.
 std::string Obstacle(const fs::path& file) {
   std::error_code error;
@@ -66,8 +46,32 @@ std::string Obstacle(const fs::path& file) {
 
 }  // namespace
 
+// The program's name, in parentheses, may contain any character; the other
+// fields follow the last parenthesis.
+std::optional<Process> ParseProcess(std::int64_t pid, std::string_view stat) {
+  const std::size_t name_end = stat.rfind(") ");
+  if (name_end == std::string_view::npos || stat.size() < name_end + 4) {
+    return std::nullopt;
+  }
+  const char* at = stat.data() + name_end + 2;
+  const char* const end = stat.data() + stat.size();
+  const char state = *at++;
+  std::array<std::int64_t, 21> fields{};  // from field 4 on
+  for (std::int64_t& field : fields) {
+    while (at != end && *at == ' ') ++at;
+    at = std::from_chars(at, end, field).ptr;
+  }
+  return Process{.pid = pid,
+                 .parent = fields[0],
+                 .session = fields[2],
+                 .start_ticks = fields[18],
+                 .zombie = state == 'Z' || state == 'X',
+                 .cpu_ticks = fields[10] + fields[11] + fields[12] + fields[13],
+                 .resident_pages = fields[20]};
+}
+
 std::optional<Process> ReadProcess(std::int64_t pid) {
-  return Parse(pid, ReadFile(ProcFile(pid, "stat")).value_or(""));
+  return ParseProcess(pid, ReadFile(ProcFile(pid, "stat")).value_or(""));
 }
 
 std::vector<Process> ReadProcesses() {

@@ -19,7 +19,12 @@ struct Process {
   std::int64_t session = 0;
   std::int64_t start_ticks = 0;  // field 22 of /proc/PID/stat
   bool zombie = false;           // dead, but not yet reaped
+  std::int64_t cpu_ticks = 0;    // its own, and of children that it has reaped
+  std::int64_t resident_pages = 0;
 };
+
+/// Parses the text of /proc/PID/stat; nothing if it is not one.
+std::optional<Process> ParseProcess(std::int64_t pid, std::string_view stat);
 
 /// Returns all processes, zombies included. One that ends during the call may
 /// be missing.

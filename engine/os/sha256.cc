@@ -32,33 +32,31 @@ void Find(void* library, const char* name, Function& function) {
   }
 }
 
-// Older systems, on which dtrain runs without having been built there, have
-// OpenSSL 1.1 only. These functions are the same in both.
-void* OpenLibrary() {
-  std::string why;
-  for (const char* name : {"libcrypto.so.3", "libcrypto.so.1.1"}) {
-    void* library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    if (library != nullptr) return library;
-    if (why.empty()) why = ::dlerror();
-  }
-  throw Error(ErrorKind::kFailed, "sha-256: cannot open OpenSSL's library: " +
-                                      why + "; install it (Debian: libssl3)");
-}
-
-Crypto OpenCrypto() {
-  void* library = OpenLibrary();
-  Crypto crypto;
-  Find(library, "EVP_MD_CTX_new", crypto.new_context);
-  Find(library, "EVP_MD_CTX_free", crypto.free_context);
-  Find(library, "EVP_sha256", crypto.sha256);
-  Find(library, "EVP_DigestInit_ex", crypto.init);
-  Find(library, "EVP_DigestUpdate", crypto.update);
-  Find(library, "EVP_DigestFinal_ex", crypto.finish);
-  return crypto;
-}
-
 const Crypto& TheCrypto() {
-  static const Crypto crypto = OpenCrypto();
+  static const Crypto crypto = [] {
+    // Older systems, on which dtrain runs without having been built there, have
+    // OpenSSL 1.1 only. These functions are the same in both.
+    void* library = nullptr;
+    std::string why;
+    for (const char* name : {"libcrypto.so.3", "libcrypto.so.1.1"}) {
+      library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
+      if (library != nullptr) break;
+      if (why.empty()) why = ::dlerror();
+    }
+    if (library == nullptr) {
+      throw Error(ErrorKind::kFailed,
+                  "sha-256: cannot open OpenSSL's library: " + why +
+                      "; install it (Debian: libssl3)");
+    }
+    Crypto found;
+    Find(library, "EVP_MD_CTX_new", found.new_context);
+    Find(library, "EVP_MD_CTX_free", found.free_context);
+    Find(library, "EVP_sha256", found.sha256);
+    Find(library, "EVP_DigestInit_ex", found.init);
+    Find(library, "EVP_DigestUpdate", found.update);
+    Find(library, "EVP_DigestFinal_ex", found.finish);
+    return found;
+  }();
   return crypto;
 }
 

@@ -97,23 +97,6 @@ UniqueFd ListenAtAddress(const addrinfo& address) {
   return socket;
 }
 
-// True for hosts that need no resolver.
-bool IsAddress(const std::string& host) {
-  in6_addr address;
-  return host == "localhost" ||
-         ::inet_pton(AF_INET, host.c_str(), &address) == 1 ||
-         ::inet_pton(AF_INET6, host.c_str(), &address) == 1;
-}
-
-bool IsLoopback(const addrinfo& address) {
-  if (address.ai_family == AF_INET) {
-    const auto* ip = reinterpret_cast<const sockaddr_in*>(address.ai_addr);
-    return ntohl(ip->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
-  }
-  const auto* ip = reinterpret_cast<const sockaddr_in6*>(address.ai_addr);
-  return address.ai_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&ip->sin6_addr);
-}
-
 struct Listening {
   UniqueFd socket;
   std::string problem;     // if there is no socket
@@ -128,7 +111,14 @@ Listening ListenAtFirst(const HostPort& place, bool loopback_too) {
   Listening listening{.elsewhere = true};
   const Addresses addresses = ResolveAddresses(place, listening.problem);
   for (const addrinfo* at = addresses.get(); at != nullptr; at = at->ai_next) {
-    if (!loopback_too && IsLoopback(*at)) {
+    const auto* ip4 = reinterpret_cast<const sockaddr_in*>(at->ai_addr);
+    const auto* ip6 = reinterpret_cast<const sockaddr_in6*>(at->ai_addr);
+    const bool is_loopback =
+        at->ai_family == AF_INET
+            ? ntohl(ip4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET
+            : at->ai_family == AF_INET6 &&
+                  IN6_IS_ADDR_LOOPBACK(&ip6->sin6_addr);
+    if (!loopback_too && is_loopback) {
       listening.loopback = true;
       continue;
     }
@@ -257,8 +247,13 @@ void RequireAddress(const std::string& host) {
 }
 
 UniqueFd ListenAt(const HostPort& place, const ListenOptions& options) {
+  in6_addr address;
+  const bool needs_no_resolver =
+      place.host == "localhost" ||
+      ::inet_pton(AF_INET, place.host.c_str(), &address) == 1 ||
+      ::inet_pton(AF_INET6, place.host.c_str(), &address) == 1;
   Listening listening =
-      ListenAtFirst(place, options.only_here || IsAddress(place.host));
+      ListenAtFirst(place, options.only_here || needs_no_resolver);
   if (options.notice != nullptr && !listening.socket && listening.elsewhere) {
     *options.notice =
         EscapeForTerminal(place.host) +

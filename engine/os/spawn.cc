@@ -284,23 +284,21 @@ namespace {
 constexpr std::size_t kMaxOutput = std::size_t{16} << 20;
 constexpr std::size_t kMaxErrors = std::size_t{64} << 10;
 
-std::string ReadFromStart(int file, std::size_t max_bytes) {
-  std::string text(max_bytes, '\0');
-  const ssize_t count = ::pread(file, text.data(), text.size(), 0);
-  text.resize(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
-  return text;
-}
-
 }  // namespace
 
 CapturedRun RunCaptured(const std::vector<std::string>& words,
-                        std::vector<std::string> environment, Duration limit) {
+                        std::vector<std::string> environment, Duration limit,
+                        std::string_view input) {
   const Duration deadline = Clock::System().monotonic() + limit;
   Pipe pipe = MakePipe();
   const UniqueFd errors(::memfd_create("errors", MFD_CLOEXEC));
-  if (!errors) ThrowSystemError("make a file in memory");
+  const UniqueFd in(::memfd_create("input", MFD_CLOEXEC));
+  if (!errors || !in || !WriteAll(in.get(), input) ||
+      ::lseek(in.get(), 0, SEEK_SET) != 0) {
+    ThrowSystemError("make a file in memory");
+  }
   const pid_t pid = Spawn()
-                        .Open(STDIN_FILENO, "/dev/null", O_RDONLY)
+                        .Duplicate(in.get(), STDIN_FILENO)
                         .Duplicate(pipe.writing.get(), STDOUT_FILENO)
                         .Duplicate(errors.get(), STDERR_FILENO)
                         .CloseFrom(STDERR_FILENO + 1)
@@ -321,27 +319,16 @@ CapturedRun RunCaptured(const std::vector<std::string>& words,
   run.status = AwaitExit(pid);
   run.end = ended ? CapturedRun::End::kExited : CapturedRun::End::kTooLate;
   if (output) run.output = *std::move(output);
-  run.errors = ReadFromStart(errors.get(), kMaxErrors);
+  run.errors.resize(kMaxErrors);
+  const ssize_t count =
+      ::pread(errors.get(), run.errors.data(), run.errors.size(), 0);
+  run.errors.resize(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
   return run;
 }
 
 namespace {
 
 constexpr int kAnswerFd = 3;
-
-// Libraries print to the terminal as they like, and a child that hangs must
-// not keep the locks of this process. An exception would unwind to the handlers
-// of the caller, which would go on in the child.
-[[noreturn]] void AnswerAndExit(const std::function<std::string()>& function,
-                                int pipe) noexcept {
-  ::dup2(pipe, kAnswerFd);
-  const int null = ::open("/dev/null", O_RDWR);
-  for (int fd = 0; fd < kAnswerFd; ++fd) ::dup2(null, fd);
-  CloseRange(kAnswerFd + 1, ~0U);
-  std::signal(SIGPIPE, SIG_IGN);
-  const bool written = WriteAll(kAnswerFd, function());
-  ::_exit(written ? 0 : 1);
-}
 
 // kAnswered if the child ended with exit code 0. A process that hangs within a
 // driver may not even die; after a moment it is left alone.
@@ -367,7 +354,19 @@ ChildCall::ChildCall(const std::function<std::string()>& function) {
   Pipe pipe = MakePipe();
   pid_ = ::fork();
   if (pid_ < 0) ThrowSystemError("fork a process");
-  if (pid_ == 0) AnswerAndExit(function, pipe.writing.get());
+  // Libraries print to the terminal as they like, and a child that hangs must
+  // not keep the locks of this process. An exception would unwind to the
+  // handlers of the caller, which would go on in the child.
+  const auto answer_and_exit = [&]() noexcept {
+    ::dup2(pipe.writing.get(), kAnswerFd);
+    const int null = ::open("/dev/null", O_RDWR);
+    for (int fd = 0; fd < kAnswerFd; ++fd) ::dup2(null, fd);
+    CloseRange(kAnswerFd + 1, ~0U);
+    std::signal(SIGPIPE, SIG_IGN);
+    const bool written = WriteAll(kAnswerFd, function());
+    ::_exit(written ? 0 : 1);
+  };
+  if (pid_ == 0) answer_and_exit();
   answer_ = std::move(pipe.reading);
 }
 

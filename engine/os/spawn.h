@@ -7,6 +7,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <spawn.h>
@@ -114,11 +115,12 @@ struct CapturedRun {
 };
 
 /// Searches for `words[0]` in PATH and runs it without a shell, in a session of
-/// its own, with an empty standard input and this environment, NAME=value each.
-/// Its session is killed after `limit`. Throws Error(kFailed) if pipes cannot
-/// be made.
+/// its own, with `input` on standard input and this environment, NAME=value
+/// each. Its session is killed after `limit`. Throws Error(kFailed) if pipes
+/// cannot be made.
 CapturedRun RunCaptured(const std::vector<std::string>& words,
-                        std::vector<std::string> environment, Duration limit);
+                        std::vector<std::string> environment, Duration limit,
+                        std::string_view input = {});
 
 /// Result of a function that ran in a child of its own.
 struct ChildAnswer {

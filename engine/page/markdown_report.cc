@@ -73,8 +73,10 @@ void AddTrials(std::string& text, const std::vector<TrialRow>& ranked,
   const std::size_t shown = std::min(ranked.size(), kMaxTrials);
   for (std::size_t i = 0; i < shown; ++i) {
     const TrialRow& trial = ranked[i];
+    std::string name = ToString(trial.id);
+    if (trial.point > 0) name += " (point " + std::to_string(trial.point) + ")";
     std::vector<std::string> cells = {
-        ToString(trial.id), trial.best ? FormatMetric(trial.best->value) : "-",
+        std::move(name), trial.best ? FormatMetric(trial.best->value) : "-",
         std::to_string(trial.batches), std::string(StateName(trial.state))};
     const auto values = FlattenNames(trial.hparams);
     for (const std::string& name : varying) {
@@ -112,6 +114,20 @@ void AddImportance(std::string& text, const json& importance) {
   }
 }
 
+void AddConfirmed(std::string& text, const json& confirmed) {
+  if (confirmed.empty()) return;
+  text += "\nThe best trials of another experiment, trained again:\n\n";
+  AddHead(text, {"trial", "reported", "mean", "standard error", "n"});
+  for (const json& row : confirmed) {
+    const auto number = [&](const char* name) {
+      return FormatMetric(NumberFromJson(row.at(name)));
+    };
+    AddRow(text,
+           {row.at("trial").get<std::string>(), number("reported"),
+            number("mean"), number("standard_error"), row.at("n").dump()});
+  }
+}
+
 std::string OneReport(const MarkdownSubject& subject) {
   const json& data = subject.data;
   const auto text_of = [&](const char* field) {
@@ -142,6 +158,7 @@ std::string OneReport(const MarkdownSubject& subject) {
   if (!subject.ranked.empty()) {
     AddTrials(text, subject.ranked, text_of("metric"), text_of("unit"));
   }
+  AddConfirmed(text, data.at("confirmed"));
   AddImportance(text, data.at("importance"));
   return text;
 }

@@ -100,6 +100,7 @@ void Redact(json& experiment) {
   }
   provenance = std::move(kept);
   experiment["logs"] = json::object();
+  if (experiment.contains("slots")) experiment["slots"] = json::object();
   if (auto& best = experiment["best"]; best.is_object()) best.erase("files");
   if (experiment.contains("error")) RemoveLogLine(experiment["error"]);
   if (experiment.contains("reasons")) {

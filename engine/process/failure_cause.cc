@@ -42,23 +42,6 @@ bool HasText(std::string_view text) {
   return std::any_of(text.begin(), text.end(), IsAlnum);
 }
 
-// Returns the length of the escape sequence that `text` begins with: a control
-// sequence up to its final byte, a string up to BEL or ESC, or two bytes.
-std::size_t EscapeLength(std::string_view text) {
-  const char kind = text.size() > 1 ? text[1] : '\0';
-  std::size_t end = 2;
-  if (kind == '[') {
-    while (end < text.size() && (text[end] < '@' || text[end] > '~')) ++end;
-    ++end;
-  } else if (kind == ']' || kind == 'P') {
-    while (end < text.size() && text[end] != '\a' && text[end] != kEscape) {
-      ++end;
-    }
-    end += end < text.size() && text[end] == kEscape ? 2 : 1;
-  }
-  return std::min(end, text.size());
-}
-
 // Returns the text without escape sequences and control characters.
 std::string ToPlainText(std::string_view text) {
   std::string plain;
@@ -66,7 +49,19 @@ std::string ToPlainText(std::string_view text) {
     std::size_t length = 1;
     const char c = text.front();
     if (c == kEscape) {
-      length = EscapeLength(text);
+      // An escape sequence: a control sequence up to its final byte, a string
+      // up to BEL or ESC, or two bytes.
+      const char kind = text.size() > 1 ? text[1] : '\0';
+      std::size_t end = 2;
+      if (kind == '[') {
+        while (end < text.size() && (text[end] < '@' || text[end] > '~')) ++end;
+        ++end;
+      } else if (kind == ']' || kind == 'P') {
+        end = text.find_first_of("\a\x1b", end);
+        end = std::min(end, text.size());
+        end += end < text.size() && text[end] == kEscape ? 2 : 1;
+      }
+      length = std::min(end, text.size());
     } else if (c == '\t') {
       plain += ' ';
     } else if (std::iscntrl(static_cast<unsigned char>(c)) == 0) {
@@ -75,19 +70,6 @@ std::string ToPlainText(std::string_view text) {
     text.remove_prefix(length);
   }
   return plain;
-}
-
-// Returns the last part with text of a line that carriage returns overwrite,
-// as progress bars do.
-std::string_view LastOverwrite(std::string_view line) {
-  std::string_view part;
-  do {
-    const std::size_t start = line.rfind('\r');
-    const bool whole = start == std::string_view::npos;
-    part = whole ? line : line.substr(start + 1);
-    line = whole ? std::string_view() : line.substr(0, start);
-  } while (!HasText(part) && !line.empty());
-  return part;
 }
 
 // Returns what follows a progress bar of tqdm, which ends with its speed, and
@@ -108,14 +90,6 @@ std::string_view WithoutMarks(std::string_view text) {
     text.remove_prefix(mark + 2);
   }
   return text;
-}
-
-bool IsProgress(std::string_view text, bool is_overwritten) {
-  const bool has_digit = std::ranges::any_of(
-      text, [](char c) { return std::isdigit(static_cast<unsigned char>(c)); });
-  if (!has_digit) return false;
-  return is_overwritten || text.find("%|") != text.npos ||
-         text.find("it/s]") != text.npos || text.find("s/it]") != text.npos;
 }
 
 // True for "ValueError: bad", "KeyboardInterrupt" or "socket.timeout: late":
@@ -228,23 +202,17 @@ bool IsAside(std::string_view text) {
 
 }  // namespace
 
-bool FailureCause::IsPast(const Line& line) const {
-  return line.text.empty() || lines_ - line.number > kMaxLater;
-}
-
-// The exception of a launcher says only that its program has failed.
-void FailureCause::OnException(const std::string& text) {
-  const std::string name = text.substr(0, text.find(':'));
-  is_closed_ = name.ends_with("ChildFailedError");
-  if (is_closed_ || now_ == Traceback::kIgnored) return;
-  const bool is_launchers = name.ends_with("CalledProcessError") ||
-                            name.ends_with("ProcessExitedException");
-  const bool is_main = now_ == Traceback::kProgram && !is_launchers;
-  (is_main ? exception_ : worded_) = {.text = text, .number = lines_};
-}
-
 void FailureCause::Read(std::string_view raw) {
-  const std::string_view part = LastOverwrite(raw);
+  // The last part with text of a line that carriage returns overwrite, as
+  // progress bars do.
+  std::string_view part;
+  std::string_view line = raw;
+  do {
+    const std::size_t start = line.rfind('\r');
+    const bool whole = start == std::string_view::npos;
+    part = whole ? line : line.substr(start + 1);
+    line = whole ? std::string_view() : line.substr(0, start);
+  } while (!HasText(part) && !line.empty());
   const bool is_overwritten = part.size() < raw.size();
   const std::string plain =
       ToPlainText(ToValidUtf8(std::string(part.substr(0, kMaxLine))));
@@ -262,7 +230,15 @@ void FailureCause::Read(std::string_view raw) {
   if (in_traceback_ && text.front() == ' ') return;  // a frame
   if (in_traceback_ && IsException(text)) {
     in_traceback_ = false;
-    return OnException(text);
+    // The exception of a launcher says only that its program has failed.
+    const std::string name(text.substr(0, text.find(':')));
+    is_closed_ = name.ends_with("ChildFailedError");
+    if (is_closed_ || now_ == Traceback::kIgnored) return;
+    const bool is_launchers = name.ends_with("CalledProcessError") ||
+                              name.ends_with("ProcessExitedException");
+    const bool is_main = now_ == Traceback::kProgram && !is_launchers;
+    (is_main ? exception_ : worded_) = {.text = text, .number = lines_};
+    return;
   }
   if (is_closed_) return;
   if (text.starts_with("Exception ignored") ||
@@ -289,15 +265,25 @@ void FailureCause::Read(std::string_view raw) {
   }
   if (HasErrorWord(text)) {
     worded_ = {.text = text, .number = lines_};
-  } else if (IsProgress(text, is_overwritten)) {
-    return;
+  } else {
+    const bool is_progress =
+        std::ranges::any_of(
+            text,
+            [](char c) {
+              return std::isdigit(static_cast<unsigned char>(c)) != 0;
+            }) &&
+        (is_overwritten || text.find("%|") != text.npos ||
+         text.find("it/s]") != text.npos || text.find("s/it]") != text.npos);
+    if (is_progress) return;
   }
   last_ = {.text = text, .number = lines_};
 }
 
 std::string FailureCause::Text() const {
   for (const Line* line : {&exception_, &worded_}) {
-    if (!IsPast(*line)) return std::string(Trim(line->text));
+    if (!line->text.empty() && lines_ - line->number <= kMaxLater) {
+      return std::string(Trim(line->text));
+    }
   }
   return std::string(Trim(last_.text));
 }

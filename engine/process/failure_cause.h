@@ -34,10 +34,6 @@ class FailureCause {
     std::int64_t number = 0;
   };
 
-  void OnException(const std::string& text);
-  // True if so many lines followed that the program went on.
-  bool IsPast(const Line& line) const;
-
   std::int64_t lines_ = 0;  // with text
   Line exception_;          // of the program
   Line worded_;             // with a word for an error

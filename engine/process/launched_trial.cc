@@ -33,38 +33,6 @@ int RanksHere(const TrialSpec& trial) {
 
 namespace {
 
-// Returns the GPUs of `rank` of `ranks` on this machine: one, or all if it is
-// the only rank; none on CPU slots.
-std::vector<Gpu> RankGpus(const std::vector<Gpu>& gpus, int rank, int ranks) {
-  if (ranks == 1 || gpus.empty()) return gpus;
-  return {gpus.at(static_cast<std::size_t>(rank))};
-}
-
-// Returns the specification for `rank`, which sees only its own GPUs.
-TrialSpec SpecOfRank(const TrialSpec& trial, int rank,
-                     const std::vector<Gpu>& gpus) {
-  TrialSpec spec = trial;
-  spec.rank = rank;
-  for (std::size_t i = 0; i < gpus.size(); ++i) {
-    spec.gpus.push_back(static_cast<int>(i));
-  }
-  return spec;
-}
-
-// Returns the variables that restrict a process to these GPUs, and name them.
-std::vector<std::pair<std::string, std::string>> DeviceVariables(
-    const std::vector<Gpu>& gpus) {
-  std::vector<std::string> visible;
-  std::vector<std::string> names;
-  for (const Gpu& gpu : gpus) {
-    visible.push_back(gpu.uuid.empty() ? std::to_string(gpu.index) : gpu.uuid);
-    names.push_back(ToString(gpu));
-  }
-  return {{"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
-          {"CUDA_VISIBLE_DEVICES", Join(visible, ",")},
-          {kGpuNamesVariable, Join(names, ", ")}};
-}
-
 constexpr Duration kAfterTerm = std::chrono::seconds(5);
 
 }  // namespace
@@ -88,10 +56,19 @@ LaunchedTrial::LaunchedTrial(TrialSpec spec, SlotLease lease,
   if (several_ && !spec.address) memory_ = MakeSharedMemory(spec.world_size);
   const int count = RanksHere(spec);
   for (int i = 0; i < count; ++i) {
-    std::vector<Gpu> gpus = RankGpus(lease_.gpus, i, count);
+    // The GPUs of the rank: one, or all if it is the only rank here; none on
+    // CPU slots. It sees only its own.
+    std::vector<Gpu> gpus = lease_.gpus;
+    if (count > 1 && !gpus.empty()) {
+      gpus = {lease_.gpus.at(static_cast<std::size_t>(i))};
+    }
+    TrialSpec of_rank = spec;
+    of_rank.rank = spec.rank + i;
+    for (int gpu = 0; gpu < std::ssize(gpus); ++gpu) {
+      of_rank.gpus.push_back(gpu);
+    }
     auto process = std::make_unique<RankProcess>(
-        SpecOfRank(spec, spec.rank + i, gpus), output_, clock, poller,
-        token_ + tokens());
+        std::move(of_rank), output_, clock, poller, token_ + tokens());
     ranks_.push_back({.process = std::move(process),
                       .gpus = std::move(gpus),
                       .end = RankEnd{.rank = spec.rank + i}});
@@ -119,7 +96,16 @@ ForkOrder LaunchedTrial::NextFork() {
   for (const auto* locks : {&lease_.locks, &lease_.claims}) {
     for (const UniqueFd& lock : *locks) order.fds.push_back(lock.get());
   }
-  order.variables = DeviceVariables(ranks_[next_].gpus);
+  // The variables that restrict a process to its GPUs, and name them.
+  std::vector<std::string> visible;
+  std::vector<std::string> names;
+  for (const Gpu& gpu : ranks_[next_].gpus) {
+    visible.push_back(gpu.uuid.empty() ? std::to_string(gpu.index) : gpu.uuid);
+    names.push_back(ToString(gpu));
+  }
+  order.variables = {{"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
+                     {"CUDA_VISIBLE_DEVICES", Join(visible, ",")},
+                     {kGpuNamesVariable, Join(names, ", ")}};
   return order;
 }
 
@@ -217,23 +203,20 @@ void LaunchedTrial::OnReady(const Poller::Ready& ready,
       return rank.process->DrainOutput(RankOutput::kStandardError);
     case RankProcess::kControl:
       if (ready.writable) rank.process->FlushControl();
-      if (ready.readable) ReadMessages(rank, events);
+      if (!ready.readable) return;
+      try {
+        const bool more = rank.process->FillControl();
+        while (const auto line = rank.process->NextLine()) {
+          HandleMessage(rank, DecodeTrialMessage(*line), events);
+        }
+        if (!more) rank.process->CloseControl();
+      } catch (const Error& error) {
+        KillForProtocolError(rank, error.what());
+        rank.process->CloseControl();
+      }
       return;
     case RankProcess::kExit:
       return OnExit(offset / RankProcess::kChannels);
-  }
-}
-
-void LaunchedTrial::ReadMessages(Rank& rank, std::deque<LaunchEvent>& events) {
-  try {
-    const bool more = rank.process->FillControl();
-    while (const auto line = rank.process->NextLine()) {
-      HandleMessage(rank, DecodeTrialMessage(*line), events);
-    }
-    if (!more) rank.process->CloseControl();
-  } catch (const Error& error) {
-    KillForProtocolError(rank, error.what());
-    rank.process->CloseControl();
   }
 }
 
@@ -270,24 +253,23 @@ void LaunchedTrial::OnExit(std::size_t number) {
   others_until_ = std::min(others_until_.value_or(until), until);
 }
 
-void LaunchedTrial::KillRemainingRanks() {
-  const int first = ranks_[dead_.front()].end.rank;
-  for (const Rank& rank : ranks_) {
-    if (!rank.process->living()) continue;
-    output_.Log(rank.end.rank, "rank " + std::to_string(rank.end.rank) +
-                                   " is killed: rank " + std::to_string(first) +
-                                   " has ended, and it has not");
-  }
-  KillAll();
-}
-
 void LaunchedTrial::OnTime() {
   const Duration now = clock_.monotonic();
   if (const auto flush_at = output_.flush_at(); flush_at && *flush_at <= now) {
     output_.Flush();
   }
   if (!living()) return;
-  if (others_until_ && *others_until_ <= now) return KillRemainingRanks();
+  if (others_until_ && *others_until_ <= now) {
+    const int first = ranks_[dead_.front()].end.rank;
+    for (const Rank& rank : ranks_) {
+      if (!rank.process->living()) continue;
+      output_.Log(rank.end.rank, "rank " + std::to_string(rank.end.rank) +
+                                     " is killed: rank " +
+                                     std::to_string(first) +
+                                     " has ended, and it has not");
+    }
+    return KillAll();
+  }
   if (!next_stop_at_ || *next_stop_at_ > now) return;
   killed_by_us_ = true;
   if (stop_ == StopStep::kAsked) {
@@ -331,6 +313,18 @@ bool LaunchedTrial::drained() const {
          std::all_of(dead_.begin(), dead_.end(), [this](std::size_t number) {
            return ranks_[number].process->drained();
          });
+}
+
+MonitoredTrial LaunchedTrial::FindProcesses() const {
+  MonitoredTrial monitored{.trial = id_,
+                           .rank = ranks_.front().process->rank()};
+  for (const Rank& rank : ranks_) {
+    if (rank.process->living()) monitored.pids.push_back(rank.process->pid());
+  }
+  for (const Gpu& gpu : lease_.gpus) {
+    monitored.gpus.push_back({gpu.index, gpu.uuid});
+  }
+  return monitored;
 }
 
 void LaunchedTrial::AddPids(std::set<std::int64_t>& pids) const {

@@ -13,6 +13,7 @@
 #include "engine/os/poller.h"
 #include "engine/os/unique_fd.h"
 #include "engine/process/launcher.h"
+#include "engine/process/system_monitor.h"
 #include "engine/process/trial_forker.h"
 #include "engine/process/trial_output.h"
 #include "engine/slots/slot_pool.h"
@@ -86,6 +87,8 @@ class LaunchedTrial {
   TrialId id() const { return id_; }
   /// Number of poller tokens that it uses, from its first.
   std::uint64_t tokens() const;
+  /// Returns its processes and GPUs on this machine.
+  MonitoredTrial FindProcesses() const;
   /// Adds the pids of its living ranks.
   void AddPids(std::set<std::int64_t>& pids) const;
 
@@ -99,11 +102,9 @@ class LaunchedTrial {
   void KillForProtocolError(Rank& rank, const std::string& reason);
   void SignalAll(int signal);
   void KillAll();
-  void ReadMessages(Rank& rank, std::deque<LaunchEvent>& events);
   void HandleMessage(Rank& rank, TrialMessage message,
                      std::deque<LaunchEvent>& events);
   void OnExit(std::size_t number);
-  void KillRemainingRanks();
   TrialEnd End() const;
   std::optional<std::string> FindCause(
       const Rank& rank, bool (*is_cause)(std::string_view)) const;

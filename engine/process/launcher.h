@@ -8,6 +8,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/wire/message.h"
+#include "engine/wire/system_sample.h"
 #include "engine/wire/trial_spec.h"
 
 namespace dtrain {
@@ -82,8 +83,9 @@ struct Interrupted {
 /// No event occurred before the timeout of `Wait`.
 struct Idle {};
 
-using LaunchEvent = std::variant<TrialStarted, MessageReceived, TrialExited,
-                                 GpuRestored, WorkersFailed, Interrupted, Idle>;
+using LaunchEvent =
+    std::variant<TrialStarted, MessageReceived, TrialExited, SystemSampled,
+                 GpuRestored, WorkersFailed, Interrupted, Idle>;
 
 /// Interface to processes and GPUs; tests use FakeLauncher. One thread.
 class Launcher {

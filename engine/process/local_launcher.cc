@@ -36,6 +36,7 @@
 #include "engine/os/signals.h"
 #include "engine/process/launched_trial.h"
 #include "engine/process/mps.h"
+#include "engine/process/system_monitor.h"
 #include "engine/process/trial_forker.h"
 #include "engine/slots/cgroup.h"
 #include "engine/slots/slot_pool.h"
@@ -49,7 +50,8 @@ namespace {
 constexpr std::uint64_t kSignals = 0;
 constexpr std::uint64_t kHost = 1;
 constexpr std::uint64_t kWake = 3;
-constexpr std::uint64_t kFirstTrial = 4;
+constexpr std::uint64_t kMonitor = 4;
+constexpr std::uint64_t kFirstTrial = 5;
 
 constexpr Duration kSweepPause = std::chrono::milliseconds(2);
 
@@ -146,21 +148,15 @@ class ProcessLauncher final : public LocalLauncher {
   void CancelFork(Trials::iterator trial);
 
   void Poll(Duration timeout);
-  Duration TimeToNextDeadline(Duration most) const;
   void Dispatch(const Poller::Ready& ready);
-  void OnTrialReady(const Poller::Ready& ready);
   void OnSignal();
   void OnTime();
   void StartWaiting();
   SlotWaiter Waiter() const;
   void StartTrial(Waiting waiting, SlotLease lease);
-  TrialOutput MakeOutput(const TrialSpec& spec);
   void ForkNext(Trials::iterator trial);
   void DrainForkOutcomes();
-  void OnForkOutcome(const TrialForker::Outcome& outcome);
-  void SweepOrphans();
   void ReportEnds();
-  void RestoreGpus();
   std::optional<GpuFault> SetAsideGpus(const LaunchedTrial& trial);
   std::optional<GpuFault> FaultOfMpsNeighbor(const LaunchedTrial& trial);
 
@@ -173,6 +169,7 @@ class ProcessLauncher final : public LocalLauncher {
   std::map<std::int64_t, Duration> mps_faults_;  // last ones, by GPU
   TrialForker forker_;
   OutOfMemoryCounter oom_counter_;
+  std::optional<SystemMonitor> monitor_;
   std::deque<Waiting> waiting_;
   Trials trials_;
   std::optional<std::uint64_t> forking_;  // first token of the trial
@@ -202,6 +199,10 @@ ProcessLauncher::ProcessLauncher(LocalLauncherOptions options)
       swept_host_(forker_.host_pid()) {
   poller_.Add(signals_.fd(), kSignals);
   if (options_.wake >= 0) poller_.Add(options_.wake, kWake);
+  if (options_.system_period) {
+    monitor_.emplace(*options_.system_period, options_.clock, poller_,
+                     kMonitor);
+  }
 }
 
 ProcessLauncher::~ProcessLauncher() { Abort(); }
@@ -314,24 +315,22 @@ LaunchEvent ProcessLauncher::Wait(Duration timeout) {
 }
 
 void ProcessLauncher::Poll(Duration timeout) {
-  for (const Poller::Ready& ready : poller_.Wait(TimeToNextDeadline(timeout))) {
-    Dispatch(ready);
-  }
-  OnTime();
-}
-
-Duration ProcessLauncher::TimeToNextDeadline(Duration most) const {
   const Duration now = options_.clock.monotonic();
-  Duration earliest = now + most;
+  Duration earliest = now + timeout;
   const auto add = [&earliest](std::optional<Duration> time) {
     if (time) earliest = std::min(earliest, *time);
   };
   for (const auto& [token, running] : trials_) add(running.trial->Deadline());
   add(forker_.Deadline());
   add(quarantine_.Deadline());
+  if (monitor_) add(monitor_->Deadline());
   if (!forker_.in_flight()) add(sweep_at_);
   if (pool_.waiting() && !forker_.busy()) add(pool_.retry_at());
-  return std::max(earliest - now, Duration(0));
+  for (const Poller::Ready& ready :
+       poller_.Wait(std::max(earliest - now, Duration(0)))) {
+    Dispatch(ready);
+  }
+  OnTime();
 }
 
 void ProcessLauncher::Dispatch(const Poller::Ready& ready) {
@@ -344,20 +343,18 @@ void ProcessLauncher::Dispatch(const Poller::Ready& ready) {
     if (pool_.waiting()) pool_.OnWake();
   } else if (ready.token == kWake) {
     woken_ = true;
+  } else if (ready.token == kMonitor) {
+    if (monitor_) monitor_->OnReady(events_);
   } else {
-    OnTrialReady(ready);
+    auto found = trials_.upper_bound(ready.token);
+    if (found == trials_.begin()) return;
+    --found;
+    LaunchedTrial& trial = *found->second.trial;
+    if (ready.token >= found->first + trial.tokens()) return;
+    const bool was_dead = trial.dead();
+    trial.OnReady(ready, events_);
+    if (!was_dead && trial.dead()) sweep_at_ = options_.clock.monotonic();
   }
-}
-
-void ProcessLauncher::OnTrialReady(const Poller::Ready& ready) {
-  auto found = trials_.upper_bound(ready.token);
-  if (found == trials_.begin()) return;
-  --found;
-  LaunchedTrial& trial = *found->second.trial;
-  if (ready.token >= found->first + trial.tokens()) return;
-  const bool was_dead = trial.dead();
-  trial.OnReady(ready, events_);
-  if (!was_dead && trial.dead()) sweep_at_ = options_.clock.monotonic();
 }
 
 void ProcessLauncher::OnSignal() {
@@ -369,35 +366,33 @@ void ProcessLauncher::OnSignal() {
 
 void ProcessLauncher::OnTime() {
   for (auto& [token, running] : trials_) running.trial->OnTime();
+  if (monitor_) monitor_->OnTime();
   forker_.OnTime();
   DrainForkOutcomes();
   // A host that died may have forked a trial without reporting it.
   if (std::exchange(swept_host_, forker_.host_pid()) != forker_.host_pid()) {
     sweep_at_ = options_.clock.monotonic();
   }
-  SweepOrphans();
+  // A fork in flight has a child of unknown pid.
+  if (sweep_at_ && *sweep_at_ <= options_.clock.monotonic() &&
+      !forker_.in_flight()) {
+    // Everything that this process has started and that lives; all others are
+    // orphans.
+    std::set<std::int64_t> ours = {forker_.host_pid(), quarantine_.child()};
+    if (monitor_) ours.insert(monitor_->child());
+    for (const auto& [token, running] : trials_) running.trial->AddPids(ours);
+    if (orphans_.Sweep(ours)) {
+      sweep_at_.reset();
+    } else {
+      sweep_at_ = options_.clock.monotonic() + kSweepPause;
+    }
+  }
   ReportEnds();
-  RestoreGpus();
+  if (const std::optional<Gpu> gpu = quarantine_.OnTime()) {
+    pool_.Restore(gpu->index);
+    events_.push_back(GpuRestored{ToString(*gpu)});
+  }
   StartWaiting();
-}
-
-// Kills orphans unless a fork is in flight, whose child has an unknown pid.
-void ProcessLauncher::SweepOrphans() {
-  if (!sweep_at_ || *sweep_at_ > options_.clock.monotonic() ||
-      forker_.in_flight()) {
-    return;
-  }
-  // Everything that this process has started and that lives; all others are
-  // orphans.
-  std::set<std::int64_t> ours = {forker_.host_pid(), quarantine_.child()};
-  for (const auto& [token, running] : trials_) {
-    running.trial->AddPids(ours);
-  }
-  if (orphans_.Sweep(ours)) {
-    sweep_at_.reset();
-  } else {
-    sweep_at_ = options_.clock.monotonic() + kSweepPause;
-  }
 }
 
 void ProcessLauncher::ReportEnds() {
@@ -405,6 +400,7 @@ void ProcessLauncher::ReportEnds() {
   std::erase_if(trials_, [this](const auto& entry) {
     const Running& running = entry.second;
     if (!running.trial->drained()) return false;
+    if (monitor_) monitor_->Remove(running.trial->id());
     const bool out_of_memory = oom_counter_.Read() > running.oom_kills;
     running.trial->ReportEnd(out_of_memory, events_);
     auto& exited = std::get<TrialExited>(events_.back());
@@ -461,13 +457,6 @@ std::optional<GpuFault> ProcessLauncher::FaultOfMpsNeighbor(
   return fault;
 }
 
-void ProcessLauncher::RestoreGpus() {
-  const std::optional<Gpu> gpu = quarantine_.OnTime();
-  if (!gpu) return;
-  pool_.Restore(gpu->index);
-  events_.push_back(GpuRestored{ToString(*gpu)});
-}
-
 void ProcessLauncher::StartWaiting() {
   if (waiting_.empty() || forker_.busy()) return;
   // With GPUs set aside, more trials may run than the pool has room for.
@@ -517,7 +506,14 @@ std::optional<SlotWait> ProcessLauncher::LongWait() {
 void ProcessLauncher::StartTrial(Waiting waiting, SlotLease lease) {
   const TrialId id = waiting.spec.id;
   try {
-    TrialOutput output = MakeOutput(waiting.spec);
+    TrialOutput output =
+        options_.log
+            ? TrialOutput(
+                  [id, this](const LogRecord& record) {
+                    options_.log(id, record);
+                  },
+                  options_.clock)
+            : OpenTrialOutput(waiting.spec, options_.layout, options_.clock);
     auto trial = std::make_unique<LaunchedTrial>(
         std::move(waiting.spec), std::move(lease), std::move(output),
         options_.clock, poller_, next_token_, std::move(waiting.listener));
@@ -539,17 +535,6 @@ void ProcessLauncher::StartTrial(Waiting waiting, SlotLease lease) {
   }
 }
 
-TrialOutput ProcessLauncher::MakeOutput(const TrialSpec& spec) {
-  if (options_.log) {
-    return TrialOutput(
-        [id = spec.id, this](const LogRecord& record) {
-          options_.log(id, record);
-        },
-        options_.clock);
-  }
-  return OpenTrialOutput(spec, options_.layout, options_.clock);
-}
-
 void ProcessLauncher::ForkNext(Trials::iterator trial) {
   ForkOrder order = trial->second.trial->NextFork();
   for (auto& variable : MpsVariables(options_.slots.gpu_share,
@@ -562,27 +547,28 @@ void ProcessLauncher::ForkNext(Trials::iterator trial) {
 }
 
 void ProcessLauncher::DrainForkOutcomes() {
-  while (const auto outcome = forker_.PopOutcome()) OnForkOutcome(*outcome);
-}
-
-void ProcessLauncher::OnForkOutcome(const TrialForker::Outcome& outcome) {
-  const auto found = trials_.find(*std::exchange(forking_, std::nullopt));
-  LaunchedTrial& trial = *found->second.trial;
-  std::string problem = outcome.error;
-  try {
-    if (outcome.pid != 0) {
-      const auto started =
-          trial.OnForked(outcome.pid, options_.layout.root().string());
-      if (started) events_.push_back(*started);
-      if (trial.wants_fork()) ForkNext(found);
-      return;
+  while (const auto outcome = forker_.PopOutcome()) {
+    const auto found = trials_.find(*std::exchange(forking_, std::nullopt));
+    LaunchedTrial& trial = *found->second.trial;
+    std::string problem = outcome->error;
+    try {
+      if (outcome->pid != 0) {
+        const auto started =
+            trial.OnForked(outcome->pid, options_.layout.root().string());
+        if (started) {
+          events_.push_back(*started);
+          if (monitor_) monitor_->Add(trial.FindProcesses());
+        }
+        if (trial.wants_fork()) ForkNext(found);
+        continue;
+      }
+    } catch (const Error& error) {
+      // The next sweep kills the child, which cannot be watched.
+      problem = error.what();
     }
-  } catch (const Error& error) {
-    // The next sweep kills the child, which cannot be watched.
-    problem = error.what();
+    sweep_at_ = options_.clock.monotonic();
+    trial.FailToStart(problem);
   }
-  sweep_at_ = options_.clock.monotonic();
-  trial.FailToStart(problem);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,6 +36,8 @@ struct LocalLauncherOptions {
   // directories of a trial are not made here either.
   std::function<void(TrialId, const LogRecord&)> log;
   int wake = -1;  // descriptor; while it is readable, Wait returns Idle
+  // From one SystemSampled of a trial to the next; none: it is not sampled.
+  std::optional<Duration> system_period = {};
   GpuQuarantineOptions quarantine = {};
 };
 

@@ -20,23 +20,9 @@ namespace fs = std::filesystem;
 constexpr const char* kDaemon = "nvidia-cuda-mps-control";
 constexpr const char* kPercentage = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
 
-fs::path PipeDirectory(const ReadVariable& variable) {
-  const auto given = variable("CUDA_MPS_PIPE_DIRECTORY");
-  return given && !given->empty() ? *given : "/tmp/nvidia-mps";
-}
-
 // A process that may not be signalled exists; the daemon is often root's.
 bool Lives(pid_t pid) {
   return pid > 0 && (::kill(pid, 0) == 0 || errno == EPERM);
-}
-
-bool IsInstalled(const ReadVariable& variable) {
-  try {
-    FindProgram(kDaemon, "/", variable("PATH").value_or(""));
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
 }
 
 }  // namespace
@@ -45,7 +31,9 @@ bool IsInstalled(const ReadVariable& variable) {
 // behind. The daemon is not contacted, since it would count that as a client,
 // and any user may have made these files in /tmp, a blocking pipe for instance.
 bool MpsRuns(const ReadVariable& variable) {
-  const fs::path directory = PipeDirectory(variable);
+  const auto value = variable("CUDA_MPS_PIPE_DIRECTORY");
+  const fs::path directory =
+      value && !value->empty() ? *value : "/tmp/nvidia-mps";
   std::error_code error;
   const fs::file_status control = fs::status(directory / "control", error);
   if (!fs::is_socket(control) && !fs::is_fifo(control)) return false;
@@ -67,7 +55,12 @@ std::vector<std::pair<std::string, std::string>> MpsVariables(
 }
 
 std::string MpsAdvice(double gpu_share, const ReadVariable& variable) {
-  if (gpu_share >= 1 || MpsRuns(variable) || !IsInstalled(variable)) return "";
+  if (gpu_share >= 1 || MpsRuns(variable)) return "";
+  try {
+    FindProgram(kDaemon, "/", variable("PATH").value_or(""));
+  } catch (const Error&) {
+    return "";  // not installed
+  }
   return std::string(
              "trials that share a GPU take turns on it, because no MPS daemon "
              "is running; start one with '") +

@@ -73,16 +73,6 @@ Pipe MakeOutputPipe() {
   return pipe;
 }
 
-std::array<UniqueFd, 2> MakeControlSockets() {
-  std::array<int, 2> ends{};
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
-    ThrowSystemError("make a control socket");
-  }
-  std::array<UniqueFd, 2> sockets = {UniqueFd(ends[0]), UniqueFd(ends[1])};
-  ::fcntl(sockets[0].get(), F_SETFL, O_NONBLOCK);
-  return sockets;
-}
-
 }  // namespace
 
 RankProcess::RankProcess(const TrialSpec& spec, TrialOutput& output,
@@ -91,7 +81,12 @@ RankProcess::RankProcess(const TrialSpec& spec, TrialOutput& output,
       clock_(std::move(clock)),
       poller_(poller),
       token_(token) {
-  auto sockets = MakeControlSockets();
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    ThrowSystemError("make a control socket");
+  }
+  std::array<UniqueFd, 2> sockets = {UniqueFd(ends[0]), UniqueFd(ends[1])};
+  ::fcntl(sockets[0].get(), F_SETFL, O_NONBLOCK);
   Pipe out = MakeOutputPipe();
   Pipe err = MakeOutputPipe();
   control_.emplace(std::move(sockets[0]), "the trial");

@@ -24,7 +24,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <random>
 #include <string_view>
 
 #include <fcntl.h>
@@ -36,6 +35,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
+#include "engine/base/rng.h"
 #include "engine/base/text.h"
 #include "engine/os/line_reader.h"
 #include "engine/os/process.h"
@@ -52,22 +52,6 @@ using nlohmann::json;
 // Number of the socket in the host.
 constexpr int kHostSocket = 3;
 constexpr std::size_t kShownOutput = 2000;
-
-std::string RandomToken() {
-  std::random_device random;
-  std::string token;
-  for (int i = 0; i < 4; ++i) token += std::to_string(random());
-  return token;
-}
-
-std::string ExitText(const siginfo_t& info) {
-  if (info.si_code == CLD_EXITED) {
-    return "ended with exit code " + std::to_string(info.si_status);
-  }
-  if (info.si_pid == 0) return "ended in an unknown way";
-  return "was killed by signal " + std::to_string(info.si_status) + " (" +
-         ::strsignal(info.si_status) + ")";
-}
 
 // Removes the levels of log lines, such as "<4>", with which lines begin, and
 // the line breaks before them.
@@ -86,18 +70,6 @@ std::string WithoutLevels(const std::string& text) {
     if (i < text.size()) plain += text[i];
   }
   return plain;
-}
-
-// Returns the last output of the host, in one line.
-std::string OutputText(int output) {
-  const off_t size = ::lseek(output, 0, SEEK_END);
-  std::string text(kShownOutput, '\0');
-  const off_t start =
-      std::max<off_t>(size - static_cast<off_t>(kShownOutput), 0);
-  const ssize_t count = ::pread(output, text.data(), text.size(), start);
-  text.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  return text.empty() ? "" : ": " + EscapeForTerminal(WithoutLevels(text));
 }
 
 // True for a variable by which a launcher tells a process its number among
@@ -171,7 +143,7 @@ std::vector<std::string> HostEnvironment(const HostOptions& options,
 }  // namespace
 
 HostClient::HostClient(HostOptions options)
-    : options_(std::move(options)), token_(RandomToken()) {}
+    : options_(std::move(options)), token_(RandomHex(16)) {}
 
 HostClient::~HostClient() { Stop(); }
 
@@ -246,7 +218,23 @@ std::string HostClient::Stop() {
   while (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED) != 0 &&
          errno == EINTR) {
   }
-  std::string text = ExitText(info) + OutputText(output_.get());
+  std::string text =
+      info.si_code == CLD_EXITED
+          ? "ended with exit code " + std::to_string(info.si_status)
+      : info.si_pid == 0
+          ? "ended in an unknown way"
+          : "was killed by signal " + std::to_string(info.si_status) + " (" +
+                ::strsignal(info.si_status) + ")";
+  // The last output of the host, in one line.
+  const off_t size = ::lseek(output_.get(), 0, SEEK_END);
+  std::string output(kShownOutput, '\0');
+  const off_t start =
+      std::max<off_t>(size - static_cast<off_t>(kShownOutput), 0);
+  const ssize_t count =
+      ::pread(output_.get(), output.data(), output.size(), start);
+  output.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
+  while (!output.empty() && output.back() == '\n') output.pop_back();
+  if (!output.empty()) text += ": " + EscapeForTerminal(WithoutLevels(output));
   exit_fd_.reset();
   socket_.reset();
   output_.reset();

@@ -133,27 +133,6 @@ void ResetSignals() {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-// Makes the kernel kill a trial rather than the runner when memory runs out.
-// Best effort.
-void OfferToOutOfMemoryKiller() {
-  const UniqueFd file(::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
-  constexpr std::string_view kScore = "500";
-  if (!file) return;
-  [[maybe_unused]] const auto count =
-      ::write(file.get(), kScore.data(), kScore.size());
-}
-
-void CloseAllBut(std::vector<int> kept) {
-  std::sort(kept.begin(), kept.end());
-  unsigned first = 3;
-  for (const int fd : kept) {
-    const auto next = static_cast<unsigned>(fd);
-    if (first < next) CloseRange(first, next - 1);
-    first = next + 1;
-  }
-  CloseRange(first, ~0U);
-}
-
 // The descriptors of `request` stay open until the process ends. An exception
 // would unwind to Serve, which would go on as a second host.
 [[noreturn]] void BecomeTrial(TrialForkRequest& request,
@@ -163,7 +142,14 @@ void CloseAllBut(std::vector<int> kept) {
   // to the runner, which sweeps it, afterwards.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   ResetSignals();
-  OfferToOutOfMemoryKiller();
+  // The kernel kills a trial rather than the runner when memory runs out. Best
+  // effort.
+  const UniqueFd score(
+      ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
+  constexpr std::string_view kScore = "500";
+  if (score && ::write(score.get(), kScore.data(), kScore.size()) < 0) {
+    // as it was
+  }
   ::dup2(request.standard_output.get(), STDOUT_FILENO);
   ::dup2(request.standard_error.get(), STDERR_FILENO);
   std::vector<int> kept = {request.control.get()};
@@ -175,7 +161,14 @@ void CloseAllBut(std::vector<int> kept) {
   }
   // It is for the trial itself only and stays close-on-exec.
   if (request.rendezvous) kept.push_back(request.rendezvous.get());
-  CloseAllBut(std::move(kept));
+  std::ranges::sort(kept);
+  unsigned first = 3;
+  for (const int fd : kept) {
+    const auto next = static_cast<unsigned>(fd);
+    if (first < next) CloseRange(first, next - 1);
+    first = next + 1;
+  }
+  CloseRange(first, ~0U);
   for (const auto& [name, value] : request.environment) {
     ::setenv(name.c_str(), value.c_str(), /*replace=*/1);
   }
@@ -289,18 +282,6 @@ using nlohmann::json;
 // the processes of a dead runner end within two seconds.
 constexpr Duration kSurvivorsGrace = std::chrono::seconds(1);
 
-// Throws if another thread exists: a fork copies one thread only, and a lock
-// that another one held would stay locked in the trial.
-void RequireOneThread() {
-  const std::filesystem::directory_iterator tasks("/proc/self/task");
-  const auto count = std::distance(begin(tasks), end(tasks));
-  if (count == 1) return;
-  throw Error(ErrorKind::kFailed,
-              "the trial host has " + std::to_string(count) +
-                  " threads and so cannot be forked; a library that it has "
-                  "loaded started them");
-}
-
 TrialForkRequest RequestFrom(Packet packet) {
   const json object = json::parse(packet.text);
   const bool has_rendezvous = object.at("meeting").get<bool>();
@@ -326,7 +307,16 @@ TrialForkRequest RequestFrom(Packet packet) {
 json Serve(Packet packet, const TrialHostHooks& hooks,
            std::vector<ForkedTrial>& trials) {
   try {
-    RequireOneThread();
+    // A fork copies one thread only, and a lock that another one held would
+    // stay locked in the trial.
+    const std::filesystem::directory_iterator tasks("/proc/self/task");
+    const auto threads = std::distance(begin(tasks), end(tasks));
+    if (threads != 1) {
+      throw Error(ErrorKind::kFailed,
+                  "the trial host has " + std::to_string(threads) +
+                      " threads and so cannot be forked; a library that it "
+                      "has loaded started them");
+    }
     trials.push_back(
         ForkTrial(RequestFrom(std::move(packet)), hooks.run_trial));
     return {{"pid", trials.back().pid}};
@@ -338,33 +328,18 @@ json Serve(Packet packet, const TrialHostHooks& hooks,
   }
 }
 
-// Ignores signals of the terminal, and SIGUSR2, by which Slurm announces the
-// end of a job to all its processes. Trials ignore them too: the worker asks
-// them to stop.
-void IgnoreSignals() {
-  std::signal(SIGINT, SIG_IGN);
-  std::signal(SIGTERM, SIG_IGN);
-  std::signal(SIGHUP, SIG_IGN);
-  std::signal(SIGQUIT, SIG_IGN);
-  std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGUSR2, SIG_IGN);
-}
-
-// True for a trial without a pidfd that has ended; another process may have its
-// number.
-bool IsGone(const ForkedTrial& trial) {
-  if (trial.pidfd) return false;
-  const auto process = ReadProcess(trial.pid);
-  return !process || process->zombie ||
-         process->start_ticks != trial.start_ticks;
-}
-
 // Waits for a message or the end of the runner. Removes trials that end in the
 // meantime, since their pids may be reused.
 void AwaitRunner(int socket, std::vector<ForkedTrial>& trials) {
   constexpr int kLookMilliseconds = 100;
   while (true) {
-    std::erase_if(trials, IsGone);
+    // Another process may have the number of a trial without a pidfd.
+    std::erase_if(trials, [](const ForkedTrial& trial) {
+      if (trial.pidfd) return false;
+      const auto process = ReadProcess(trial.pid);
+      return !process || process->zombie ||
+             process->start_ticks != trial.start_ticks;
+    });
     const bool looks = std::ranges::any_of(
         trials, [](const ForkedTrial& trial) { return !trial.pidfd; });
     std::vector<pollfd> entries = {{.fd = socket, .events = POLLIN}};
@@ -385,12 +360,6 @@ std::string Mark() {
   return std::string(kTokenVariable) + "=" + (token == nullptr ? "" : token);
 }
 
-// Opens the library that checksums need, once for all trials, which then need
-// not open it beside their threads. A failure is reported by the trial that
-// needs a checksum.
-void OpenChecksums() try { (void)ComputeSha256({}); } catch (const Error&) {
-}
-
 }  // namespace
 
 Duration StopGrace() {
@@ -401,12 +370,24 @@ Duration StopGrace() {
 
 int RunTrialHost(int socket, const TrialHostHooks& hooks) {
   std::set_terminate(Terminate);
-  IgnoreSignals();
+  // The signals of the terminal, and SIGUSR2, by which Slurm announces the end
+  // of a job to all its processes. Trials ignore them too: the worker asks them
+  // to stop.
+  for (const int signal :
+       {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR2}) {
+    std::signal(signal, SIG_IGN);
+  }
   ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   std::vector<ForkedTrial> trials;
   try {
     bool runner_lives = SendPacket(socket, R"({"ready":true})", {});
-    OpenChecksums();
+    try {
+      // Opens the library that checksums need, once for all trials, which then
+      // need not open it beside their threads. A failure is reported by the
+      // trial that needs a checksum.
+      (void)ComputeSha256({});
+    } catch (const Error&) {
+    }
     while (runner_lives) {
       AwaitRunner(socket, trials);
       std::optional<Packet> packet = ReceivePacket(socket);

@@ -60,28 +60,23 @@ void CommandTrial::PollMetrics() {
   const bool any = (file_ && file_->Poll()) ||
                    (events_ && events_->Poll(clock_.monotonic()));
   if (any) SetActive();
-  SettleStep();
-  ReportFindings();
-}
-
-// Reports the last step if no other one will tell that it is over: training
-// ends there, or a checkpoint of that count was saved.
-void CommandTrial::SettleStep() {
-  const auto held = [&]() -> std::optional<double> {
-    if (printed_) return printed_->held();
-    return file_ ? file_->held() : events_->held();
-  }();
-  if (!held) return;
-  const bool saved = checkpoint_ && *checkpoint_ >= *held;
+  // Reports the last step if no other one will tell that it is over: training
+  // ends there, or a checkpoint of that count was saved.
+  const std::optional<double> held = printed_ ? printed_->held()
+                                     : file_  ? file_->held()
+                                              : events_->held();
+  const bool saved = held && checkpoint_ && *checkpoint_ >= *held;
   const bool quiet = clock_.monotonic() - active_at_ >= limits_.quiet;
   // A program that reads operations waits for one at each length.
-  const bool waits = lines_ > 0 && units_.planned &&
+  const bool waits = held && lines_ > 0 && units_.planned &&
                      *held >= static_cast<double>(until_.count);
-  const bool is_last = (ends_at_ && *held >= *ends_at_) || waits;
-  if (!saved && !(quiet && is_last)) return;
-  if (printed_) printed_->Settle();
-  if (file_) file_->Settle();
-  if (events_) events_->Settle();
+  const bool is_last = (held && ends_at_ && *held >= *ends_at_) || waits;
+  if (saved || (quiet && is_last)) {
+    if (printed_) printed_->Settle();
+    if (file_) file_->Settle();
+    if (events_) events_->Settle();
+  }
+  ReportFindings();
 }
 
 // Reads what is left once the program has ended. The last line of a program

@@ -30,8 +30,8 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/base/rng.h"
 #include "engine/base/text.h"
-#include "engine/base/uuid.h"
 #include "engine/checkpoint/checkpoint_files.h"
 #include "engine/os/system_error.h"
 #include "engine/program/command_trial.h"
@@ -56,18 +56,6 @@ void Warn(const std::string& text) {
 bool HasMetric(const MetricValues& metrics, const std::string& name) {
   return std::ranges::any_of(
       metrics, [&name](const auto& metric) { return metric.first == name; });
-}
-
-// True for a message about what comes after `batches`.
-bool IsBeyond(const TrialMessage& message, std::int64_t batches) {
-  return std::visit(
-      [batches](const auto& kind) {
-        if constexpr (requires { kind.batches; }) {
-          return kind.batches > batches;
-        }
-        return false;
-      },
-      message);
 }
 
 // True if `path` is inside `directory`.
@@ -233,7 +221,13 @@ void CommandTrial::CompleteIfDone() {
                                     : !ended_early_.empty();
   if (early && ended_early_.empty()) return;
   if (!units_.planned && !early && !is_test) return;
-  WarnOfOvershoot();
+  const double count = validation_->point.count;
+  if (units_.planned && count > static_cast<double>(until_.count) &&
+      !std::exchange(warned_of_overshoot_, true)) {
+    Warn("the program trained to " + LengthText(count, until_.unit) +
+         " instead of " + std::to_string(until_.count) +
+         "; the operation counts as complete");
+  }
   if (unsaved_) {
     // Its training is not in a checkpoint, so the operation is not complete.
     stop_sent_ = true;
@@ -267,15 +261,6 @@ void CommandTrial::Complete(bool early) {
   if (units_.planned && !EndsByItself()) Suspend();
 }
 
-void CommandTrial::WarnOfOvershoot() {
-  const double count = validation_->point.count;
-  if (!units_.planned || count <= static_cast<double>(until_.count)) return;
-  if (std::exchange(warned_of_overshoot_, true)) return;
-  Warn("the program trained to " + LengthText(count, until_.unit) +
-       " instead of " + std::to_string(until_.count) +
-       "; the operation counts as complete");
-}
-
 // The validation of its count is in the checkpoint before the runner hears of
 // either: whatever dies in between, a process that resumes there reports it.
 void CommandTrial::On(const ProgramCheckpoint& report) {
@@ -295,24 +280,18 @@ void CommandTrial::On(const ProgramCheckpoint& report) {
     message = MakeMessage(*validation);
     ObserveForStopping(validation->metrics);
   }
-  SaveWhenPossible(report, message);
-  if (validation) Record(*std::move(message), *validation);
-}
-
-void CommandTrial::SaveWhenPossible(
-    const ProgramCheckpoint& report,
-    const std::optional<ValidationReport>& validation) {
   const fs::path source = fs::path(spec_.context) / report.path;
   while (true) {
     DiskWait wait(spec_.CheckpointPath(""), clock_);
-    if (TryCheckpoint(report.point, source, validation)) return;
+    if (TryCheckpoint(report.point, source, message)) break;
     // The program is suspended, with its training in memory, until there is
     // space or it must stop.
     program_->SignalAll(SIGSTOP);
     const bool has_space = AwaitSpace(wait);
     program_->SignalAll(SIGCONT);
-    if (!has_space) return;
+    if (!has_space) break;
   }
+  if (validation) Record(*std::move(message), *validation);
 }
 
 // Returns false if there was no space and it must be retried. The first failure
@@ -397,7 +376,14 @@ void CommandTrial::KeepLateReports() {
   // Reports beyond the checkpoint are made again by the process that resumes
   // there.
   std::erase_if(reports, [this](const TrialMessage& message) {
-    return IsBeyond(message, saved_state_.batches);
+    return std::visit(
+        [this](const auto& kind) {
+          if constexpr (requires { kind.batches; }) {
+            return kind.batches > saved_state_.batches;
+          }
+          return false;
+        },
+        message);
   });
   if (reports.empty()) return;
   saved_state_.unacknowledged = std::move(reports);

@@ -64,28 +64,6 @@ void Log(LogLevel level, const std::string& text) {
   LogLine(level, "dtrain: " + text);
 }
 
-// Logs a command line as it runs.
-void LogCommand(const std::vector<std::string>& words) {
-  constexpr std::size_t kMaxBytes = 2000;
-  std::string line;
-  for (const std::string& word : words) {
-    line += (line.empty() ? "" : " ") + QuoteForShell(word);
-  }
-  Log(LogLevel::kInfo, "runs " + Truncate(EscapeForTerminal(line), kMaxBytes));
-}
-
-// An empty directory that only this user may look into.
-void MakeEmptyDirectory(const fs::path& path) {
-  std::error_code error;
-  fs::remove_all(path, error);
-  fs::create_directory(path, error);  // fails if its parent was moved away
-  fs::permissions(path, fs::perms::owner_all, error);
-  if (!error) return;
-  if (IsStorageFault(error.value())) CannotWrite(path, error.value());
-  throw Error(ErrorKind::kFailed,
-              path.string() + ": cannot be created: " + error.message());
-}
-
 void WriteFile(const fs::path& path, const std::string& text) {
   const UniqueFd file(
       ::open(path.c_str(),
@@ -99,14 +77,6 @@ void WriteFile(const fs::path& path, const std::string& text) {
 ino_t ReadInode(const fs::path& path) {
   struct stat status {};
   return ::stat(path.c_str(), &status) == 0 ? status.st_ino : 0;
-}
-
-// A command's checkpoint has the program's files in a subdirectory. A program
-// gets all files of another trial's checkpoint.
-fs::path FindProgramFiles(const fs::path& checkpoint) {
-  std::error_code ignored;
-  const fs::path files = checkpoint / kProgramFiles;
-  return fs::is_directory(files, ignored) ? files : checkpoint;
 }
 
 }  // namespace
@@ -155,7 +125,18 @@ CommandEnd CommandTrial::Run() {
     PollOnce(kTick);
     ReceiveOperations();
     KeepLateReports();
-    EnforceEnd();
+    const Duration now = clock_.monotonic();
+    if (!end_by_ || now < *end_by_) continue;
+    if (!std::exchange(terminated_, true)) {
+      Log(LogLevel::kWarning,
+          why_ending_ + ", but the program did not exit within " +
+              FormatDuration(limits_.ending) + "; sending SIGTERM");
+      program_->Signal(SIGTERM);
+    } else {
+      Log(LogLevel::kWarning, "the program ignores SIGTERM; killing it");
+      program_->Signal(SIGKILL);
+    }
+    end_by_ = now + limits_.after_term;
   }
   Drain();
   if (spec_.metrics) EndMetrics();
@@ -212,7 +193,18 @@ void CommandTrial::Start() {
     origin = ReadContextOrigin(spec_.master).directory.string();
     spec_.context = MakeWorkingTree(spec_.master, spec_.context).string();
   }
-  MakeEmptyDirectory(scratch_);
+  // An empty directory that only this user may look into.
+  std::error_code error;
+  fs::remove_all(scratch_, error);
+  fs::create_directory(scratch_, error);  // fails if its parent was moved away
+  fs::permissions(scratch_, fs::perms::owner_all, error);
+  if (error && IsStorageFault(error.value())) {
+    CannotWrite(scratch_, error.value());
+  }
+  if (error) {
+    throw Error(ErrorKind::kFailed,
+                scratch_.string() + ": cannot be created: " + error.message());
+  }
   socket_.emplace(scratch_);
   ProgramPaths paths{.description = scratch_ / "trial.json",
                      .scratch = scratch_,
@@ -225,7 +217,12 @@ void CommandTrial::Start() {
     paths.at.trainer.batches = at_.batches;
     paths.validated = validation_.has_value();
   } else if (!spec_.warm_start.empty()) {
-    paths.warm_start = FindProgramFiles(spec_.warm_start);
+    // A command's checkpoint has the program's files in a subdirectory. A
+    // program gets all files of another trial's checkpoint.
+    const fs::path files = fs::path(spec_.warm_start) / kProgramFiles;
+    std::error_code ignored;
+    paths.warm_start =
+        fs::is_directory(files, ignored) ? files : fs::path(spec_.warm_start);
   }
   WriteFile(
       paths.description,
@@ -234,7 +231,15 @@ void CommandTrial::Start() {
           "\n");
   const char* path = std::getenv("PATH");
   const std::vector<std::string> words = ProgramWords(spec_, until_, paths);
-  if (spec_.placeholders) LogCommand(words);
+  if (spec_.placeholders) {
+    constexpr std::size_t kMaxBytes = 2000;
+    std::string line;
+    for (const std::string& word : words) {
+      line += (line.empty() ? "" : " ") + QuoteForShell(word);
+    }
+    Log(LogLevel::kInfo,
+        "runs " + Truncate(EscapeForTerminal(line), kMaxBytes));
+  }
   ProgramStart start{.words = words,
                      .file = FindProgram(words.front(), spec_.context,
                                          path == nullptr ? "" : path),
@@ -273,7 +278,17 @@ bool CommandTrial::PollOnce(Duration longest) {
   // Before the reports, which may end the trial: the program printed it first.
   if (entries[4].revents != 0) ReadFrom(*output_);
   if (entries[5].revents != 0) ReadFrom(*errors_);
-  if (entries[3].revents != 0 && !ReadFrom(*reports_)) CloseReports();
+  if (entries[3].revents != 0 && !ReadFrom(*reports_)) {
+    reports_.reset();
+    // A program that is exiting closes it a moment before.
+    pollfd end{.fd = program_->exit_fd(), .events = POLLIN, .revents = 0};
+    const bool exits = ::poll(&end, 1, /*milliseconds=*/100) > 0;
+    if (!exits && connections_.empty() && !spec_.metrics) {
+      Log(LogLevel::kWarning,
+          "the program has closed descriptor " + std::to_string(kReportFd) +
+              " and continues to run; its reports there are not received");
+    }
+  }
   for (std::size_t i = connections_.size(); i > 0; --i) {
     Connection& connection = connections_[i - 1];
     if (entries[fixed + i - 1].revents == 0) continue;
@@ -287,17 +302,6 @@ bool CommandTrial::PollOnce(Duration longest) {
   if (!means_.empty() && rate_.TryAcquire(now)) SendMeans();
   if (now - progress_at_ >= kTick) SendProgress();
   return lines_ + activity_ != before;
-}
-
-void CommandTrial::CloseReports() {
-  reports_.reset();
-  // A program that is exiting closes it a moment before.
-  pollfd end{.fd = program_->exit_fd(), .events = POLLIN, .revents = 0};
-  if (::poll(&end, 1, /*milliseconds=*/100) > 0) return;
-  if (!connections_.empty() || spec_.metrics) return;
-  Log(LogLevel::kWarning,
-      "the program has closed descriptor " + std::to_string(kReportFd) +
-          " and continues to run; its reports there are not received");
 }
 
 // Returns false at the end of the stream, once all of it was taken.
@@ -318,13 +322,6 @@ void CommandTrial::ReadReportLines(ReportLines& lines, Connection* connection) {
     const auto line = lines.Next();
     if (!line) return;
     OnLine(*line, connection);
-  }
-}
-
-void CommandTrial::ReadHeldLines() {
-  if (reports_) ReadReportLines(*reports_, nullptr);
-  for (Connection& connection : connections_) {
-    ReadReportLines(connection.lines, &connection);
   }
 }
 
@@ -352,19 +349,20 @@ void CommandTrial::Accept() {
   UniqueFd connection = socket_->Accept();
   if (!connection || connections_.size() >= kMaxConnections) return;
   // The last operation was sent before it connected.
-  if (!last_operation_.empty()) {
-    (void)!::send(connection.get(), last_operation_.data(),
-                  last_operation_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-  }
+  const bool told =
+      !last_operation_.empty() && SendLastOperation(connection.get());
   connections_.push_back({.lines = ReportLines(std::move(connection)),
-                          .told_to_stop = stop_sent_,
-                          .told_at_once = stop_sent_});
+                          .told_to_stop = told && stop_sent_,
+                          .told_at_once = told && stop_sent_});
 }
 
 void CommandTrial::ReceiveOperations() {
   while (const auto message = channel_.TryNext()) {
     OnOperation(*message);
-    ReadHeldLines();
+    if (reports_) ReadReportLines(*reports_, nullptr);
+    for (Connection& connection : connections_) {
+      ReadReportLines(connection.lines, &connection);
+    }
     if (std::holds_alternative<StopTrial>(*message)) return;
   }
 }
@@ -399,10 +397,17 @@ void CommandTrial::SendOperation(const nlohmann::json& operation) {
         "the program does not read its operations; one is lost");
   }
   for (Connection& connection : connections_) {
-    (void)!::send(connection.lines.fd(), last_operation_.data(),
-                  last_operation_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    connection.told_to_stop = stop_sent_;
+    connection.told_to_stop =
+        SendLastOperation(connection.lines.fd()) && stop_sent_;
   }
+}
+
+// Returns false if the program can not read it: it has closed its end, or left
+// much there unread.
+bool CommandTrial::SendLastOperation(int fd) const {
+  return ::send(fd, last_operation_.data(), last_operation_.size(),
+                MSG_NOSIGNAL | MSG_DONTWAIT) ==
+         static_cast<ssize_t>(last_operation_.size());
 }
 
 // A program whose first line is a hello has to read up to the answer, so that
@@ -413,33 +418,10 @@ bool CommandTrial::HasReadStop(const Connection& connection) {
          connection.rank.value_or(0) == 0 && !connection.lines.HasUnread();
 }
 
-// True if the program knows that it was to stop, so that its exit is not the
-// end of its training.
-bool CommandTrial::FollowsStop() const {
-  return stop_followed_ || program_->HasReadAll() ||
-         std::ranges::any_of(connections_, HasReadStop);
-}
-
 void CommandTrial::BeginEnding(const std::string& why) {
   if (end_by_) return;
   end_by_ = clock_.monotonic() + limits_.ending;
   why_ending_ = why;
-}
-
-void CommandTrial::EnforceEnd() {
-  const Duration now = clock_.monotonic();
-  if (!end_by_ || now < *end_by_) return;
-  if (!std::exchange(terminated_, true)) {
-    Log(LogLevel::kWarning,
-        why_ending_ + ", but the program did not exit within " +
-            FormatDuration(limits_.ending) + "; sending SIGTERM");
-    program_->Signal(SIGTERM);
-    end_by_ = now + limits_.after_term;
-  } else {
-    Log(LogLevel::kWarning, "the program ignores SIGTERM; killing it");
-    program_->Signal(SIGKILL);
-    end_by_ = now + limits_.after_term;
-  }
 }
 
 // A fast program may have reported several lengths and ended. A search that
@@ -497,8 +479,12 @@ CommandEnd CommandTrial::DecideEnd() {
     return finish(EndReason::kDiskFull, unsaved_->what());
   }
   const bool ended_by_itself = exit.code == 0 && !terminated_;
+  // If the program knows that it was to stop, its exit is not the end of its
+  // training.
+  const bool follows_stop = stop_followed_ || program_->HasReadAll() ||
+                            std::ranges::any_of(connections_, HasReadStop);
   if (stop_sent_ && !units_.planned && validation_ && ended_by_itself &&
-      !FollowsStop()) {
+      !follows_stop) {
     CompleteOpenEnded();
     Log(LogLevel::kInfo,
         "the program did not read the order to stop, and has ended with its "
@@ -506,7 +492,11 @@ CommandEnd CommandTrial::DecideEnd() {
     return finish(EndReason::kStopped);
   }
   if (stop_sent_) {
-    LogResumePoint();
+    const std::string next =
+        checkpoint_ ? "resume from its checkpoint at " +
+                          LengthText(*checkpoint_, units_.unit)
+                    : "start from scratch, because it has no checkpoint";
+    Log(LogLevel::kInfo, "stopped at " + PositionText() + "; will " + next);
     return finish(EndReason::kStopped, terminated_ ? why_ending_ : "");
   }
   if (exit.code != 0 && !terminated_) {
@@ -517,7 +507,10 @@ CommandEnd CommandTrial::DecideEnd() {
   }
   if (closed_) return finish(EndReason::kCompleted);
   CompleteOpenEnded();
-  if (!done_ && MayLackResult()) {
+  // The program may end with code 0 without a result if nothing is searched,
+  // and no length or place of its metrics is given.
+  if (!done_ && !spec_.settings.requires_metric && !units_.planned &&
+      !spec_.metrics && !validation_ && !terminated_) {
     Log(LogLevel::kInfo, "the program ended without a validation of '" +
                              spec_.settings.searcher_metric +
                              "', so it has no result");
@@ -531,21 +524,6 @@ CommandEnd CommandTrial::DecideEnd() {
       MissingText() + FoundText() + IgnoredText();
   Log(LogLevel::kError, why);
   return finish(EndReason::kError, why);
-}
-
-// True if the program may end with code 0 without a result: nothing is
-// searched, and no length or place of its metrics is given.
-bool CommandTrial::MayLackResult() const {
-  return !spec_.settings.requires_metric && !units_.planned && !spec_.metrics &&
-         !validation_ && !terminated_;
-}
-
-void CommandTrial::LogResumePoint() const {
-  const std::string next =
-      checkpoint_ ? "resume from its checkpoint at " +
-                        LengthText(*checkpoint_, units_.unit)
-                  : "start from scratch, because it has no checkpoint";
-  Log(LogLevel::kInfo, "stopped at " + PositionText() + "; will " + next);
 }
 
 std::string CommandTrial::PositionText() const {
@@ -607,19 +585,6 @@ CommandEnd RunOn(TrialChannel& channel) try {
   return Failed(EndReason::kError, error.what());
 }
 
-// Ends this process by the signal that ended the program, as seen by waitpid.
-[[noreturn]] void EndBySignal(int signal) {
-  const rlimit no_core{};
-  ::setrlimit(RLIMIT_CORE, &no_core);
-  std::signal(signal, SIG_DFL);
-  sigset_t one;
-  sigemptyset(&one);
-  sigaddset(&one, signal);
-  ::sigprocmask(SIG_UNBLOCK, &one, nullptr);
-  std::raise(signal);
-  ::_exit(128 + signal);
-}
-
 }  // namespace
 
 int RunCommandTrial(int control_fd) {
@@ -638,7 +603,20 @@ int RunCommandTrial(int control_fd) {
       return 1;
     }
   }
-  if (!end.finished && end.exit.signal != 0) EndBySignal(end.exit.signal);
+  if (!end.finished && end.exit.signal != 0) {
+    // Ends this process by the signal that ended the program, as seen by
+    // waitpid.
+    const int signal = end.exit.signal;
+    const rlimit no_core{};
+    ::setrlimit(RLIMIT_CORE, &no_core);
+    std::signal(signal, SIG_DFL);
+    sigset_t one;
+    sigemptyset(&one);
+    sigaddset(&one, signal);
+    ::sigprocmask(SIG_UNBLOCK, &one, nullptr);
+    std::raise(signal);
+    ::_exit(128 + signal);
+  }
   if (!end.finished) return end.exit.code;
   return end.finished->reason == EndReason::kError ? 1 : 0;
 }

@@ -75,20 +75,18 @@ class CommandTrial {
   bool ReadFrom(ReportLines& lines, Connection* connection = nullptr);
   bool HoldsReports() const;
   void ReadReportLines(ReportLines& lines, Connection* connection);
-  void ReadHeldLines();
   void Welcome(Connection& connection, std::int64_t rank);
-  void CloseReports();
   void Accept();
   void ReceiveOperations();
   void OnOperation(const RunnerMessage& message);
   void SendOperation(const nlohmann::json& operation);
+  bool SendLastOperation(int fd) const;
 
   // Metrics that the program does not report, in command_metrics.cc.
   void ObserveMetrics();
   void ReadFrom(ProgramOutput& output);
   void SetActive();
   void PollMetrics();
-  void SettleStep();
   void EndMetrics();
   void ReportFindings();
   void Record(const FoundReport& found);
@@ -103,13 +101,9 @@ class CommandTrial {
   // The program's end.
   void AwaitDecision();
   void BeginEnding(const std::string& why);
-  void EnforceEnd();
   void Drain();
   CommandEnd DecideEnd();
-  bool MayLackResult() const;
-  bool FollowsStop() const;
   static bool HasReadStop(const Connection& connection);
-  void LogResumePoint() const;
   std::string PositionText() const;
   std::string IgnoredText() const;
   std::string MissingText() const;
@@ -132,8 +126,6 @@ class CommandTrial {
   void On(const ProgramProgress& report);
   void On(const ProgramEnd& report);
   void On(const ProgramUnread& report);
-  void SaveWhenPossible(const ProgramCheckpoint& report,
-                        const std::optional<ValidationReport>& validation);
   void On(const ProgramStopping& report);
   bool TryCheckpoint(const ProgramPoint& point,
                      const std::filesystem::path& source,
@@ -151,7 +143,6 @@ class CommandTrial {
   void CompleteIfDone();
   void CompleteOpenEnded();
   void Complete(bool early);
-  void WarnOfOvershoot();
   void SendProgress();
 
   TrialSpec spec_;  // from Start on, `context` is the working directory

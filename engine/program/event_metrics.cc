@@ -104,7 +104,14 @@ bool EventMetrics::Poll(Duration now) {
   for (File& file : files_) {
     for (int i = 0; i < kEventChunks && Read(file); ++i) any = true;
   }
-  ReportComplete();
+  // Reports the steps up to the last one that is complete and, unless the first
+  // values of a step count, has ended.
+  double last = -1;
+  for (const auto& [step, values] : waiting_) {
+    const bool ended = source_.first_value || step < waiting_.rbegin()->first;
+    if (ended && values.size() == source_.names.size()) last = step;
+  }
+  if (last >= 0) ReportUntil(last);
   return any;
 }
 
@@ -180,17 +187,6 @@ std::optional<std::string> EventMetrics::FindMetric(const std::string& tag,
     }
   }
   return std::nullopt;
-}
-
-// Reports the steps up to the last one that is complete and, unless the first
-// values of a step count, has ended.
-void EventMetrics::ReportComplete() {
-  double last = -1;
-  for (const auto& [step, values] : waiting_) {
-    const bool ended = source_.first_value || step < waiting_.rbegin()->first;
-    if (ended && values.size() == source_.names.size()) last = step;
-  }
-  if (last >= 0) ReportUntil(last);
 }
 
 std::optional<double> EventMetrics::held() const {

@@ -58,7 +58,6 @@ class EventMetrics {
   std::optional<std::string> FindMetric(const std::string& tag,
                                         const std::string& whole);
   void ReportUntil(double step);
-  void ReportComplete();
   void Report(double step, MetricValues values);
 
   const MetricSource source_;

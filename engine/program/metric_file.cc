@@ -51,11 +51,6 @@ constexpr std::size_t kRowColumns = 80;
   throw Error(ErrorKind::kFailed, what);
 }
 
-std::variant<double, std::string> ParseCell(std::string text) {
-  if (const auto number = ParseMetric(text)) return *number;
-  return text;
-}
-
 // Splits a line of CSV. Throws Error(kFailed) for a quote that is not closed.
 std::vector<std::string> SplitCells(std::string_view line) {
   std::vector<std::string> cells(1);
@@ -87,14 +82,6 @@ std::vector<std::string_view> StepColumns(Unit unit) {
       return {"batches", "batch", "global_step", "step", "iteration", "iter"};
   }
   return {};
-}
-
-bool IsStepColumn(std::string_view name) {
-  for (const Unit unit : {Unit::kEpochs, Unit::kRecords, Unit::kBatches}) {
-    const auto columns = StepColumns(unit);
-    if (std::ranges::find(columns, name) != columns.end()) return true;
-  }
-  return false;
 }
 
 // Moves a file that exists already to a name that is free.
@@ -177,7 +164,11 @@ std::optional<MetricRow> CsvRows::Parse(std::string_view line) {
   MetricRow row;
   for (std::size_t i = 0; i < cells.size(); ++i) {
     if (cells[i].empty()) continue;
-    row.emplace_back(columns_[i], ParseCell(std::move(cells[i])));
+    if (const auto number = ParseMetric(cells[i])) {
+      row.emplace_back(columns_[i], *number);
+    } else {
+      row.emplace_back(columns_[i], std::move(cells[i]));
+    }
   }
   return row;
 }
@@ -267,22 +258,22 @@ bool MetricFile::Poll() {
   if (file_ && IsRewritten()) StartAgain();
   if (!file_ && !Open()) return false;
   bool any = false;
-  for (int i = 0; i < kChunksAtOnce && ReadChunk(); ++i) any = true;
+  for (int i = 0; i < kChunksAtOnce; ++i) {
+    std::array<char, kFileChunk> chunk;
+    const ssize_t count = ::pread(file_.get(), chunk.data(), chunk.size(),
+                                  static_cast<off_t>(offset_));
+    if (count <= 0) break;
+    any = true;
+    const std::string_view bytes(chunk.data(), static_cast<std::size_t>(count));
+    offset_ += count;
+    tail_ += bytes;
+    if (tail_.size() > kTail) tail_.erase(0, tail_.size() - kTail);
+    lines_.Append(bytes);
+    while (const auto line = lines_.Next()) {
+      ReadLine(line->text, line->overlong);
+    }
+  }
   return any;
-}
-
-bool MetricFile::ReadChunk() {
-  std::array<char, kFileChunk> chunk;
-  const ssize_t count = ::pread(file_.get(), chunk.data(), chunk.size(),
-                                static_cast<off_t>(offset_));
-  if (count <= 0) return false;
-  const std::string_view bytes(chunk.data(), static_cast<std::size_t>(count));
-  offset_ += count;
-  tail_ += bytes;
-  if (tail_.size() > kTail) tail_.erase(0, tail_.size() - kTail);
-  lines_.Append(bytes);
-  while (const auto line = lines_.Next()) ReadLine(line->text, line->overlong);
-  return true;
 }
 
 void MetricFile::End(bool whole) {
@@ -371,7 +362,14 @@ MetricValues MetricFile::ReadValues(const MetricRow& row) {
   for (const auto& [column, cell] : row) {
     const auto* number = std::get_if<double>(&cell);
     if (source_.names.empty()) {
-      const bool is_step = column == source_.step || IsStepColumn(column);
+      const bool is_step =
+          column == source_.step ||
+          std::ranges::any_of(
+              std::array{Unit::kEpochs, Unit::kRecords, Unit::kBatches},
+              [&](Unit unit) {
+                const auto columns = StepColumns(unit);
+                return std::ranges::find(columns, column) != columns.end();
+              });
       if (number != nullptr && (!is_step || column == searcher_metric_)) {
         values.emplace_back(column, *number);
       } else if (number == nullptr && column == searcher_metric_) {

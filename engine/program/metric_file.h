@@ -76,7 +76,6 @@ class MetricFile {
   bool Open();
   bool IsRewritten();
   void StartAgain();
-  bool ReadChunk();
   void ReadLine(std::string_view line, bool too_long);
   void ReadRow(const MetricRow& row);
   void Send(FoundReport report);

@@ -187,7 +187,14 @@ void PrintedMetrics::Read(const OutputLine& line) {
     first_lines_.push_back(text.substr(0, 400));
   }
   Search(text, line.overwritten);
-  if (lines_ == kLinesBeforeWarning && !line.overwritten) WarnOfNoMatch();
+  if (lines_ != kLinesBeforeWarning || line.overwritten) return;
+  const bool none_matched = std::ranges::all_of(
+      patterns_, [](const Pattern& pattern) { return pattern.matches == 0; });
+  if (!none_matched) return;
+  findings_.remarks.push_back(
+      {.text = "no expression of metrics has matched in the first " +
+               std::to_string(lines_) + " lines; they begin with " +
+               FirstLines()});
 }
 
 void PrintedMetrics::Search(const std::string& text, bool overwritten) {
@@ -244,24 +251,11 @@ std::optional<double> PrintedMetrics::FindValue(Pattern& pattern,
   return value;
 }
 
-void PrintedMetrics::WarnOfNoMatch() {
-  if (!NothingMatched()) return;
-  findings_.remarks.push_back(
-      {.text = "no expression of metrics has matched in the first " +
-               std::to_string(lines_) + " lines; they begin with " +
-               FirstLines()});
-}
-
 void PrintedMetrics::Ignore(const std::string& why, std::string_view line) {
   findings_.remarks.push_back(
       {.text = "line " + std::to_string(lines_) + " of the output " + why +
                (line.empty() ? "" : ": " + ShownText(line)),
        .ignored = true});
-}
-
-bool PrintedMetrics::NothingMatched() const {
-  return std::ranges::all_of(
-      patterns_, [](const Pattern& pattern) { return pattern.matches == 0; });
 }
 
 const PrintedMetrics::Pattern& PrintedMetrics::searchers() const {

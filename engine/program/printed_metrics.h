@@ -90,9 +90,7 @@ class PrintedMetrics {
 
   void Search(const std::string& text, bool overwritten);
   std::optional<double> FindValue(Pattern& pattern, std::string_view line);
-  void WarnOfNoMatch();
   void Ignore(const std::string& why, std::string_view line);
-  bool NothingMatched() const;
   const Pattern& searchers() const;
   std::string FirstLines() const;
 

@@ -257,10 +257,6 @@ namespace {
 using nlohmann::json;
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-json PathOrNull(const std::filesystem::path& path) {
-  return path.empty() ? json(nullptr) : json(path.string());
-}
-
 json ProgramCheckpointJson(const ProgramPaths& paths, Unit unit) {
   if (paths.checkpoint.empty()) return nullptr;
   json checkpoint = {{"path", paths.checkpoint.string()},
@@ -278,23 +274,6 @@ json ProgramCheckpointJson(const ProgramPaths& paths, Unit unit) {
   return checkpoint;
 }
 
-bool MayBeInAName(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-         (c >= '0' && c <= '9');
-}
-
-// Directories in which Python looks for modules: those that the user has set,
-// then that of the module `dtrain`, which is installed beside this program.
-// Empty if it is not installed.
-std::string PythonPath() {
-  const auto modules = InstallPrefix() / "lib" / "dtrain" / "python";
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(modules, ignored)) return "";
-  const char* users = std::getenv("PYTHONPATH");
-  if (users == nullptr || *users == '\0') return modules.string();
-  return std::string(users) + ":" + modules.string();
-}
-
 std::string ToText(const json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_number_float()) return FormatNumber(value.get<double>());
@@ -305,7 +284,11 @@ void AddHparams(const std::string& prefix, const json& hparams,
                 Variables& variables) {
   for (const auto& [name, value] : hparams.items()) {
     std::string variable = prefix + "_";
-    for (const char c : name) variable += MayBeInAName(c) ? c : '_';
+    for (const char c : name) {
+      const bool fits = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                        (c >= '0' && c <= '9');
+      variable += fits ? c : '_';
+    }
     if (value.is_object()) {
       AddHparams(variable, value, variables);
     } else if (!value.is_array() && !value.is_null()) {
@@ -349,13 +332,6 @@ std::string PlaceholderValue(const TemplatePart& part, const TrialSpec& spec,
                                       "' for {" + name + "} in its command");
 }
 
-// True if the word is an option whose value is the next word, as far as its
-// text tells.
-bool TakesNextWord(const std::string& word) {
-  return word.size() > 1 && word.starts_with('-') && word != "--" &&
-         word.find('=') == word.npos && !(word[1] >= '0' && word[1] <= '9');
-}
-
 }  // namespace
 
 std::vector<std::string> ProgramWords(const TrialSpec& spec, Length until,
@@ -369,10 +345,26 @@ std::vector<std::string> ProgramWords(const TrialSpec& spec, Length until,
     const json* value =
         only && !is_flag ? FindMember(spec.hparams, only->text) : nullptr;
     // By rules 1, null is the text "null".
-    if (spec.rules >= 2 && value != nullptr && value->is_null()) {
+    const bool is_null =
+        spec.rules >= 2 && value != nullptr && value->is_null();
+    // A hyperparameter is absent from the trial by its condition: no other name
+    // is unknown.
+    bool has_absent = false;
+    FillTemplate(word, [&](const TemplatePart& part) {
+      static const std::set<std::string> kOwn = {"checkpoint", "directory",
+                                                 "length", "seed", "trial"};
+      has_absent |= FindMember(spec.hparams, part.text) == nullptr &&
+                    !kOwn.contains(part.text);
+      return std::string();
+    });
+    if (is_null || has_absent) {
       // The option whose value it would be: `--teacher {teacher}`.
-      const bool is_value =
-          i > 1 && word.starts_with('{') && TakesNextWord(spec.command[i - 1]);
+      // As far as its text tells.
+      const std::string& before = spec.command[i > 0 ? i - 1 : 0];
+      const bool is_value = i > 1 && word.starts_with('{') &&
+                            before.size() > 1 && before.starts_with('-') &&
+                            before != "--" && before.find('=') == before.npos &&
+                            !(before[1] >= '0' && before[1] <= '9');
       if (is_value) words.pop_back();
       continue;
     }
@@ -448,7 +440,9 @@ json DescribeTrial(const TrialSpec& spec, Length until,
       {"seed", spec.seed},
       {"until", until.count > 0 ? LengthToJson(until) : json(nullptr)},
       {"checkpoint", ProgramCheckpointJson(paths, until.unit)},
-      {"warm_start", PathOrNull(paths.warm_start)},
+      {"warm_start", paths.warm_start.empty()
+                         ? json(nullptr)
+                         : json(paths.warm_start.string())},
       {"directory", paths.scratch.string()},
       {"devices", spec.gpus},
       {"gpu_share", spec.gpu_share},
@@ -490,7 +484,13 @@ Variables ProgramVariables(const TrialSpec& spec, Length until,
   if (std::getenv("OMP_NUM_THREADS") == nullptr) {
     variables.emplace_back("OMP_NUM_THREADS", std::to_string(spec.threads));
   }
-  if (std::string path = PythonPath(); !path.empty()) {
+  // Python looks for modules in the directories that the user has set, then in
+  // that of the module `dtrain`, if it is installed beside this program.
+  std::string path = (InstallPrefix() / "lib" / "dtrain" / "python").string();
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    const std::string users = ProcessVariable("PYTHONPATH").value_or("");
+    if (!users.empty()) path = users + ":" + path;
     variables.emplace_back("PYTHONPATH", std::move(path));
   }
   // Python would keep its output until it ends.
@@ -572,18 +572,13 @@ bool IsSame(const struct stat& a, const struct stat& b) {
          a.st_mtim.tv_nsec == b.st_mtim.tv_nsec && a.st_ino == b.st_ino;
 }
 
-// True for files of kernel file systems: /proc/self/environ, for example, would
-// be dtrain's own environment.
-bool IsOnKernelsOwn(int file) {
-  struct statfs state {};
-  return ::fstatfs(file, &state) != 0 || IsKernelFileSystem(state);
-}
-
 void CopyInto(CheckpointWriter& writer, const SourceFile& source) {
   const UniqueFd file(
       ::open(source.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!file) ThrowSystemError("read " + source.path.string());
-  if (IsOnKernelsOwn(file.get())) {
+  // /proc/self/environ, for example, would be dtrain's own environment.
+  struct statfs state {};
+  if (::fstatfs(file.get(), &state) != 0 || IsKernelFileSystem(state)) {
     Refuse(source.path,
            "is in a file system of the kernel; report a file that the program "
            "wrote");

@@ -182,15 +182,6 @@ ProgramPoint ParsePoint(const json& object, const ProgramUnits& units) {
   return point;
 }
 
-double ParseMetricValue(const std::string& name, const json& value) {
-  if (value.is_number()) return value.get<double>();
-  if (value == "NaN" || value == "Infinity" || value == "-Infinity") {
-    return NumberFromJson(value);
-  }
-  Fail("metric '" + Truncate(EscapeForTerminal(name), 60) +
-       "' must be a number, got " + Shown(value));
-}
-
 MetricValues ParseMetrics(const json& object, const char* field = "metrics") {
   const auto found = object.find(field);
   if (found == object.end()) Fail(std::string("has no '") + field + "'");
@@ -208,7 +199,14 @@ MetricValues ParseMetrics(const json& object, const char* field = "metrics") {
       Fail("the name of a metric must have 1 to " + std::to_string(kMaxName) +
            " bytes");
     }
-    metrics.emplace_back(name, ParseMetricValue(name, value));
+    if (value.is_number()) {
+      metrics.emplace_back(name, value.get<double>());
+    } else if (value == "NaN" || value == "Infinity" || value == "-Infinity") {
+      metrics.emplace_back(name, NumberFromJson(value));
+    } else {
+      Fail("metric '" + Truncate(EscapeForTerminal(name), 60) +
+           "' must be a number, got " + Shown(value));
+    }
   }
   return metrics;
 }

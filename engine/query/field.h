@@ -75,6 +75,8 @@ struct QueryContext {
   std::string option;  // "--filter": the first words of every error
   FieldResolver resolve;
   Timestamp now{0};  // of times such as -2d
+  // A name behind an operator that compares is a field, not a text.
+  bool compares_fields = false;
 };
 
 /// Result of a requirement.

@@ -6,10 +6,11 @@
 // So `not label ~ "^old"` includes experiments without labels.
 //
 // The grammar, from the weakest operator on: OR of ANDs of NOTs, where NOT is
-// `not`, parentheses or a comparison. A literal is converted by the kind of its
-// field when it is parsed (ParseLiteral), so that a wrong value is an error
-// with its place and a row costs no parsing. Each node keeps its text for
-// messages.
+// `not`, parentheses or a comparison. A parenthesis belongs to a term if an
+// operator of terms follows the one that closes it (FindTerms). A literal is
+// converted by the kind of its field when it is parsed (ParseLiteral), so that
+// a wrong value is an error with its place and a row costs no parsing. Each
+// node keeps its text for messages.
 //
 // ParsePlain reads the expressions of the first version, in which a name ends
 // at a blank or operator only. It is tried where the full syntax fails, and its
@@ -19,6 +20,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <limits>
 #include <set>
 #include <span>
@@ -142,7 +144,104 @@ bool IsOrdered(const FieldValue& actual, CompareOp op, const Literal& literal) {
   return IsAskedFor(*time <=> (at_end ? end : begin), op);
 }
 
+// True for == != < <= > >=.
+bool Compares(const Token& token) {
+  return token.is("==") || token.is("!=") || token.is("<") || token.is("<=") ||
+         token.is(">") || token.is(">=");
+}
+
+double ToDouble(const FieldValue& number) {
+  if (const auto* whole = std::get_if<std::int64_t>(&number)) {
+    return static_cast<double>(*whole);
+  }
+  return std::get<double>(number);
+}
+
+// Returns the rest of a division, with the sign of `b`. REQUIRES: b ≠ 0.
+double Remainder(double a, double b) {
+  const double rest = std::fmod(a, b);
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
+std::int64_t Remainder(std::int64_t a, std::int64_t b) {
+  if (b == -1) return 0;  // the least integer has no quotient
+  const std::int64_t rest = a % b;
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
+FieldValue CalculateOne(const FieldValue& a, char sign, const FieldValue& b) {
+  if (!IsNumber(a) || !IsNumber(b)) return {};
+  const double x = ToDouble(a);
+  const double y = ToDouble(b);
+  if ((sign == '/' || sign == '%') && y == 0) return {};
+  const auto* left = std::get_if<std::int64_t>(&a);
+  const auto* right = std::get_if<std::int64_t>(&b);
+  const bool whole = left != nullptr && right != nullptr;
+  std::int64_t result = 0;
+  switch (sign) {
+    case '+':
+      if (whole && !__builtin_add_overflow(*left, *right, &result)) {
+        return result;
+      }
+      return x + y;
+    case '-':
+      if (whole && !__builtin_sub_overflow(*left, *right, &result)) {
+        return result;
+      }
+      return x - y;
+    case '*':
+      if (whole && !__builtin_mul_overflow(*left, *right, &result)) {
+        return result;
+      }
+      return x * y;
+    case '/':
+      return x / y;
+    default:
+      if (whole) return Remainder(*left, *right);
+      return Remainder(x, y);
+  }
+}
+
 }  // namespace
+
+FieldValue Term::Calculate(const FieldLookup& row) const {
+  std::vector<FieldValue> values;
+  for (const Part& part : parts) {
+    if (const auto* value = std::get_if<FieldValue>(&part)) {
+      values.push_back(*value);
+    } else if (const auto* field = std::get_if<FieldName>(&part)) {
+      values.push_back(row(*field));
+    } else {
+      const FieldValue right = std::move(values.back());
+      values.pop_back();
+      values.back() = CalculateOne(values.back(), std::get<char>(part), right);
+    }
+  }
+  return IsNumber(values.back()) ? values.back() : FieldValue();
+}
+
+bool Comparison::HoldsIn(const FieldLookup& row) const {
+  if (left.parts.empty()) return Holds(row(field));
+  const FieldValue a = left.Calculate(row);
+  const FieldValue b = right.Calculate(row);
+  if (IsNull(a) || IsNull(b)) return false;
+  const std::partial_ordering order = CompareNumbers(a, b);
+  if (op == CompareOp::kEqual) return order == 0;
+  return op == CompareOp::kNotEqual ? order != 0 : IsAskedFor(order, op);
+}
+
+std::vector<FieldName> Comparison::Fields() const {
+  if (left.parts.empty()) return {field};
+  std::vector<FieldName> fields;
+  for (const Term* term : {&left, &right}) {
+    for (const Term::Part& part : term->parts) {
+      if (const auto* name = std::get_if<FieldName>(&part)) {
+        fields.push_back(*name);
+      }
+    }
+  }
+  return fields;
+}
 
 bool Comparison::Holds(const FieldValue& actual) const {
   const auto equals = [&](const Literal& one) { return Equals(actual, one); };
@@ -223,14 +322,8 @@ class FilterParser {
   Filter ParseNot(int depth) {
     const Token first = tokens_.Peek();
     const bool nests = first.is("(") || first.is_keyword("not");
-    if (!nests) return ParseComparison();
-    // The parser and the evaluation recurse, and the text comes from a user.
-    if (depth == Filter::kMaxDepth) {
-      tokens_.Fail(ErrorKind::kUsage,
-                   "more than " + std::to_string(Filter::kMaxDepth) +
-                       " levels of parentheses and 'not'",
-                   first.begin);
-    }
+    if (!nests || (first.is("(") && OpensTerm())) return ParseComparison(depth);
+    CheckDepth(depth, first);
     (void)tokens_.Next();
     Filter filter;
     if (first.is("(")) {
@@ -247,11 +340,25 @@ class FilterParser {
     return filter;
   }
 
-  Filter ParseComparison() {
+  // The parser and the evaluation recurse, and the text comes from a user.
+  void CheckDepth(int depth, const Token& token) const {
+    if (depth < Filter::kMaxDepth) return;
+    tokens_.Fail(ErrorKind::kUsage,
+                 "more than " + std::to_string(Filter::kMaxDepth) +
+                     " levels of parentheses and 'not'",
+                 token.begin);
+  }
+
+  Filter ParseComparison(int depth) {
     const std::size_t begin = tokens_.Peek().begin;
     Filter filter;
     filter.kind_ = Kind::kComparison;
     Comparison& comparison = filter.comparison_;
+    if (BeginsWithTerm()) {
+      ParseTerms(comparison, depth);
+      filter.text_ = TextFrom(begin);
+      return filter;
+    }
     comparison.field = tokens_.ParseField();
     const ResolvedField field = tokens_.ResolveValue(comparison.field, begin);
     const bool negated = tokens_.ConsumeKeyword("not");
@@ -271,10 +378,143 @@ class FilterParser {
       filter.text_ = TextFrom(begin);
       return inverse ? Not(std::move(filter)) : filter;
     } else {
-      ParseOperator(field, comparison);
+      ParseOperator(field, comparison, begin, depth);
     }
     filter.text_ = TextFrom(begin);
     return negated ? Not(std::move(filter)) : filter;
+  }
+
+  // Finds the parentheses that open a part of a term: behind the one that
+  // closes them, a sign or a comparison follows. Each is looked at once,
+  // however deep they nest.
+  void FindTerms() {
+    has_found_terms_ = true;
+    std::vector<std::size_t> open;
+    try {
+      for (Tokens ahead = tokens_; ahead.Peek().kind != Token::Kind::kEnd;) {
+        const Token token = ahead.Next();
+        if (token.is("(")) open.push_back(token.begin);
+        if (!token.is(")") || open.empty()) continue;
+        const Token& next = ahead.Peek();
+        if (next.IsArithmetic() || Compares(next)) terms_.insert(open.back());
+        open.pop_back();
+      }
+    } catch (const Error&) {
+      // A quote is not closed, which the parser reports in its turn.
+    }
+  }
+
+  // REQUIRES: the next token is "(".
+  bool OpensTerm() {
+    if (!has_found_terms_) FindTerms();
+    return terms_.contains(tokens_.Peek().begin);
+  }
+
+  static bool IsPlainNumber(const Token& token) {
+    return token.kind == Token::Kind::kWord && ParseNumberValue(token.text);
+  }
+
+  // Steps over an operand without parentheses. False if none follows.
+  static bool SkipOperand(Tokens& ahead) {
+    try {
+      if (IsPlainNumber(ahead.Peek())) {
+        (void)ahead.Next();
+      } else {
+        (void)ahead.ParseField();
+      }
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  }
+
+  // True if the next comparison begins with a term: with arithmetic, or with a
+  // number that is not the name of a field.
+  bool BeginsWithTerm() const {
+    const Token& first = tokens_.Peek();
+    if (first.is("(")) return true;
+    Tokens ahead = tokens_;
+    if (!SkipOperand(ahead)) return false;
+    return ahead.Peek().IsArithmetic() ||
+           (IsPlainNumber(first) && Compares(ahead.Peek()) &&
+            !tokens_.IsKnown({.name = first.text}));
+  }
+
+  // True if what follows an operator is a term, and not a value of `field`.
+  bool ContinuesWithTerm(const ResolvedField& field) const {
+    const Token& first = tokens_.Peek();
+    if (!IsNumeric(field.kind)) return false;
+    if (first.is("(")) return true;
+    Tokens ahead = tokens_;
+    if (!SkipOperand(ahead)) return false;
+    if (ahead.Peek().IsArithmetic()) return true;
+    return context_.compares_fields && first.kind == Token::Kind::kWord &&
+           !IsPlainNumber(first) && tokens_.IsKnown({.name = first.text});
+  }
+
+  static bool IsNumeric(FieldKind kind) {
+    return kind != FieldKind::kText && kind != FieldKind::kTexts &&
+           kind != FieldKind::kTime;
+  }
+
+  // TERM OP TERM.
+  void ParseTerms(Comparison& comparison, int depth) {
+    ParseSum(comparison.left, depth);
+    const Token token = tokens_.Peek();
+    if (!Compares(token)) {
+      tokens_.Expected("an operator (== != < <= > >= + - * / %)", token.begin,
+                       HintFor(token));
+    }
+    comparison.op = *FindOperator(tokens_.Next());
+    ParseSum(comparison.right, depth);
+  }
+
+  void ParseSum(Term& term, int depth) {
+    ParseSigns(term, "+-", [&] {
+      ParseSigns(term, "*/%", [&] { ParseOperand(term, depth); });
+    });
+  }
+
+  // Signs of the same strength are applied from the left.
+  template <typename ParsePart>
+  void ParseSigns(Term& term, std::string_view signs,
+                  const ParsePart& parse_part) {
+    parse_part();
+    while (tokens_.Peek().IsArithmetic() &&
+           signs.find(tokens_.Peek().text[0]) != signs.npos) {
+      const char sign = tokens_.Next().text[0];
+      parse_part();
+      term.parts.emplace_back(sign);
+    }
+  }
+
+  void ParseOperand(Term& term, int depth) {
+    const Token token = tokens_.Peek();
+    if (token.is("(")) {
+      CheckDepth(depth, token);
+      (void)tokens_.Next();
+      ParseSum(term, depth + 1);
+      if (tokens_.ConsumeIf(")")) return;
+      tokens_.Expected("')' or one of + - * / %", tokens_.Peek().begin,
+                       HintFor(tokens_.Peek()));
+    }
+    if (IsPlainNumber(token)) {
+      term.parts.emplace_back(*ParseNumberValue(tokens_.Next().text));
+      return;
+    }
+    if (token.kind != Token::Kind::kWord &&
+        token.kind != Token::Kind::kQuoted) {
+      tokens_.Expected("a number or name", token.begin, HintFor(token));
+    }
+    const FieldName field = tokens_.ParseField();
+    const ResolvedField resolved = tokens_.ResolveValue(field, token.begin);
+    if (!IsNumeric(resolved.kind)) {
+      tokens_.Expected(
+          "a number", token.begin,
+          "'" + field.Text() + "' is a " +
+              (resolved.kind == FieldKind::kTime ? "time" : "text"));
+    }
+    term.parts.emplace_back(field);
   }
 
   static Filter Not(Filter filter) {
@@ -285,7 +525,9 @@ class FilterParser {
     return inverse;
   }
 
-  void ParseOperator(const ResolvedField& field, Comparison& comparison) {
+  // `begin`: of the field, which is taken.
+  void ParseOperator(const ResolvedField& field, Comparison& comparison,
+                     std::size_t begin, int depth) {
     const Token token = tokens_.Peek();
     const auto op = FindOperator(token);
     if (!op) {
@@ -296,7 +538,19 @@ class FilterParser {
     comparison.op = *op;
     CheckOperator(field, comparison, token.begin);
     if (*op == CompareOp::kMatches) return ParseRegex(comparison);
-    comparison.values.push_back(ParseValue(field, comparison));
+    if (!ContinuesWithTerm(field)) {
+      comparison.values.push_back(ParseValue(field, comparison));
+      return;
+    }
+    // Beside a term, a name that looks like a number is a number.
+    if (const auto number = ParseNumberValue(comparison.field.name);
+        number && text_.substr(begin).starts_with(comparison.field.name)) {
+      comparison.left.parts.emplace_back(*number);
+    } else {
+      comparison.left.parts.emplace_back(std::move(comparison.field));
+    }
+    comparison.field = {};
+    ParseSum(comparison.right, depth);
   }
 
   // Refuses an order of texts.
@@ -466,6 +720,12 @@ class FilterParser {
   // Suggests what was probably meant by a token in a wrong place.
   static std::string HintFor(const Token& token) {
     if (token.is("=")) return "write == for equal";
+    const bool begins_with_sign =
+        token.kind == Token::Kind::kWord && token.text.size() > 1 &&
+        std::string_view("+-*/%").find(token.text[0]) != std::string_view::npos;
+    if (begins_with_sign) {
+      return "to calculate, write blanks around " + token.text.substr(0, 1);
+    }
     if (token.is("!")) return "write 'not' for the opposite";
     if (token.text == "&&" || token.text == "&") return "write 'and'";
     if (token.text == "||" || token.text == "|") return "write 'or'";
@@ -488,6 +748,8 @@ class FilterParser {
   std::string_view text_;
   const QueryContext& context_;
   std::size_t at_ = 0;  // of ParsePlain
+  bool has_found_terms_ = false;
+  std::set<std::size_t> terms_;  // places of "(" in terms
 };
 
 namespace {
@@ -568,27 +830,31 @@ Filter Filter::ParseWithPlainNames(std::string_view text,
 }
 
 bool Filter::Matches(const FieldLookup& row) const {
-  return MatchesIf([&](const Comparison& comparison) {
-    return comparison.Holds(row(comparison.field));
-  });
+  return MatchesIf(
+      [&](const Comparison& comparison) { return comparison.HoldsIn(row); });
 }
 
 bool Filter::MatchesIf(
     const std::function<bool(const Comparison&)>& holds) const {
-  const auto matches = [&](const Filter& part) {
-    return part.MatchesIf(holds);
-  };
-  switch (kind_) {
-    case Kind::kAnd:
-      return std::ranges::all_of(parts_, matches);
-    case Kind::kOr:
-      return std::ranges::any_of(parts_, matches);
-    case Kind::kNot:
-      return !matches(parts_.front());
-    case Kind::kComparison:
-      return holds(comparison_);
+  return *Decide(holds);
+}
+
+std::optional<bool> Filter::Decide(
+    const std::function<std::optional<bool>(const Comparison&)>& holds) const {
+  if (kind_ == Kind::kComparison) return holds(comparison_);
+  if (kind_ == Kind::kNot) {
+    const auto part = parts_.front().Decide(holds);
+    return part ? std::optional(!*part) : std::nullopt;
   }
-  return false;
+  // One part may decide for all: a false one of `and`, a true one of `or`.
+  const bool decisive = kind_ == Kind::kOr;
+  bool is_open = false;
+  for (const Filter& part : parts_) {
+    const auto one = part.Decide(holds);
+    if (one == decisive) return decisive;
+    is_open = is_open || !one;
+  }
+  return is_open ? std::nullopt : std::optional(!decisive);
 }
 
 std::vector<Filter> Filter::Conjuncts() const {
@@ -602,7 +868,11 @@ const Comparison* Filter::comparison() const {
 
 std::vector<FieldName> Filter::Fields() const {
   std::set<FieldName> fields;
-  if (kind_ == Kind::kComparison) fields.insert(comparison_.field);
+  if (kind_ == Kind::kComparison) {
+    for (FieldName& field : comparison_.Fields()) {
+      fields.insert(std::move(field));
+    }
+  }
   for (const Filter& part : parts_) {
     for (FieldName& field : part.Fields()) fields.insert(std::move(field));
   }

@@ -4,7 +4,9 @@
 // word ends only at blanks, operators, parentheses and commas; others are
 // quoted. A minus belongs to a word, and ConsumeMinus splits it off where an
 // operator is expected. `f(x)` is a function unless a field with just this
-// name, parentheses included, is known, as some programs report them.
+// name, parentheses included, is known, as some programs report them. Signs of
+// arithmetic are words of their own, between blanks, since `val/acc` and
+// `weight-decay` are names.
 //
 // Errors quote the expression around the place and count characters, not bytes.
 
@@ -23,6 +25,7 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t\r\n";
 constexpr std::string_view kEndOfWord = " \t\r\n<>=!~(),";
+constexpr std::string_view kArithmetic = "+-*/%";
 
 // Longer symbols first, so that "<=" is not read as "<".
 constexpr std::array<std::string_view, 12> kSymbols = {
@@ -57,6 +60,11 @@ std::string Excerpt(std::string_view text, std::size_t at) {
 bool Token::is_keyword(std::string_view word) const {
   return kind == Kind::kWord && text.size() == word.size() &&
          strncasecmp(text.data(), word.data(), word.size()) == 0;
+}
+
+bool Token::IsArithmetic() const {
+  return kind == Kind::kWord && text.size() == 1 &&
+         kArithmetic.find(text[0]) != kArithmetic.npos;
 }
 
 Tokens::Tokens(std::string_view text, const QueryContext& context)
@@ -125,17 +133,27 @@ Token Tokens::ReadQuoted(std::size_t from) const {
           .end = end + 1};
 }
 
-bool Tokens::IsKnown(const std::string& name) const {
+bool Tokens::IsKnown(const FieldName& field) const {
   try {
-    (void)context_.resolve({.name = name});
+    (void)context_.resolve(field);
     return true;
   } catch (const Error&) {
     return false;
   }
 }
 
+// Returns the sign in a name such as `a*b` before which a known name ends, or
+// "".
+std::string Tokens::FindArithmetic(const std::string& name) const {
+  for (std::size_t at = name.find_first_of(kArithmetic); at != name.npos;
+       at = name.find_first_of(kArithmetic, at + 1)) {
+    if (IsKnown({.name = name.substr(0, at)})) return name.substr(at, 1);
+  }
+  return "";
+}
+
 bool Tokens::NextIsKnown() const {
-  return next_.kind == Token::Kind::kWord && IsKnown(next_.text);
+  return next_.kind == Token::Kind::kWord && IsKnown({.name = next_.text});
 }
 
 FieldName Tokens::ParseField() {
@@ -148,7 +166,7 @@ FieldName Tokens::ParseField() {
   const std::size_t close = text_.find(')', word.end);
   if (next_.begin == word.end && close != std::string_view::npos) {
     std::string whole(text_.substr(word.begin, close + 1 - word.begin));
-    if (IsKnown(whole)) {
+    if (IsKnown({.name = whole})) {
       while (taken_to_ <= close) (void)Next();
       return {.name = std::move(whole)};
     }
@@ -190,10 +208,15 @@ ResolvedField Tokens::Resolve(const FieldName& field, std::size_t begin) const {
   try {
     return context_.resolve(field);
   } catch (const Error& error) {
+    const std::string sign = FindArithmetic(field.name);
     throw Error(error.kind(), context_.option + ": '" + Excerpt(text_, begin) +
                                   "': at character " +
                                   std::to_string(CharacterAt(text_, begin)) +
-                                  ": " + error.what());
+                                  ": " + error.what() +
+                                  (sign.empty() ? ""
+                                                : "; to calculate, write "
+                                                  "blanks around " +
+                                                      sign));
   }
 }
 

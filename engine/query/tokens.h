@@ -27,6 +27,8 @@ struct Token {
   }
   /// True for this keyword, whatever its case.
   bool is_keyword(std::string_view word) const;
+  /// True for + - * / % between blanks. Within a word they are a part of it.
+  bool IsArithmetic() const;
 };
 
 /// Splits an expression into tokens, and reports errors with their position.
@@ -50,6 +52,8 @@ class Tokens {
   bool ConsumeMinus();
   /// True if the next token is the name of a field, without quotes.
   bool NextIsKnown() const;
+  /// True if there is such a field.
+  bool IsKnown(const FieldName& field) const;
   /// The end of the last token taken.
   std::size_t taken_to() const { return taken_to_; }
   std::string_view text() const { return text_; }
@@ -59,7 +63,7 @@ class Tokens {
   /// function of a metric. A name that is known is never read as a function.
   FieldName ParseField();
   /// Asks for the meaning of the field that starts at `begin`. Throws the
-  /// resolver's error, with the position.
+  /// resolver's error, with the position, and a hint for a name such as `a*b`.
   ResolvedField Resolve(const FieldName& field, std::size_t begin) const;
   /// Resolves a field whose values are compared. Throws Error(kUsage) for
   /// spark(), which only draws a column.
@@ -75,7 +79,7 @@ class Tokens {
  private:
   Token Read(std::size_t from) const;
   Token ReadQuoted(std::size_t from) const;
-  bool IsKnown(const std::string& name) const;
+  std::string FindArithmetic(const std::string& name) const;
   FieldName ParseFunction(const Token& word);
 
   std::string_view text_;

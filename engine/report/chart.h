@@ -31,6 +31,14 @@ struct CurveMark {
   std::string tag = {};  // short name at its end in a terminal, or empty
 };
 
+/// An area between two curves with points at the same places, in the order of
+/// x.
+struct BandMark {
+  MarkStyle style;
+  std::vector<CurvePoint> low;
+  std::vector<CurvePoint> high;
+};
+
 /// Unconnected points. Those that are not finite numbers are not drawn.
 struct DotMark {
   MarkStyle style;
@@ -45,6 +53,9 @@ struct BarMark {
   double from = 0;
   double to = 0;
   std::string text = {};  // beside it, or empty
+  // Ends of a line over it: where it may end as well.
+  std::optional<std::pair<double, double>> interval = {};
+  bool hatched = false;  // a matter of chance
 };
 
 /// A shaded rectangle.
@@ -65,6 +76,8 @@ struct ChartAxis {
   // Names of the places 0, 1, …; on a vertical axis from the top. Empty: an
   // axis of numbers.
   std::vector<std::string> names = {};
+  // What lies beyond the limits is an arrow at the edge; otherwise not drawn.
+  bool arrows = false;
 };
 
 /// A vertical axis of parallel coordinates. Its marks have y from 0 to 1.
@@ -81,6 +94,7 @@ struct Chart {
   ChartAxis y;
   std::vector<CellMark> cells = {};
   std::vector<BarMark> bars = {};
+  std::vector<BandMark> bands = {};  // in a terminal in place of faint curves
   std::vector<CurveMark> curves = {};
   std::vector<DotMark> dots = {};
   // Axes at x = 0, 1, …, in place of those at the sides.
@@ -115,6 +129,18 @@ inline constexpr std::size_t kMaxLegend = 20;
 /// Limit of the size of an SVG document.
 inline constexpr std::size_t kMaxSvgBytes = 200'000;
 
+/// Size of an SVG document, in pixels of 1/96 inch.
+struct SvgSize {
+  double width = 900;
+  // Of all, with title, legend and notes; empty, or too low for the texts: as
+  // high as its panels are.
+  std::optional<double> height = {};
+  double font_size = 13;  // lines and dots grow with it
+};
+
+/// The least width of an SVG document, in font sizes.
+inline constexpr double kMinSvgWidth = 28;
+
 /// A drawing, and sentences on what was left out to keep it small, which an SVG
 /// also contains.
 struct Drawing {
@@ -126,8 +152,10 @@ struct Drawing {
 /// however many marks there are: curves are reduced to the extremes of pixel
 /// columns, points and bars that coincide are drawn once, and of very many
 /// faint curves or points every n-th is drawn. Texts are escaped and cut.
-/// REQUIRES: at most kMaxLegend entries in the legend.
-Drawing DrawSvg(const Figure& figure, std::size_t max_bytes = kMaxSvgBytes);
+/// REQUIRES: at most kMaxLegend entries in the legend; a width of at least
+/// kMinSvgWidth font sizes.
+Drawing DrawSvg(const Figure& figure, const SvgSize& size = {},
+                std::size_t max_bytes = kMaxSvgBytes);
 
 /// Means of a terminal.
 struct TextCanvas {

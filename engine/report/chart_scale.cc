@@ -56,6 +56,10 @@ Extent ComputeExtent(const Chart& chart) {
   for (const CurveMark& curve : chart.curves) {
     for (const auto& [x, y] : curve.points) extent.Include(x, y, chart);
   }
+  for (const BandMark& band : chart.bands) {
+    for (const auto& [x, y] : band.low) extent.Include(x, y, chart);
+    for (const auto& [x, y] : band.high) extent.Include(x, y, chart);
+  }
   for (const DotMark& dots : chart.dots) {
     for (const auto& [x, y] : dots.points) extent.Include(x, y, chart);
   }
@@ -92,7 +96,9 @@ Scale MakeScale(const ChartAxis& axis, double low, double high, double margin) {
   }
   if (axis.range) {
     std::tie(low, high) = *axis.range;
-    return ScaleOver(low, high, axis.log);
+    Scale scale = ScaleOver(low, high, axis.log);
+    scale.arrows = axis.arrows;
+    return scale;
   }
   Scale scale = ScaleOver(low, high, axis.log);
   const double width = scale.high - scale.low;
@@ -148,6 +154,31 @@ Scales MakeScales(const Chart& chart) {
     scales.y.high = 1;
   }
   return scales;
+}
+
+std::optional<EdgeArrow> FindArrow(const CurvePoint& point,
+                                   const Scales& scales) {
+  const auto beyond = [](double share) {
+    return share > 1 ? 1 : share < 0 ? -1 : 0;
+  };
+  const auto [x, y] = point;
+  const int right = beyond(x), up = beyond(y);
+  if (std::isnan(x) || std::isnan(y) || (right == 0 && up == 0) ||
+      (right != 0 && !scales.x.arrows) || (up != 0 && !scales.y.arrows)) {
+    return std::nullopt;
+  }
+  return EdgeArrow{.x = std::clamp(x, 0.0, 1.0),
+                   .y = std::clamp(y, 0.0, 1.0),
+                   .right = right,
+                   .up = right == 0 ? up : 0};
+}
+
+std::optional<EdgeArrow> FindArrow(const std::vector<CurvePoint>& piece,
+                                   const Scales& scales) {
+  for (const CurvePoint& point : piece) {
+    if (auto arrow = FindArrow(point, scales)) return arrow;
+  }
+  return std::nullopt;
 }
 
 namespace {
@@ -225,7 +256,10 @@ std::vector<std::vector<CurvePoint>> CurvePieces(const CurveMark& curve,
                                                  std::size_t columns) {
   std::vector<std::vector<CurvePoint>> pieces(1);
   for (const auto& [x, y] : curve.points) {
-    const CurvePoint point(scales.x.Share(x), scales.y.Share(y));
+    // Far beyond the edge nothing is drawn.
+    constexpr double kFar = 20;
+    const CurvePoint point(std::clamp(scales.x.Share(x), -kFar, kFar),
+                           std::clamp(scales.y.Share(y), -kFar, kFar));
     if (std::isnan(point.first) || std::isnan(point.second)) {
       if (!pieces.back().empty()) pieces.emplace_back();
       continue;

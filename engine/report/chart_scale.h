@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ struct Scale {
   double high = 1;
   bool log = false;
   std::vector<std::string> names = {};
+  bool arrows = false;  // for what lies beyond
 
   /// 0 at the lower end, 1 at the upper one; NaN for what it cannot show.
   double Share(double value) const;
@@ -29,6 +31,22 @@ struct Scales {
 
 /// Scales over all marks of the chart, or over the limits that it sets.
 Scales MakeScales(const Chart& chart);
+
+/// An arrow at the edge, for a point beyond it.
+struct EdgeArrow {
+  double x = 0;  // share of the canvas, 0 to 1
+  double y = 0;
+  int right = 0;  // direction: -1, 0 or 1, one of the two is 0
+  int up = 0;
+};
+
+/// Returns the arrow of a point (shares of the canvas); empty if it is inside,
+/// or beyond an axis without arrows.
+std::optional<EdgeArrow> FindArrow(const CurvePoint& point,
+                                   const Scales& scales);
+/// Returns the arrow where a piece of a curve first leaves the canvas.
+std::optional<EdgeArrow> FindArrow(const std::vector<CurvePoint>& piece,
+                                   const Scales& scales);
 
 /// A mark of an axis.
 struct Tick {

@@ -24,14 +24,16 @@
 namespace dtrain {
 namespace {
 
-// Sizes in the units of the document.
-constexpr double kWidth = 900;
+// Sizes in the units of the document, in which the font has kFont: another font
+// size scales the whole.
+constexpr double kFont = 13;
 constexpr double kTitle = 30;
 constexpr double kLegendLine = 18;
 constexpr std::size_t kMaxInOneColumn = 5;  // entries of the legend
 constexpr double kPanelHeight = 510;
 constexpr double kRowHeight = 20;
-constexpr std::size_t kMaxLine = 110;
+constexpr double kCharacter = 8.18;  // width of one in a line of text
+constexpr double kMinPanelHeight = 150;
 
 // Points of all coloured curves together, of all faint ones, and of dots; a
 // point takes some 12 bytes.
@@ -45,10 +47,11 @@ constexpr std::size_t kMaxFaintCurves = 200;
 // circle elements would make a browser slow. Coordinates have one digit after
 // the point, a tenth of a pixel.
 
-// Colours that people with colour vision deficiencies can distinguish (Okabe
-// and Ito, 2008).
+// Colours that people with colour vision deficiencies can distinguish (after
+// Okabe and Ito, 2008), with a contrast of 3:1 on white; the page has the same
+// (c0 to c7 in style.css).
 constexpr std::array kColors = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
-                                "#e69f00", "#56b4e9", "#000000", "#999933"};
+                                "#b07c00", "#2e96d2", "#8c6bb1", "#7f7f7f"};
 // Stroke patterns: of the first eight curves, of the next eight, and so on.
 constexpr std::array kSolidPatterns = {"", "12 3 2 3", "2 2"};
 constexpr std::array kDashedPatterns = {"6 4", "6 2 6 6", "3 6"};
@@ -126,17 +129,37 @@ std::string SvgDotPath(double x, double y, bool cross) {
 
 // ---- The figure.
 
+// The triangle of an arrow, as a part of a path.
+std::string SvgArrowPath(double x, double y, const EdgeArrow& arrow) {
+  std::string path = "M" + SvgNumber(x) + " " + SvgNumber(y);
+  if (arrow.right != 0)
+    return path + (arrow.right > 0 ? "l-9-5v10z" : "l9-5v10z");
+  return path + (arrow.up > 0 ? "l-5 9h10z" : "l-5-9h10z");
+}
+
 // Shade of a cell in ten steps.
 int ShadeStep(double shade) {
   return static_cast<int>(std::clamp(std::floor(shade * 10), 0.0, 9.0));
 }
 
+// The path of colours that the page has for ranks (style.css).
 std::string ShadeColor(int step) {
-  const int gray = 240 - step * 14;
-  std::array<char, 8> text{};
-  std::snprintf(text.data(), text.size(), "#%02x%02x%02x", gray, gray, gray);
-  return text.data();
+  constexpr std::array kShades = {"#839123", "#63933a", "#489251", "#368d67",
+                                  "#2c847b", "#2b7687", "#316489", "#384d82",
+                                  "#3e3073", "#42115f"};
+  return kShades[static_cast<std::size_t>(step)];
 }
+
+// Width of the document, and the height that each row of panels has beyond that
+// of its own.
+struct Layout {
+  double width = 900;
+  double extra = 0;
+
+  std::size_t LineLength() const {
+    return static_cast<std::size_t>(width / kCharacter);
+  }
+};
 
 // The rectangle of a panel, and within it that of its marks.
 struct Frame {
@@ -209,9 +232,10 @@ class PanelDrawing {
            SvgNumber(frame_.left) + " " + SvgNumber(frame_.top) + " " +
            SvgNumber(frame_.width) + " " + SvgNumber(frame_.height) +
            "\" fill=\"none\" stroke-linejoin=\"round\">\n";
-    svg += Cells() + Bars();
+    svg += Cells() + Bars() + Bands();
     svg += Curves(/*faint=*/true) + Dots(/*faint=*/true);
     svg += Curves(/*faint=*/false) + Dots(/*faint=*/false);
+    svg += Arrows();
     svg += "</svg>\n" + BarTexts();
     if (!chart_.parallel.empty()) svg += ParallelTexts();
     return svg;
@@ -321,7 +345,7 @@ class PanelDrawing {
     for (const BarMark& bar : chart_.bars) {
       const double from = frame_.X(scales_.x.Share(bar.from));
       const double to = frame_.X(scales_.x.Share(bar.to));
-      if (!(from <= to)) continue;
+      if (!(from <= to) || bar.hatched) continue;
       spans[bar.style][RowY(bar)].push_back({from, to});
     }
     const double gap = 0.5 * static_cast<double>(detail_.coarseness);
@@ -344,6 +368,41 @@ class PanelDrawing {
              "\" stroke-width=\"" + SvgNumber(BarHeight()) + "\" d=\"" + path +
              "\"/>\n";
     }
+    return svg + HatchedBars() + Intervals();
+  }
+
+  // Outlines filled with oblique lines.
+  std::string HatchedBars() const {
+    std::string svg;
+    const double height = BarHeight();
+    for (const BarMark& bar : chart_.bars) {
+      if (!bar.hatched) continue;
+      const double from = frame_.X(scales_.x.Share(bar.from));
+      const double to = frame_.X(scales_.x.Share(bar.to));
+      const double bottom = RowY(bar) + height / 2;
+      std::string path = "M" + SvgNumber(from) + " " + SvgNumber(bottom) + "H" +
+                         SvgNumber(to) + "v" + SvgNumber(-height) + "H" +
+                         SvgNumber(from) + "z";
+      for (double x = from - height; x < to; x += 6) {
+        // Cut at the ends of the bar.
+        const double left = std::max(x, from), right = std::min(x + height, to);
+        path += "M" + SvgNumber(left) + " " + SvgNumber(bottom - (left - x)) +
+                "L" + SvgNumber(right) + " " + SvgNumber(bottom - (right - x));
+      }
+      svg += std::string("<path stroke=\"") + SvgColor(bar.style) + "\" d=\"" +
+             path + "\"/>\n";
+    }
+    return svg;
+  }
+
+  std::string Intervals() const {
+    std::string svg;
+    for (const BarMark& bar : chart_.bars) {
+      if (!bar.interval) continue;
+      svg += SvgLine(frame_.X(scales_.x.Share(bar.interval->first)), RowY(bar),
+                     frame_.X(scales_.x.Share(bar.interval->second)), RowY(bar),
+                     "stroke=\"#222222\" stroke-width=\"2\"");
+    }
     return svg;
   }
 
@@ -351,8 +410,39 @@ class PanelDrawing {
     std::string svg;
     for (const BarMark& bar : chart_.bars) {
       if (bar.text.empty()) continue;
-      svg += SvgText(frame_.X(scales_.x.Share(bar.to)) + 6, RowY(bar) + 4,
-                     "start", bar.text);
+      const double end =
+          bar.interval ? std::max(bar.to, bar.interval->second) : bar.to;
+      svg += SvgText(frame_.X(scales_.x.Share(end)) + 6, RowY(bar) + 4, "start",
+                     bar.text);
+    }
+    return svg;
+  }
+
+  // Areas; what lies beyond the axes is cut by the element around them.
+  std::string Bands() const {
+    std::string svg;
+    for (const BandMark& band : chart_.bands) {
+      std::string path;
+      const auto add = [&](const CurvePoint& point) {
+        const double x = scales_.x.Share(point.first);
+        if (!std::isfinite(x)) return;
+        // Not positive on a logarithmic axis: below all.
+        const double share = scales_.y.Share(point.second);
+        const double y =
+            std::isfinite(share) ? std::clamp(share, -9.0, 9.0) : -9.0;
+        path += (path.empty() ? "M" : "L") + SvgNumber(frame_.X(x)) + " " +
+                SvgNumber(frame_.Y(y));
+      };
+      const std::size_t step = detail_.coarseness;
+      const std::size_t last = band.low.size() - 1;
+      for (std::size_t i = 0; i < last + step; i += step) {
+        add(band.high[std::min(i, last)]);
+      }
+      for (std::size_t i = 0; i < last + step; i += step) {
+        add(band.low[last - std::min(i, last)]);
+      }
+      svg += std::string("<path fill=\"") + SvgColor(band.style) +
+             "\" fill-opacity=\"0.2\" d=\"" + path + "z\"/>\n";
     }
     return svg;
   }
@@ -396,6 +486,38 @@ class PanelDrawing {
     return path;
   }
 
+  // Arrows at the edges, for dots and curves that lie beyond; those of one
+  // pixel and colour are drawn once.
+  std::string Arrows() const {
+    std::map<std::string, std::set<std::string>> paths;
+    const auto add = [&](const MarkStyle& style,
+                         const std::optional<EdgeArrow>& arrow) {
+      if (!arrow) return;
+      paths[SvgColor(style)].insert(SvgArrowPath(std::round(frame_.X(arrow->x)),
+                                                 frame_.Y(arrow->y), *arrow));
+    };
+    if (!scales_.x.arrows && !scales_.y.arrows) return "";
+    for (const CurveMark& curve : chart_.curves) {
+      for (const auto& piece : CurvePieces(curve, scales_, kMaxColumns)) {
+        add(curve.style, FindArrow(piece, scales_));
+      }
+    }
+    for (const DotMark& dots : chart_.dots) {
+      for (const auto& [x, y] : dots.points) {
+        if (dots.cross) continue;
+        add(dots.style,
+            FindArrow({scales_.x.Share(x), scales_.y.Share(y)}, scales_));
+      }
+    }
+    std::string svg;
+    for (const auto& [color, arrows] : paths) {
+      svg += "<path fill=\"" + color + "\" d=\"";
+      for (const std::string& arrow : arrows) svg += arrow;
+      svg += "\"/>\n";
+    }
+    return svg;
+  }
+
   // Dots in one raster of pixels, wider the coarser, are drawn once.
   std::string Dots(bool faint) const {
     const double raster = static_cast<double>(detail_.coarseness);
@@ -406,7 +528,12 @@ class PanelDrawing {
       std::set<std::pair<std::int64_t, std::int64_t>> seen;
       std::string path;
       for (const auto& [x, y] : dots.points) {
-        const double at_x = scales_.x.Share(x), at_y = scales_.y.Share(y);
+        double at_x = scales_.x.Share(x), at_y = scales_.y.Share(y);
+        if (const auto arrow = FindArrow({at_x, at_y}, scales_)) {
+          if (!dots.cross) continue;
+          at_x = arrow->x;
+          at_y = arrow->y;
+        }
         if (!(at_x >= 0 && at_x <= 1 && at_y >= 0 && at_y <= 1)) continue;
         const double place_x = frame_.X(at_x), place_y = frame_.Y(at_y);
         const std::pair pixel(std::llround(place_x / raster),
@@ -428,8 +555,9 @@ class PanelDrawing {
 };
 
 // Number of panels beside each other: one if texts beside bars take the space.
-std::size_t PanelsAcross(const Figure& figure) {
+std::size_t PanelsAcross(const Figure& figure, const Layout& layout) {
   constexpr std::size_t kLongText = 8;
+  constexpr double kMinPanelWidth = 250;
   const bool has_texts =
       std::ranges::any_of(figure.panels, [](const Chart& chart) {
         return std::ranges::any_of(chart.bars, [](const BarMark& bar) {
@@ -437,16 +565,20 @@ std::size_t PanelsAcross(const Figure& figure) {
         });
       });
   const std::size_t panels = figure.panels.size();
-  return panels <= 1 || has_texts ? 1 : panels <= 4 ? 2 : 3;
+  const auto fit = static_cast<std::size_t>(layout.width / kMinPanelWidth);
+  if (panels <= 1 || has_texts || fit <= 1) return 1;
+  return std::min<std::size_t>(panels <= 4 ? 2 : 3, fit);
 }
 
-// Height of a panel: by its rows, if it has bars.
-double PanelHeight(const Chart& chart, std::size_t across) {
+// Height of a panel: by its rows, if it has bars; lower in a narrow document.
+double PanelHeight(const Chart& chart, std::size_t across,
+                   const Layout& layout) {
   if (!chart.bars.empty()) {
     const auto rows = static_cast<double>(chart.y.names.size());
     return 90 + std::max(rows, 3.0) * kRowHeight;
   }
-  return across == 1 ? kPanelHeight : across == 2 ? 340 : 280;
+  const double height = across == 1 ? kPanelHeight : across == 2 ? 340 : 280;
+  return height * std::min(1.0, layout.width / Layout().width);
 }
 
 // Space left of the axis, for its numbers or names and its label.
@@ -488,14 +620,15 @@ std::string LegendSample(const LegendEntry& entry, double left, double y) {
 
 // Draws the legend below `at` and moves it to its last line. Many entries stand
 // in columns, the first ones below each other.
-std::string SvgLegend(const std::vector<LegendEntry>& legend, double& at) {
+std::string SvgLegend(const std::vector<LegendEntry>& legend,
+                      const Layout& layout, double& at) {
   constexpr double kLeft = 80, kSample = 48, kGap = 24;
   std::size_t longest = 0;
   for (const LegendEntry& entry : legend) {
     longest = std::max(longest, DisplayWidth(ToValidUtf8(entry.name)));
   }
   const double column = kSample + kGap + 8.3 * static_cast<double>(longest);
-  const double fit = std::floor((kWidth - kLeft) / column);
+  const double fit = std::floor((layout.width - kLeft) / column);
   const auto columns =
       legend.size() <= kMaxInOneColumn
           ? std::size_t{1}
@@ -524,29 +657,34 @@ std::string ShadeLegend(const Figure& figure, double y) {
 }
 
 // Draws all panels below `top`; moves it below the last one.
-std::string SvgPanels(const Figure& figure, const Detail& detail, double& top) {
-  const std::size_t across = PanelsAcross(figure);
-  const double width = kWidth / static_cast<double>(across);
+std::string SvgPanels(const Figure& figure, const Detail& detail,
+                      const Layout& layout, double& top) {
+  const std::size_t across = PanelsAcross(figure, layout);
+  const double width = layout.width / static_cast<double>(across);
   std::size_t faint_seen = 0;
   std::string svg;
   for (std::size_t first = 0; first < figure.panels.size(); first += across) {
     const std::size_t end = std::min(first + across, figure.panels.size());
     double height = 0;
     for (std::size_t i = first; i < end; ++i) {
-      height = std::max(height, PanelHeight(figure.panels[i], across));
+      height = std::max(height, PanelHeight(figure.panels[i], across, layout));
     }
+    const double extra = std::max(layout.extra, kMinPanelHeight - height);
+    height += extra;
     for (std::size_t i = first; i < end; ++i) {
       const Chart& chart = figure.panels[i];
       const double left = static_cast<double>(i - first) * width;
       const double above = 10 + (chart.title.empty() ? 0 : 22) +
                            (chart.parallel.empty() ? 0 : 15);
-      const double inner = PanelHeight(chart, across) - above - 55;
+      const double inner =
+          PanelHeight(chart, across, layout) + extra - above - 55;
       const double margin = LeftMargin(chart, width, inner);
-      const Frame frame = {.left = left + margin,
-                           .top = top + above,
-                           .width = width - margin - RightMargin(chart),
-                           .height = inner,
-                           .margin = margin};
+      const Frame frame = {
+          .left = left + margin,
+          .top = top + above,
+          .width = std::max(width - margin - RightMargin(chart), width / 4),
+          .height = inner,
+          .margin = margin};
       if (!chart.title.empty()) {
         svg += SvgText(left + width / 2, top + 14, "middle", chart.title,
                        static_cast<std::size_t>(width / 7));
@@ -559,11 +697,11 @@ std::string SvgPanels(const Figure& figure, const Detail& detail, double& top) {
 }
 
 // Splits titles and notes at blanks: their ends say how much is shown.
-std::vector<std::string> WrapText(const std::string& text) {
+std::vector<std::string> WrapText(const std::string& text, std::size_t length) {
   std::vector<std::string> lines(1);
   for (const std::string& word : Split(text, ' ')) {
     std::string& line = lines.back();
-    const bool fits = DisplayWidth(ToValidUtf8(line + word)) < kMaxLine;
+    const bool fits = DisplayWidth(ToValidUtf8(line + word)) < length;
     if (line.empty() || fits) {
       line += (line.empty() ? "" : " ") + word;
     } else {
@@ -573,31 +711,52 @@ std::vector<std::string> WrapText(const std::string& text) {
   return lines;
 }
 
-std::string SvgDocument(const Figure& figure, const Detail& detail,
-                        const std::vector<std::string>& notes) {
-  double at = kTitle - kLegendLine;
+// Draws all; `at` becomes the place of the last line.
+std::string SvgBody(const Figure& figure, const Detail& detail,
+                    const std::vector<std::string>& notes, const Layout& layout,
+                    double& at) {
+  const std::size_t length = layout.LineLength();
+  at = kTitle - kLegendLine;
   std::string body;
-  for (const std::string& line : WrapText(figure.title)) {
+  for (const std::string& line : WrapText(figure.title, length)) {
     at += kLegendLine;
-    body += SvgText(kWidth / 2, at - 6, "middle", line, kMaxLine);
+    body += SvgText(layout.width / 2, at - 6, "middle", line, length);
   }
-  body += SvgPanels(figure, detail, at);
+  body += SvgPanels(figure, detail, layout, at);
   if (!figure.dark.empty()) {
     at += kLegendLine;
     body += ShadeLegend(figure, at);
   }
-  body += SvgLegend(figure.legend, at);
+  body += SvgLegend(figure.legend, layout, at);
   for (const std::string& note : notes) {
-    for (const std::string& line : WrapText(note)) {
+    for (const std::string& line : WrapText(note, length)) {
       at += kLegendLine;
-      body += SvgText(80, at, "start", line, kMaxLine,
+      body += SvgText(80, at, "start", line, length,
                       " font-size=\"12\" fill=\"#555555\"");
     }
   }
-  const std::string height = SvgNumber(at + 12);
+  return body;
+}
+
+std::string SvgDocument(const Figure& figure, const Detail& detail,
+                        const std::vector<std::string>& notes,
+                        const SvgSize& size) {
+  constexpr double kBelow = 12;
+  const double scale = size.font_size / kFont;
+  Layout layout{.width = size.width / scale};
+  double at = 0;
+  std::string body = SvgBody(figure, detail, notes, layout, at);
+  if (size.height) {
+    const std::size_t across = PanelsAcross(figure, layout);
+    const std::size_t rows = (figure.panels.size() + across - 1) / across;
+    layout.extra =
+        (*size.height / scale - at - kBelow) / static_cast<double>(rows);
+    body = SvgBody(figure, detail, notes, layout, at);
+  }
+  const double height = at + kBelow;
   return "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " +
-         SvgNumber(kWidth) + " " + height + "\" width=\"" + SvgNumber(kWidth) +
-         "\" height=\"" + height +
+         SvgNumber(layout.width) + " " + SvgNumber(height) + "\" width=\"" +
+         SvgNumber(size.width) + "\" height=\"" + SvgNumber(height * scale) +
          "\" font-family=\"sans-serif\" font-size=\"13\">\n"
          "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n" +
          body + "</svg>\n";
@@ -620,12 +779,14 @@ std::vector<std::string> MakeNotes(const Figure& figure, const Detail& detail) {
 
 }  // namespace
 
-Drawing DrawSvg(const Figure& figure, std::size_t max_bytes) {
+Drawing DrawSvg(const Figure& figure, const SvgSize& size,
+                std::size_t max_bytes) {
   assert(figure.legend.size() <= kMaxLegend);
+  assert(size.width >= kMinSvgWidth * size.font_size);
   Detail detail = CountMarks(figure);
   while (true) {
     auto notes = MakeNotes(figure, detail);
-    std::string svg = SvgDocument(figure, detail, notes);
+    std::string svg = SvgDocument(figure, detail, notes, size);
     if (svg.size() <= max_bytes || detail.coarseness >= 1024) {
       notes.erase(notes.begin(), notes.begin() + static_cast<std::ptrdiff_t>(
                                                      figure.notes.size()));

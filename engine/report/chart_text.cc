@@ -9,6 +9,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "engine/base/text.h"
@@ -21,14 +22,14 @@ namespace {
 
 constexpr std::size_t kMaxTag = 12;
 constexpr std::size_t kMinColumns = 10;
-constexpr std::size_t kMinHeight = 8;  // of a panel that is made lower
+constexpr std::size_t kMinPanelRows = 8;  // of a panel that is made lower
 
 // Colours of marks in a terminal: the six that show on light and dark ones.
 constexpr std::array kAnsiColors = {"\x1b[34m", "\x1b[33m", "\x1b[32m",
                                     "\x1b[35m", "\x1b[36m", "\x1b[31m"};
 
 // Fillings of bars by their number, and shades of cells from light to dark.
-constexpr std::array kFillings = {"█", "▒", "░", "▓"};
+constexpr std::array kFillings = {"█", "▒", "░", "▓", "▚", "▪"};
 constexpr std::array kAsciiFillings = {"#", "=", "-", "%", "+", "~"};
 constexpr std::array kShades = {"░", "▒", "▓", "█"};
 constexpr std::array kAsciiShades = {".", ":", "-", "=", "+", "*", "%", "@"};
@@ -119,6 +120,9 @@ class CellGrid {
 
   std::size_t height() const { return height_; }
 
+  // Marks curves by letters, too.
+  void AddLetters() { letters_ = utf8_ && !color_; }
+
   void DrawCurve(const CurveMark& curve, const Scales& scales) {
     for (const auto& piece : CurvePieces(curve, scales, width_)) {
       if (!utf8_ || piece.size() == 1) {
@@ -128,13 +132,36 @@ class CellGrid {
       for (std::size_t i = 1; i < piece.size(); ++i) {
         DrawLine(curve.style, piece[i - 1], piece[i]);
       }
+      // Without colours a letter tells lines apart, in each other columns.
+      if (!letters_ || curve.style.faint) continue;
+      constexpr std::size_t kDistance = 16;
+      for (std::size_t i = 0; i < piece.size(); ++i) {
+        const auto [x, y] = piece[i];
+        if (!IsInside(x, y)) continue;
+        const std::size_t column = ColumnAt(x);
+        if (i + 1 == piece.size() ||
+            column % kDistance == curve.style.color * 5 % kDistance) {
+          SetGlyph(column, RowAt(y), curve.style, MarkLetter(curve.style));
+        }
+      }
+    }
+    for (const auto& piece : CurvePieces(curve, scales, width_)) {
+      DrawArrow(curve.style, FindArrow(piece, scales));
     }
   }
 
   // Faint dots are small; others are the letters of the legend.
   void DrawDots(const DotMark& dots, const Scales& scales) {
     for (const auto& [x, y] : dots.points) {
-      const double at_x = scales.x.Share(x), at_y = scales.y.Share(y);
+      double at_x = scales.x.Share(x), at_y = scales.y.Share(y);
+      if (const auto arrow = FindArrow({at_x, at_y}, scales)) {
+        if (!dots.cross) {
+          DrawArrow(dots.style, arrow);
+          continue;
+        }
+        at_x = arrow->x;
+        at_y = arrow->y;
+      }
       if (dots.style.faint && !dots.cross) {
         SetDot(dots.style, at_x, at_y);
       } else if (IsInside(at_x, at_y)) {
@@ -148,7 +175,8 @@ class CellGrid {
     const double from = scales.x.Share(bar.from), to = scales.x.Share(bar.to);
     if (!(from <= to) || to < 0 || from > 1) return;
     const std::size_t row = RowAt(scales.y.Share(static_cast<double>(bar.row)));
-    const std::string block = FillGlyph(bar.style, utf8_);
+    const std::string block =
+        bar.hatched ? utf8_ ? "░" : "/" : FillGlyph(bar.style, utf8_);
     // A bar takes the columns whose middle it covers, at least one if it is
     // not empty.
     bool any = false;
@@ -222,6 +250,17 @@ class CellGrid {
     return x >= 0 && x <= 1 && y >= 0 && y <= 1;
   }
 
+  void DrawArrow(const MarkStyle& style,
+                 const std::optional<EdgeArrow>& arrow) {
+    if (!arrow) return;
+    const char* glyph = arrow->right > 0   ? utf8_ ? "▶" : ">"
+                        : arrow->right < 0 ? utf8_ ? "◀" : "<"
+                        : arrow->up > 0    ? utf8_ ? "▲" : "^"
+                        : utf8_            ? "▼"
+                                           : "v";
+    SetGlyph(ColumnAt(arrow->x), RowAt(arrow->y), style, glyph);
+  }
+
   void SetGlyph(std::size_t column, std::size_t row, const MarkStyle& style,
                 const std::string& glyph) {
     cells_[row * width_ + column] = {.glyph = glyph, .style = style};
@@ -278,6 +317,7 @@ class CellGrid {
   std::size_t height_;
   bool utf8_;
   bool color_;
+  bool letters_ = false;
   std::vector<GridCell> cells_;
 };
 
@@ -334,12 +374,35 @@ class PanelText {
 
   CellGrid Grid() const {
     CellGrid grid(columns_, height_, canvas_);
+    const auto is_colored = [](const CurveMark& curve) {
+      return !curve.style.faint;
+    };
+    if (std::ranges::count_if(chart_.curves, is_colored) > 1) grid.AddLetters();
     grid.DrawShades(chart_.cells, scales_);
     for (std::size_t i = 0; i < chart_.parallel.size(); ++i) {
       grid.DrawVertical(scales_.x.Share(static_cast<double>(i)));
     }
     for (const BarMark& bar : chart_.bars) grid.DrawBar(bar, scales_);
+    // Very many lines through parallel axes hide the axes and each other; the
+    // edges of bands would not be seen among the curves behind them, nor
+    // without colours those of several bands.
+    constexpr std::ptrdiff_t kMaxFaintLines = 20;
+    const bool tells_edges = canvas_.color || chart_.bands.size() == 1;
+    for (const BandMark& band : chart_.bands) {
+      if (!tells_edges) break;
+      for (const auto& edge : {band.low, band.high}) {
+        grid.DrawCurve({.style = MarkStyle{.faint = true}, .points = edge},
+                       scales_);
+      }
+    }
+    const bool hides_faint =
+        !chart_.bands.empty() ||
+        (!chart_.parallel.empty() &&
+         std::ranges::count_if(chart_.curves, [](const CurveMark& curve) {
+           return curve.style.faint;
+         }) > kMaxFaintLines);
     for (const bool faint : {true, false}) {
+      if (faint && hides_faint) continue;
       for (auto curve = chart_.curves.rbegin(); curve != chart_.curves.rend();
            ++curve) {
         if (curve->style.faint == faint) grid.DrawCurve(*curve, scales_);
@@ -353,8 +416,10 @@ class PanelText {
   }
 
   // The tag beside each row: that of a curve that ends there, or in a free row
-  // nearby; the first curves first.
+  // nearby; the first curves first. A tag far from its end would be taken for
+  // another curve's: the legend has those.
   std::vector<std::string> Tags(const CellGrid& grid) const {
+    constexpr std::size_t kNear = 2;  // rows
     std::vector<std::string> rows(height_);
     for (const BarMark& bar : chart_.bars) {
       if (!bar.text.empty()) rows[bar.row] = OneLine(bar.text, canvas_.utf8);
@@ -364,7 +429,7 @@ class PanelText {
       const auto pieces = CurvePieces(curve, scales_, columns_);
       if (pieces.empty()) continue;
       const std::size_t end = grid.RowAt(pieces.back().back().second);
-      for (std::size_t away = 0; away < height_; ++away) {
+      for (std::size_t away = 0; away <= kNear; ++away) {
         const std::size_t below = end + away;
         const std::size_t above = end - away;  // wraps: then out of the grid
         const std::size_t row =
@@ -480,7 +545,8 @@ class PanelText {
   std::vector<Tick> ticks_;
 };
 
-std::string SampleText(const LegendEntry& entry, const TextCanvas& canvas) {
+std::string SampleText(const LegendEntry& entry, const TextCanvas& canvas,
+                       bool has_letters) {
   switch (entry.sample) {
     case LegendEntry::Sample::kCross:
       return "x";
@@ -492,6 +558,7 @@ std::string SampleText(const LegendEntry& entry, const TextCanvas& canvas) {
       break;
   }
   if (!canvas.utf8) return MarkLetter(entry.style);
+  if (!canvas.color && has_letters) return "⠤" + MarkLetter(entry.style) + "⠤";
   return entry.style.dashed ? "⠤ ⠤" : "⠤⠤⠤";
 }
 
@@ -508,8 +575,10 @@ std::string LegendText(const Figure& figure, const TextCanvas& canvas) {
   std::vector<std::string> entries;
   std::vector<std::size_t> widths;
   std::size_t widest = 0;
+  const auto curves = std::ranges::count(
+      figure.legend, LegendEntry::Sample::kCurve, &LegendEntry::sample);
   for (const LegendEntry& entry : figure.legend) {
-    const std::string sample = SampleText(entry, canvas);
+    const std::string sample = SampleText(entry, canvas, curves > 1);
     const std::size_t used = kIndent + DisplayWidth(sample) + 2;
     const std::string name =
         Plain(entry.name, canvas.width - std::min(canvas.width - 8, used),
@@ -568,7 +637,7 @@ std::string DrawText(const Figure& figure, const TextCanvas& canvas) {
                                  ? canvas.height / 2  // two are in view
                                  : lines - canvas.max_lines;
   fitted.height =
-      std::max(kMinHeight, canvas.height - std::min(canvas.height, excess));
+      std::max(kMinPanelRows, canvas.height - std::min(canvas.height, excess));
   return PanelsText(figure, fitted) + legend;
 }
 

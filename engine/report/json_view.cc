@@ -96,29 +96,35 @@ static json SlotsJson(const std::string& slots) {
 
 json TrialJson(const TrialRow& row, const std::string& metric, double seconds,
                const SlotWait* wait) {
-  return {{"id", ToString(row.id)},
-          {"trial", ToString(row.id)},
-          {"state", StateName(row.state)},
-          {"waiting", SlotWaitJson(wait)},
-          {"reason", row.reason.empty() ? json(nullptr) : json(row.reason)},
-          {"hparams", row.hparams},
-          {"seed", row.seed},
-          {"batches", row.batches},
-          {"rung", row.rung},
-          {"best", BestJson(row.best, metric)},
-          {"latest", BestJson(row.latest, metric)},
-          {"checkpoint", row.latest_checkpoint.empty()
-                             ? json(nullptr)
-                             : json(row.latest_checkpoint)},
-          {"restarts", row.restarts},
-          {"preemptions", row.preemptions},
-          {"runs", row.runs},
-          {"slots", SlotsJson(row.slots)},
-          {"pid", row.pid == 0 ? json(nullptr) : json(row.pid)},
-          {"created", TimeJson(row.created)},
-          {"started", TimeJson(row.started)},
-          {"ended", TimeJson(row.ended)},
-          {"duration", JsonNumber(seconds)}};
+  json object = {
+      {"id", ToString(row.id)},
+      {"trial", ToString(row.id)},
+      {"state", StateName(row.state)},
+      {"waiting", SlotWaitJson(wait)},
+      {"reason", row.reason.empty() ? json(nullptr) : json(row.reason)},
+      {"hparams", row.hparams},
+      {"seed", row.seed},
+      {"batches", row.batches},
+      {"rung", row.rung},
+      {"best", BestJson(row.best, metric)},
+      {"latest", BestJson(row.latest, metric)},
+      {"checkpoint", row.latest_checkpoint.empty()
+                         ? json(nullptr)
+                         : json(row.latest_checkpoint)},
+      {"restarts", row.restarts},
+      {"preemptions", row.preemptions},
+      {"runs", row.runs},
+      {"slots", SlotsJson(row.slots)},
+      {"pid", row.pid == 0 ? json(nullptr) : json(row.pid)},
+      {"created", TimeJson(row.created)},
+      {"started", TimeJson(row.started)},
+      {"ended", TimeJson(row.ended)},
+      {"duration", JsonNumber(seconds)}};
+  if (row.point > 0) {
+    object["point"] = row.point;
+    object["repeat"] = row.repeat;
+  }
+  return object;
 }
 
 json MetricJson(const MetricRow& row) {

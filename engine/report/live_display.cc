@@ -116,20 +116,21 @@ std::string TimeText(const LiveFrame& frame) {
   return text;
 }
 
-// The bar is as wide as the rest allows, and the name is cut, so that no number
-// is.
+// The bar is as wide as the rest allows, and the name is cut or omitted, so
+// that no number is.
 std::string HeadLine(const LiveFrame& frame, std::size_t width,
                      const TerminalMode& mode) {
   const std::string head =
-      "experiment " + std::to_string(frame.info.experiment) + " ";
+      "experiment " + std::to_string(frame.info.experiment);
   const std::string rest =
       "  " + FormatPercent(frame.status.progress) + "  " + TimeText(frame);
-  const std::size_t numbers = DisplayWidth(head) + DisplayWidth(rest);
-  const std::string name = Truncate(
-      EscapeForTerminal(frame.info.name),
-      std::clamp(width - std::min(width, numbers), kMinNameWidth, kNameWidth),
-      Ellipsis(mode));
-  const std::size_t used = numbers + DisplayWidth(name) + 1;
+  const std::size_t numbers = DisplayWidth(head) + 1 + DisplayWidth(rest);
+  const std::size_t room = width - std::min(width, numbers);
+  std::string name =
+      Truncate(EscapeForTerminal(frame.info.name),
+               std::clamp(room, kMinNameWidth, kNameWidth), Ellipsis(mode));
+  name = DisplayWidth(name) > room ? "" : " " + name;
+  const std::size_t used = numbers + DisplayWidth(name);
   const std::size_t bar = std::min(kBarWidth, width - std::min(width, used));
   if (bar < kMinBarWidth) return head + name + rest;
   return head + name + "  " + ProgressBar(frame.status.progress, bar) +
@@ -358,12 +359,26 @@ std::vector<std::string> FormatFrame(const LiveFrame& frame,
   lines.push_back(BestLine(frame, width));
   if (lines.size() > height) lines.resize(height);
   for (std::string& line : lines) {
-    line = Truncate(EscapeForTerminal(line), width, Ellipsis(mode));
+    line = WholeWords(EscapeForTerminal(line), width, mode);
   }
   return lines;
 }
 
 }  // namespace
+
+std::string WholeWords(const std::string& text, std::size_t width,
+                       const TerminalMode& mode) {
+  if (DisplayWidth(text) <= width) return text;
+  std::string line;
+  const std::size_t sign = DisplayWidth(Ellipsis(mode));
+  for (const std::string& word : Split(text, ' ')) {
+    if (DisplayWidth(line) + DisplayWidth(word) + 1 + sign > width) break;
+    line += word + " ";
+  }
+  return line.find_first_not_of(' ') == line.npos
+             ? Truncate(text, width, Ellipsis(mode))
+             : line + std::string(Ellipsis(mode));
+}
 
 std::vector<std::string> RunLines(const LiveFrame& frame,
                                   const TerminalMode& mode) {

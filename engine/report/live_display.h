@@ -85,6 +85,11 @@ std::vector<std::string> StackedLines(const std::vector<LiveFrame>& frames,
 std::string RungsText(const std::vector<RungStatus>& rungs, std::size_t width,
                       bool utf8);
 
+/// Returns the words that fit `width`, and the sign of a cut if not all do: a
+/// part of a number would be believed. A longer first word is cut.
+std::string WholeWords(const std::string& text, std::size_t width,
+                       const TerminalMode& mode);
+
 /// "[#####.....]" of `width` columns in all. REQUIRES: width ≥ 3.
 std::string ProgressBar(double progress, std::size_t width);
 

@@ -34,7 +34,8 @@ struct PlotTrial {
   std::vector<double> places;  // on the axes of its search
   nlohmann::json group;        // value of the hyperparameter that groups trials
   std::int64_t rung = 0;       // the last one that it reached
-  bool ended_early = false;    // before the length that it was to train to
+  std::int64_t best_batches = 0;  // at its best validation
+  bool ended_early = false;       // before the length that it was to train to
   std::optional<Timestamp> ended;
   // The runs of its process, in seconds since the start of the experiment.
   std::vector<Span> runs = {};
@@ -68,6 +69,7 @@ struct PlotLook {
   bool log_x = false;
   bool log_y = false;
   std::optional<std::pair<double, double>> y_range;  // of the metric
+  bool all_values = false;  // axes of values reach to outliers
   // Hyperparameters to show; empty: the most important ones.
   std::vector<std::string> hparams = {};
 };
@@ -120,6 +122,9 @@ Figure ContourFigure(const PlotData& data, const PlotLook& look);
 
 /// The runs of the trials' processes, those that overlap in different rows.
 Figure TimelineFigure(const PlotData& data);
+
+/// What a trial in this state did after its last rung.
+RungProgress::End RungEnd(State state);
 
 /// Draws how many trials completed each rung, and their later states.
 Figure RungsFigure(const PlotData& data);

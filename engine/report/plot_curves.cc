@@ -2,10 +2,10 @@
 //
 // CurvesDrawing visits the trials in the order of their ranks and metrics, so
 // that colours go to the best ones and the others are gray. With groups, a
-// median of several trials is drawn in the colour of the group, and its trials
-// in gray. HistoryDrawing adds one search after the other. Failures come last,
-// because one without a value is drawn at the lower edge, which only the other
-// marks determine.
+// mean of several trials is drawn in the colour of the group, with a band of
+// one standard deviation on either side, and its trials in gray. HistoryDrawing
+// adds one search after the other. Failures come last, because one without a
+// value is drawn at the lower edge, which only the other marks determine.
 
 #include <algorithm>
 #include <cmath>
@@ -65,7 +65,7 @@ class CurvesDrawing {
                 const CurvesRequest& request, const PlotLook& look)
       : data_(data),
         request_(request),
-        top_(look.top),
+        look_(look),
         subjects_(ChooseSubjects(data, look.top, LegendEntry::Sample::kCurve)),
         both_kinds_(NamesOfBothKinds(curves)) {
     for (const TrialCurve& curve : curves) {
@@ -86,7 +86,14 @@ class CurvesDrawing {
     figure_.title = PlotTitle(
         data_, JoinParts(std::vector<std::string>{metrics, grouped, shown}));
     chart.x.label = request_.x_label;
-    chart.y.label = metrics;
+    chart.y =
+        ChartAxis{.label = metrics, .log = look_.log_y, .range = look_.y_range};
+    std::vector<double> lows, highs;
+    for (const auto& [trial, extremes] : extremes_) {
+      lows.push_back(extremes.first);
+      highs.push_back(extremes.second);
+    }
+    LimitOutliers(look_, std::move(lows), std::move(highs), chart.y, figure_);
     figure_.panels = {std::move(chart)};
     return std::move(figure_);
   }
@@ -122,7 +129,7 @@ class CurvesDrawing {
            CountText(trials, "trial");
   }
 
-  // Draws the median of each group that has several trials, and the trials in
+  // Draws the mean of each group that has several trials, and the trials in
   // gray behind it. Returns how the trials are grouped.
   std::string DrawGroups(Chart& chart) {
     using Group = std::tuple<nlohmann::json, std::size_t, MetricKind>;
@@ -140,7 +147,7 @@ class CurvesDrawing {
         chart.curves.push_back(std::move(marks.front()));
         continue;
       }
-      chart.curves.push_back(MakeMedian(marks));
+      AddMean(marks, chart);
       for (CurveMark& mark : marks) {
         ends_differ |= mark.points.back().first != marks[0].points.back().first;
         mark.style.faint = true;
@@ -150,20 +157,29 @@ class CurvesDrawing {
     }
     if (ends_differ) {
       figure_.notes.push_back(
-          "a median counts the trials of a group that got that far; it may "
+          "a mean counts the trials of a group that got that far; it may "
           "jump where one ends");
     }
-    const bool has_medians = !behind.empty();
+    const bool has_means = !behind.empty();
     std::ranges::move(behind, std::back_inserter(chart.curves));
-    return GroupedText(data_) + (has_medians ? " (medians)" : "");
+    return GroupedText(data_) +
+           (has_means ? " (mean and standard deviation)" : "");
   }
 
-  static CurveMark MakeMedian(const std::vector<CurveMark>& marks) {
+  static void AddMean(const std::vector<CurveMark>& marks, Chart& chart) {
     std::vector<std::vector<CurvePoint>> curves;
     for (const CurveMark& mark : marks) curves.push_back(mark.points);
-    return {.style = marks.front().style,
-            .points = MedianCurve(curves),
-            .tag = marks.front().tag};
+    CurveMark line{
+        .style = marks.front().style, .points = {}, .tag = marks.front().tag};
+    BandMark band{.style = line.style, .low = {}, .high = {}};
+    for (const MeanPoint& point : MeanCurve(curves)) {
+      line.points.emplace_back(point.x, point.mean);
+      band.low.emplace_back(point.x, point.mean - point.deviation);
+      band.high.emplace_back(point.x, point.mean + point.deviation);
+    }
+    const bool has_band = !band.low.empty() && !band.style.faint;
+    if (has_band) chart.bands.push_back(std::move(band));
+    chart.curves.push_back(std::move(line));
   }
 
   // Groups of several metrics have a line for each of them.
@@ -194,7 +210,7 @@ class CurvesDrawing {
       const auto rank = ranks_.try_emplace(trial.id, ranks_.size()).first;
       mark.style.color = rank->second * request_.metrics.size() + metric;
       mark.style.faint =
-          rank->second >= top_ || figure_.legend.size() == kMaxLegend;
+          rank->second >= look_.top || figure_.legend.size() == kMaxLegend;
       if (!mark.style.faint) AddLegend(curve, mark.style, both);
     } else {
       mark.style.color = mark.style.color * request_.metrics.size() + metric;
@@ -203,6 +219,13 @@ class CurvesDrawing {
     }
     std::ranges::stable_sort(mark.points, {}, &CurvePoint::first);
     if (request_.smooth > 0) Smooth(request_.smooth, mark.points);
+    auto& [low, high] =
+        extremes_.try_emplace(trial.id, HUGE_VAL, -HUGE_VAL).first->second;
+    for (const auto& [x, y] : mark.points) {
+      if (!std::isfinite(y)) continue;
+      low = std::min(low, y);
+      high = std::max(high, y);
+    }
     return mark;
   }
 
@@ -217,12 +240,13 @@ class CurvesDrawing {
 
   const PlotData& data_;
   const CurvesRequest& request_;
-  const std::size_t top_;
+  const PlotLook& look_;
   const PlotSubjects subjects_;
   const std::set<std::string> both_kinds_;
   std::map<std::tuple<TrialId, std::string, MetricKind>, const TrialCurve*>
       curves_;
   std::map<TrialId, std::size_t> ranks_;  // of trials with curves
+  std::map<TrialId, std::pair<double, double>> extremes_;
   Figure figure_;
 };
 
@@ -233,8 +257,6 @@ Figure CurvesFigure(const PlotData& data, std::vector<TrialCurve> curves,
   Figure figure = CurvesDrawing(data, curves, request, look).Draw();
   Chart& chart = figure.panels.front();
   chart.x.log = look.log_x;
-  chart.y.log = look.log_y;
-  chart.y.range = look.y_range;
   const std::size_t not_finite = CountNotFinite(curves);
   if (not_finite > 0) {
     figure.notes.push_back(CountText(not_finite, "value is", "values are") +
@@ -335,15 +357,28 @@ class HistoryDrawing {
   void Add(const PlotSearch& search) {
     const auto efforts =
         ComputeEfforts(search.validations, effort_, search.start);
+    std::map<std::int64_t, const PlotTrial*> trials;
+    for (const PlotTrial& trial : search.trials) {
+      trials[trial.id.number] = &trial;
+      if (std::isinf(trial.values.at(0))) ++not_finite_;
+    }
     std::set<std::int64_t> validated;
+    std::map<std::int64_t, double> places;  // efforts, by trial
     for (std::size_t i = 0; i < efforts.size(); ++i) {
       const Observation& seen = search.validations[i];
       validated.insert(seen.trial);
-      if (!std::isfinite(seen.value)) ++not_finite_;
-      dots_.points.emplace_back(efforts[i], seen.value);
+      const auto trial = trials.find(seen.trial);
+      const bool to_best =
+          trial != trials.end() && seen.batches <= trial->second->best_batches;
+      if (to_best) places[seen.trial] = efforts[i];
+    }
+    for (const auto& [trial, effort] : places) {
+      dots_.points.emplace_back(effort, trials[trial]->values[0]);
     }
     trials_ += search.trials.size();
-    missing_ += search.trials.size() - validated.size();
+    for (const PlotTrial& trial : search.trials) {
+      if (!validated.contains(trial.id.number)) ++missing_;
+    }
     const auto own = FailurePoints(search, effort_, efforts);
     failures_.insert(failures_.end(), own.begin(), own.end());
     if (!data_.group.empty()) {
@@ -366,9 +401,10 @@ class HistoryDrawing {
     chart.curves = std::move(curves_);
     figure.legend = std::move(legend_);
     if (data_.searches.size() == 1) {
-      figure.legend.push_back({dots_.style, LegendEntry::Sample::kDot,
-                               CountText(dots_.points.size(), "validation") +
-                                   " of " + CountText(trials_, "trial")});
+      figure.legend.push_back(
+          {dots_.style, LegendEntry::Sample::kDot,
+           CountText(dots_.points.size(), "trial at its", "trials at their") +
+               " best validation"});
       chart.dots.push_back(std::move(dots_));
     }
     AddFailures(std::move(failures_), figure);
@@ -478,6 +514,11 @@ Figure HistoryFigure(const PlotData& data, Effort effort,
                                                        : " (larger is better)"),
                 .log = look.log_y,
                 .range = look.y_range};
+  std::vector<double> values;
+  for (const PlotSearch& search : data.searches) {
+    std::ranges::move(FiniteValues(search), std::back_inserter(values));
+  }
+  LimitOutliers(look, values, values, chart.y, figure);
   HistoryDrawing drawing(data, effort);
   for (const PlotSearch& search : data.searches) drawing.Add(search);
   drawing.Finish(figure);

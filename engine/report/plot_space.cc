@@ -94,8 +94,10 @@ void AddCaption(const PlotData& data, const PlotSearch& search,
   }
 }
 
-void AddImportance(const HparamImportance& one, Chart& chart) {
-  std::string text = FormatFixed(100 * one.share, 1) + " %";
+void AddImportance(const HparamImportance& one, bool few, Chart& chart) {
+  std::string text = FormatFixed(100 * one.share, 0) + " % (" +
+                     FormatFixed(100 * one.low, 0) + "-" +
+                     FormatFixed(100 * one.high, 0) + ")";
   if (one.correlation) {
     text += ", correlation " + FormatFixed(*one.correlation, 2);
   }
@@ -103,7 +105,9 @@ void AddImportance(const HparamImportance& one, Chart& chart) {
                         .row = chart.y.names.size(),
                         .from = 0,
                         .to = 100 * one.share,
-                        .text = std::move(text)});
+                        .text = std::move(text),
+                        .interval = std::pair(100 * one.low, 100 * one.high),
+                        .hatched = few});
   chart.y.names.push_back(ShortName(one.name));
 }
 
@@ -129,17 +133,22 @@ Chart ImportanceChart(const PlotSearch& search, const PlotData& data,
                                        metric.smaller_is_better, quantile);
   // All that equal the last of the best count: there may be many more than the
   // quantile says.
-  shown =
-      "best " +
-      std::to_string(CountBest(outcomes, metric.smaller_is_better, quantile)) +
-      " of " + CountText(outcomes.size(), "trial");
+  const std::size_t best =
+      CountBest(outcomes, metric.smaller_is_better, quantile);
+  shown = "best " + std::to_string(best) + " of " +
+          CountText(outcomes.size(), "trial") +
+          (best < kFewBest ? " (few: a matter of chance, hatched)" : "");
   if (importances.size() > kMaxBars) {
     shown += ", " + std::to_string(kMaxBars) + " of " +
              CountText(importances.size(), "hyperparameter");
     importances.resize(kMaxBars);
   }
-  for (const HparamImportance& one : importances) AddImportance(one, chart);
-  chart.x.range = std::pair(0.0, std::max(100 * importances[0].share, 1.0));
+  double highest = 1;
+  for (const HparamImportance& one : importances) {
+    AddImportance(one, best < kFewBest, chart);
+    highest = std::max(highest, 100 * std::max(one.share, one.high));
+  }
+  chart.x.range = std::pair(0.0, highest);
   return chart;
 }
 
@@ -158,6 +167,14 @@ Figure ImportanceFigure(const PlotData& data, double quantile) {
     figure.panels.push_back(std::move(chart));
   }
   figure.title = PlotTitle(data, JoinParts(title));
+  const bool any = std::ranges::any_of(
+      figure.panels, [](const Chart& chart) { return !chart.bars.empty(); });
+  if (any) {
+    figure.notes.push_back(
+        "in brackets, and as lines: where 90 % of samples from these trials "
+        "lie "
+        "(bootstrap)");
+  }
   AddMissingValuesNote(data, figure);
   LimitPanels(figure);
   return figure;
@@ -185,39 +202,74 @@ ParallelAxis MakeParallelAxis(const SearchAxis& axis) {
   return parallel;
 }
 
-// The last axis: the metric of the trials.
-SearchAxis MetricAxis(const PlotSearch& search, const PlotMetric& metric) {
-  SearchAxis axis{.name = metric.name};
-  double low = HUGE_VAL, high = -HUGE_VAL;
-  for (const PlotTrial& trial : search.trials) {
-    if (!HasValue(trial)) continue;
-    low = std::min(low, trial.values[0]);
-    high = std::max(high, trial.values[0]);
-  }
-  axis.low = low;
-  axis.high = high;
-  return axis;
+// The last axis: the metric of the trials, from its least value to its
+// greatest, or to those that are no outliers.
+SearchAxis MetricAxis(const PlotMetric& metric,
+                      const std::vector<double>& values,
+                      const std::optional<RobustLimits>& limits) {
+  const auto [low, high] = std::ranges::minmax(values);
+  return {.name = metric.name,
+          .low = limits ? limits->low : low,
+          .high = limits ? limits->high : high};
+}
+
+// Height of the lane of trials that lack a hyperparameter, as a share of the
+// axis.
+constexpr double kAbsentLane = 0.1;
+
+// True if a trial lacks the hyperparameter, by its condition or as a part of
+// another category.
+bool IsAbsentSomewhere(const PlotSearch& search, std::size_t axis) {
+  const SearchAxis& one = search.axes[axis];
+  if (one.when.is_null() && !one.is_part) return false;
+  return std::ranges::any_of(search.trials, [&](const PlotTrial& trial) {
+    return HasValue(trial) && std::isnan(trial.places[axis]);
+  });
 }
 
 Chart ParallelChart(const PlotSearch& search, const ChosenAxes& chosen,
-                    const PlotData& data, const PlotSubjects& subjects) {
+                    const PlotData& data, const PlotSubjects& subjects,
+                    bool all_values) {
   const PlotMetric& metric = data.metrics.at(0);
-  const SearchAxis value_axis = MetricAxis(search, metric);
+  const auto values = FiniteValues(search);
+  std::optional<RobustLimits> limits;
+  if (!all_values) limits = FindRobustLimits(values, values);
+  const SearchAxis value_axis = MetricAxis(metric, values, limits);
   Chart chart;
+  std::vector<bool> has_lane;
+  const auto above_lane = [](double share) {
+    return kAbsentLane + (1 - kAbsentLane) * share;
+  };
   for (const std::size_t i : chosen.axes) {
     chart.parallel.push_back(MakeParallelAxis(search.axes[i]));
+    has_lane.push_back(IsAbsentSomewhere(search, i));
+    if (!has_lane.back()) continue;
+    auto& ticks = chart.parallel.back().ticks;
+    for (auto& [share, text] : ticks) share = above_lane(share);
+    ticks.emplace(ticks.begin(), 0, "absent");
   }
   chart.parallel.push_back(MakeParallelAxis(value_axis));
+  auto& ticks = chart.parallel.back().ticks;
+  if (limits && limits->below > 0) {
+    ticks.front().second += " (" + std::to_string(limits->below) + " below)";
+  }
+  if (limits && limits->above > 0) {
+    ticks.back().second += " (" + std::to_string(limits->above) + " above)";
+  }
   for (const PlotTrial* trial : RankedTrials(data)) {
     const PlotTrial& one = *trial;
     if (one.id.experiment != search.id || !HasValue(one)) continue;
     CurveMark curve = {.style = subjects.styles.at(one.id), .points = {}};
-    for (const std::size_t i : chosen.axes) {
-      curve.points.emplace_back(curve.points.size(),
-                                AxisShare(search.axes[i], one.places[i]));
+    for (std::size_t k = 0; k < chosen.axes.size(); ++k) {
+      const std::size_t i = chosen.axes[k];
+      const double share = AxisShare(search.axes[i], one.places[i]);
+      curve.points.emplace_back(k, !has_lane[k]        ? share
+                                   : std::isnan(share) ? 0
+                                                       : above_lane(share));
     }
-    curve.points.emplace_back(curve.points.size(),
-                              AxisShare(value_axis, one.values[0]));
+    curve.points.emplace_back(
+        curve.points.size(),
+        std::clamp(AxisShare(value_axis, one.values[0]), 0.0, 1.0));
     chart.curves.push_back(std::move(curve));
   }
   return chart;
@@ -273,8 +325,8 @@ Figure ParallelFigure(const PlotData& data, const PlotLook& look) {
                        std::string empty =
                            EmptySpaceReason(search, chosen, data.metrics.at(0));
                        if (!empty.empty()) return EmptyPanel(std::move(empty));
-                       return std::vector<Chart>{
-                           ParallelChart(search, chosen, data, subjects)};
+                       return std::vector<Chart>{ParallelChart(
+                           search, chosen, data, subjects, look.all_values)};
                      });
 }
 
@@ -302,6 +354,7 @@ std::vector<DotMark> DotsByStyle(const PlotSearch& search,
 
 Figure SliceFigure(const PlotData& data, const PlotLook& look) {
   const PlotMetric& metric = data.metrics.at(0);
+  Figure beyond;  // has the notes on outliers
   const auto draw = [&](const PlotSearch& search, const ChosenAxes& chosen,
                         const PlotSubjects& subjects) {
     std::string empty = EmptySpaceReason(search, chosen, metric);
@@ -312,9 +365,13 @@ Figure SliceFigure(const PlotData& data, const PlotLook& look) {
       chart.title = ShortName(search.axes[i].name);
       chart.x = MakeChartAxis(search.axes[i]);
       if (chart.x.label == chart.title) chart.x.label.clear();
-      chart.y = {.label = ShortName(metric.name),
-                 .log = look.log_y,
-                 .range = look.y_range};
+      chart.y = ChartAxis{.label = ShortName(metric.name),
+                          .log = look.log_y,
+                          .range = look.y_range};
+      const auto values = FiniteValues(search);
+      const std::size_t notes = beyond.notes.size();
+      LimitOutliers(look, values, values, chart.y, beyond);
+      if (i != chosen.axes.front()) beyond.notes.resize(notes);  // once
       chart.dots = DotsByStyle(search, subjects, [&](const PlotTrial& trial) {
         return CurvePoint(trial.places[i], trial.values[0]);
       });
@@ -322,11 +379,13 @@ Figure SliceFigure(const PlotData& data, const PlotLook& look) {
     }
     return panels;
   };
-  return SpaceFigure(
+  Figure figure = SpaceFigure(
       data, look,
       {.text = ShortName(metric.name) + " " + data.place + " by hyperparameter",
        .max_axes = kMaxPanels},
       draw);
+  std::ranges::move(beyond.notes, std::back_inserter(figure.notes));
+  return figure;
 }
 
 namespace {

@@ -103,7 +103,8 @@ std::vector<std::size_t> AxesByImportance(const PlotSearch& search,
   if (outcomes.size() < kMinImportanceTrials) return order;
   std::map<std::string, double> shares;
   for (const HparamImportance& one : HparamImportances(
-           search.axes, outcomes, metric.smaller_is_better, kBestQuantile)) {
+           search.axes, outcomes, metric.smaller_is_better, kBestQuantile,
+           /*intervals=*/false)) {
     shares[one.name] = one.share;
   }
   std::ranges::stable_sort(order, std::greater<>(), [&](std::size_t i) {
@@ -238,6 +239,33 @@ void LimitPanels(Figure& figure) {
                          std::to_string(figure.panels.size()) +
                          " panels are drawn");
   figure.panels.resize(kMaxPanels);
+}
+
+void AddOutliersNote(std::size_t count, const std::string& axis,
+                     Figure& figure) {
+  if (count == 0) return;
+  figure.notes.push_back(CountText(count, "trial has", "trials have") +
+                         " values beyond the axis" +
+                         (axis.empty() ? "" : " of " + axis) +
+                         ", where arrows are; --outliers shows them");
+}
+
+void LimitOutliers(const PlotLook& look, std::vector<double> lows,
+                   std::vector<double> highs, ChartAxis& axis, Figure& figure) {
+  if (look.all_values || axis.log || axis.range) return;
+  const auto limits = FindRobustLimits(std::move(lows), std::move(highs));
+  if (!limits) return;
+  axis.range = std::pair(limits->low, limits->high);
+  axis.arrows = true;
+  AddOutliersNote(limits->below + limits->above, axis.label, figure);
+}
+
+std::vector<double> FiniteValues(const PlotSearch& search) {
+  std::vector<double> values;
+  for (const TrialOutcome& one : FiniteOutcomes(search)) {
+    values.push_back(one.value);
+  }
+  return values;
 }
 
 std::string JoinParts(std::span<const std::string> parts) {

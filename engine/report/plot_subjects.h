@@ -74,6 +74,19 @@ inline constexpr std::size_t kMaxPanels = 9;
 /// Removes the panels beyond kMaxPanels, with a note.
 void LimitPanels(Figure& figure);
 
+/// Limits an axis of values to those that are no outliers (FindRobustLimits),
+/// with arrows and a note for the others; not if it is logarithmic, has limits,
+/// or `look` is of all values. `lows`, `highs`: as there.
+void LimitOutliers(const PlotLook& look, std::vector<double> lows,
+                   std::vector<double> highs, ChartAxis& axis, Figure& figure);
+
+/// Adds that note on trials beyond the limits.
+void AddOutliersNote(std::size_t count, const std::string& axis,
+                     Figure& figure);
+
+/// The finite values of the first metric of these trials.
+std::vector<double> FiniteValues(const PlotSearch& search);
+
 /// Joins those of `parts` that are not empty by commas.
 std::string JoinParts(std::span<const std::string> parts);
 

@@ -81,14 +81,21 @@ std::string DistributionTitle(const PlotData& data, std::size_t drawn,
 }  // namespace
 
 Figure DistributionFigure(const PlotData& data, const PlotLook& look) {
-  Figure figure{.title = "", .panels = {Chart{}}};
+  Figure figure;
+  figure.panels.emplace_back();
   Chart& chart = figure.panels.front();
-  chart.x = {.label = MetricLabel(data), .log = look.log_x};
-  chart.y = {.label = "share of trials with at most this value",
-             .range = std::pair(0.0, 1.0)};
+  chart.x = ChartAxis{.label = MetricLabel(data), .log = look.log_x};
+  chart.y = ChartAxis{.label = "share of trials with at most this value",
+                      .range = std::pair(0.0, 1.0)};
   PlotSubjects subjects;
   std::size_t infinite = 0;
-  for (auto& [entry, values] : CollectSamples(data, subjects)) {
+  auto samples = CollectSamples(data, subjects);
+  std::vector<double> all;
+  for (const auto& [entry, values] : samples) {
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  LimitOutliers(look, all, all, chart.x, figure);
+  for (auto& [entry, values] : samples) {
     infinite += static_cast<std::size_t>(std::ranges::count_if(
         values, [](double value) { return std::isinf(value); }));
     chart.curves.push_back(
@@ -162,15 +169,21 @@ void AddFront(const PlotData& data, const std::vector<const PlotTrial*>& front,
 Figure ParetoFigure(const PlotData& data, const PlotLook& look) {
   const auto trials = CompleteTrials(data);
   const auto front = SelectFront(data, trials);
-  Figure figure{.title = "", .panels = {Chart{}}};
+  Figure figure;
+  figure.panels.emplace_back();
   Chart& chart = figure.panels.front();
-  chart.x = {.label = MetricLabel(data, 0), .log = look.log_x};
-  chart.y = {
+  chart.x = ChartAxis{.label = MetricLabel(data, 0), .log = look.log_x};
+  chart.y = ChartAxis{
       .label = MetricLabel(data, 1), .log = look.log_y, .range = look.y_range};
   DotMark all = {.style = MarkStyle{.faint = true}, .points = {}};
+  std::vector<double> xs, ys;
   for (const PlotTrial* trial : trials) {
     all.points.emplace_back(trial->values[0], trial->values[1]);
+    xs.push_back(trial->values[0]);
+    ys.push_back(trial->values[1]);
   }
+  LimitOutliers(look, xs, xs, chart.x, figure);
+  LimitOutliers(look, ys, ys, chart.y, figure);
   chart.dots.push_back(std::move(all));
   AddFront(data, front, figure);
   if (trials.empty()) chart.empty = "no trial has a finite value of both";
@@ -188,14 +201,18 @@ Figure ParetoFigure(const PlotData& data, const PlotLook& look) {
 
 namespace {
 
-// Colours of the states of trials, and their order in the legend.
-constexpr State kStates[] = {
-    State::kCompleted,   State::kError,   State::kStopped,
-    State::kCanceled,    State::kPaused,  State::kRunning,
-    State::kInterrupted, State::kPending, State::kInvalid};
+// Styles of the states of trials, in the order of the legend; the page has the
+// same (STATE_COLORS).
+constexpr std::pair<State, MarkStyle> kStates[] = {
+    {State::kCompleted, {.color = 2}},   {State::kError, {.color = 1}},
+    {State::kStopped, {.color = 5}},     {State::kCanceled, {.color = 7}},
+    {State::kPaused, {.color = 3}},      {State::kRunning, {.color = 4}},
+    {State::kInterrupted, {.color = 6}}, {State::kPending, {.faint = true}},
+    {State::kInvalid, {.color = 0}}};
 
-std::size_t ColorOfState(State state) {
-  return static_cast<std::size_t>(std::ranges::find(kStates, state) - kStates);
+MarkStyle StateStyle(State state) {
+  return std::ranges::find(kStates, state, &std::pair<State, MarkStyle>::first)
+      ->second;
 }
 
 // A run of a trial's process.
@@ -238,23 +255,21 @@ Chart TimelineChart(const PlotSearch& search, TimelineCounts& counts) {
   for (std::size_t i = 0; i < runs.size(); ++i) {
     end = std::max(end, runs[i].span.end);
     if (lanes[i] >= shown) continue;
-    chart.bars.push_back(
-        {.style = MarkStyle{.color = ColorOfState(runs[i].state)},
-         .row = lanes[i],
-         .from = runs[i].span.begin,
-         .to = runs[i].span.end});
+    chart.bars.push_back({.style = StateStyle(runs[i].state),
+                          .row = lanes[i],
+                          .from = runs[i].span.begin,
+                          .to = runs[i].span.end});
   }
   chart.x.range = std::pair(0.0, end > 0 ? end : 1);
   return chart;
 }
 
 void AddStates(const TimelineCounts& counts, Figure& figure) {
-  for (const State state : kStates) {
+  for (const auto& [state, style] : kStates) {
     const auto found = counts.states.find(state);
     if (found == counts.states.end()) continue;
     figure.legend.push_back(
-        {{.color = ColorOfState(state)},
-         LegendEntry::Sample::kBar,
+        {style, LegendEntry::Sample::kBar,
          "of " +
              CountText(found->second, "trial that is ", "trials that are ") +
              std::string(StateName(state))});
@@ -301,8 +316,8 @@ Figure TimelineFigure(const PlotData& data) {
 
 namespace {
 
-// States of trials after a rung, with the colours of their bars.
-constexpr std::size_t kWentOn = 0, kEnded = 1, kOpen = 2;
+// Colours of what trials did after a rung; the page has the same (AFTER_RUNG).
+constexpr std::size_t kWentOn = 0, kCompleted = 2, kEnded = 5, kOpen = 4;
 
 // "created", "rung 1 (16 batches)".
 std::string RungName(std::size_t rung, const PlotSearch& search) {
@@ -317,7 +332,10 @@ std::string RungName(std::size_t rung, const PlotSearch& search) {
 void AddRung(std::size_t rung, const RungCount& count, Chart& chart) {
   double from = 0;
   const std::pair<std::size_t, std::size_t> parts[] = {
-      {kWentOn, count.went_on}, {kEnded, count.ended}, {kOpen, count.open}};
+      {kWentOn, count.went_on},
+      {kCompleted, count.completed},
+      {kEnded, count.ended},
+      {kOpen, count.open}};
   for (const auto& [color, trials] : parts) {
     if (trials == 0) continue;
     const double to = from + static_cast<double>(trials);
@@ -337,12 +355,13 @@ Chart RungsChart(const PlotSearch& search, Figure& figure) {
   for (const PlotTrial& trial : search.trials) {
     progress.push_back(
         {static_cast<std::size_t>(std::max<std::int64_t>(trial.rung, 0)),
-         IsFinal(trial.state)});
+         RungEnd(trial.state)});
   }
   Chart chart;
-  chart.x = {.label = "trials",
-             .range = std::pair(
-                 0.0, std::max(1.0, static_cast<double>(progress.size())))};
+  chart.x =
+      ChartAxis{.label = "trials",
+                .range = std::pair(
+                    0.0, std::max(1.0, static_cast<double>(progress.size())))};
   if (progress.empty()) chart.empty = "there is no trial yet";
   const auto counts = CountRungs(progress);
   const std::size_t shown = std::min(counts.size(), kMaxRows);
@@ -368,6 +387,11 @@ bool HasBars(const Figure& figure, std::size_t color) {
 
 }  // namespace
 
+RungProgress::End RungEnd(State state) {
+  if (state == State::kCompleted) return RungProgress::End::kCompleted;
+  return IsFinal(state) ? RungProgress::End::kEnded : RungProgress::End::kOpen;
+}
+
 Figure RungsFigure(const PlotData& data) {
   Figure figure;
   std::size_t trials = 0, early = 0;
@@ -385,13 +409,15 @@ Figure RungsFigure(const PlotData& data) {
     figure.notes.push_back(CountText(early, "trial") +
                            " ended early, before the length of the next rung");
   }
-  const std::string meanings[] = {"completed the next rung",
-                                  "ended after this rung",
-                                  "has not ended: running or waiting"};
-  for (const std::size_t color : {kWentOn, kEnded, kOpen}) {
+  const std::pair<std::size_t, const char*> meanings[] = {
+      {kWentOn, "completed the next rung"},
+      {kCompleted, "completed: trained as long as it was to"},
+      {kEnded, "ended after this rung"},
+      {kOpen, "has not ended: running or waiting"}};
+  for (const auto& [color, meaning] : meanings) {
     if (!HasBars(figure, color)) continue;
     figure.legend.push_back(
-        {{.color = color}, LegendEntry::Sample::kBar, meanings[color]});
+        {{.color = color}, LegendEntry::Sample::kBar, meaning});
   }
   LimitPanels(figure);
   return figure;

@@ -147,19 +147,23 @@ void PrintBest(const PlayedSearch& search, const TerminalMode& mode,
 json RangeJson(const std::string& name, const json& range) {
   const std::string type = range.at("type");
   json shown = {{"name", name}, {"type", type}};
+  for (const char* key : {"when", "else"}) {
+    if (range.contains(key)) shown[key] = range.at(key);
+  }
   if (type == "categorical") {
     shown["vals"] = range.at("vals");
     return shown;
   }
-  shown["log"] = type == "log" || IsLogDouble(range);
-  for (const char* bound : {"minval", "maxval"}) {
-    shown[bound] = range.at(bound);
+  shown["log"] = type == "log" || IsLog(range);
+  for (const char* key : {"mean", "std", "minval", "maxval", "step"}) {
+    const auto value = range.find(key);
+    if (value == range.end()) continue;
+    shown[key] = *value;
     if (type != "log") continue;
-    shown[bound] =
-        std::pow(range.value("base", 10.0), range.at(bound).get<double>());
+    shown[key] = std::pow(range.value("base", 10.0), value->get<double>());
   }
   // A base below 1 reverses the bounds.
-  if (shown.at("minval") > shown.at("maxval")) {
+  if (type == "log" && shown.at("minval") > shown.at("maxval")) {
     shown.at("minval").swap(shown.at("maxval"));
   }
   return shown;
@@ -176,6 +180,31 @@ void AppendRanges(const json& space, const std::string& prefix, json& ranges) {
   }
 }
 
+// "optimizer is sgd or rmsprop and model.layers is at least 3".
+std::string ConditionText(const json& when) {
+  std::vector<std::string> parts;
+  if (when.is_array()) {
+    for (const json& one : when) parts.push_back(ConditionText(one));
+    return Join(parts, " and ");
+  }
+  for (const auto& [name, values] : when.items()) {
+    std::vector<std::string> texts;
+    if (values.is_array()) {
+      for (const json& value : values) texts.push_back(FormatValue(value));
+      parts.push_back(name + " is " + Join(texts, " or "));
+      continue;
+    }
+    if (values.contains("minval")) {
+      texts.push_back("at least " + FormatValue(values.at("minval")));
+    }
+    if (values.contains("maxval")) {
+      texts.push_back("at most " + FormatValue(values.at("maxval")));
+    }
+    parts.push_back(name + " is " + Join(texts, " and "));
+  }
+  return Join(parts, " and ");
+}
+
 std::string ValuesText(const json& range) {
   if (range.contains("vals")) {
     std::vector<std::string> values;
@@ -184,15 +213,29 @@ std::string ValuesText(const json& range) {
     }
     return Join(values, ", ");
   }
-  const auto bound = [&](const char* name) {
+  const auto number = [&](const char* name) {
     const json& value = range.at(name);
     return value.is_number_float() ? FormatMetric(value.get<double>())
                                    : FormatValue(value);
   };
-  return bound("minval") + " to " + bound("maxval") +
-         (range.at("type") == "int"     ? ", integers"
-          : range.at("log").get<bool>() ? ", log-uniform"
-                                        : "");
+  const bool log = range.at("log");
+  std::vector<std::string> parts;
+  if (range.at("type") == "normal") {
+    parts.push_back(std::string(log ? "log-normal" : "normal") + ", mean " +
+                    number("mean") + ", std " + number("std"));
+    if (log) parts.back() += " of the logarithm";
+    if (range.contains("minval")) parts.push_back("from " + number("minval"));
+    if (range.contains("maxval")) parts.push_back("up to " + number("maxval"));
+    return Join(parts, ", ");
+  }
+  parts.push_back(number("minval") + " to " + number("maxval"));
+  if (range.contains("step")) {
+    parts.push_back("in steps of " + number("step"));
+  } else if (range.at("type") == "int") {
+    parts.emplace_back("integers");
+  }
+  if (log) parts.emplace_back("log-uniform");
+  return Join(parts, ", ");
 }
 
 }  // namespace
@@ -208,7 +251,14 @@ void PrintRanges(const json& hyperparameters, const TerminalMode& mode,
   Table table(
       {{.name = "hyperparameter"}, {.name = "values", .elastic = true}});
   for (const json& range : RangesJson(hyperparameters)) {
-    table.AddRow({range.at("name").get<std::string>(), ValuesText(range)});
+    std::string values = ValuesText(range);
+    if (range.contains("when")) {
+      values += " when " + ConditionText(range.at("when"));
+    }
+    if (range.contains("else")) {
+      values += ", else " + FormatValue(range.at("else"));
+    }
+    table.AddRow({range.at("name").get<std::string>(), std::move(values)});
   }
   if (table.empty()) return;
   out << '\n';
@@ -279,6 +329,8 @@ bool IsSimulated(const PlannedSearch& search) {
   return search.expected && search.expected->simulations > 0;
 }
 
+// A search without a plan for each length has its expected trials only.
+// REQUIRES: it has a plan or was simulated.
 Table PlanTable(const PlannedSearch& search) {
   const bool planned = search.config.max_length > 0;
   std::vector<Column> columns = {{.name = "trials", .right = true},
@@ -287,6 +339,13 @@ Table PlanTable(const PlannedSearch& search) {
     columns.push_back({.name = "expected", .right = true});
   }
   Table table(columns);
+  if (search.plan.rows.empty()) {
+    Table expected(std::vector<Column>{columns.at(1), columns.at(2)});
+    for (const auto& [length, range] : search.expected->trials) {
+      expected.AddRow({LengthText(length, search.unit), RangeText(range)});
+    }
+    return expected;
+  }
   for (const PlanRow& row : search.plan.rows) {
     std::vector<Cell> cells = {std::to_string(row.trials),
                                LengthText(row.length, search.unit, planned)};
@@ -320,36 +379,41 @@ void PrintSearchPlan(const PlannedSearch& search, const TerminalMode& mode,
   const std::int64_t trials = search.plan.max_trials;
   const bool planned = config.max_length > 0;
   const bool by_model = IsModelBased(config);
-  out << EscapeForTerminal(
-             config.name + " search of " + (by_model ? "up to " : "") +
-             CountText(trials, "trial") +
-             (config.smaller_is_better ? " minimizing " : " maximizing ") +
-             config.metric + ", " + (planned ? "up to " : "length ") +
-             LengthText(config.max_length, search.unit, planned) +
-             (planned ? " each" : ""))
-      << "\n\n";
+  const auto print = [&](const std::string& text) {
+    out << WrapText(EscapeForTerminal(text), 0, kWrapIndent, mode.width)
+        << '\n';
+  };
+  print(config.name + " search of " + (by_model ? "up to " : "") +
+        CountText(trials, "trial") +
+        (config.repeats > 1
+             ? ", " + CountText(trials / config.repeats, "point") +
+                   " trained " + std::to_string(config.repeats) + " times,"
+             : "") +
+        (config.smaller_is_better ? " minimizing " : " maximizing ") +
+        config.metric + ", " + (planned ? "up to " : "length ") +
+        LengthText(config.max_length, search.unit, planned) +
+        (planned ? " each" : ""));
+  out << '\n';
+  if (!by_model || IsSimulated(search)) PlanTable(search).PrintText(out, mode);
+  const std::string expected =
+      IsSimulated(search)
+          ? "; expected " + RangeText(search.expected->total_length) + " in " +
+                std::to_string(search.expected->simulations) +
+                " simulated searches with random metrics"
+          : "";
   if (by_model) {
-    out << "budget " << BudgetText(search.plan, search.unit)
-        << "; a model decides which trials train how long\n";
-  } else {
-    PlanTable(search).PrintText(out, mode);
-  }
-  if (planned && !by_model) {
-    out << "in total "
-        << LengthText(search.plan.total_length, search.unit, planned);
-    if (IsSimulated(search)) {
-      out << "; expected " << RangeText(search.expected->total_length) << " in "
-          << search.expected->simulations
-          << " simulated searches with random metrics";
-    }
-    out << '\n';
+    print("budget " + BudgetText(search.plan, search.unit) + expected +
+          "; a model decides which trials train how long");
+  } else if (planned) {
+    print("in total " +
+          LengthText(search.plan.total_length, search.unit, planned) +
+          expected);
   }
   if (search.plan.brackets.empty()) return;
   out << '\n';
   BracketTable(search).PrintText(out, mode);
   if (by_model && config.max_concurrent_trials == 0) {
-    out << "AT ONCE becomes what the slots hold when the experiment is "
-           "created\n";
+    print("AT ONCE becomes what the slots hold when the experiment is created");
   }
 }
 
@@ -365,8 +429,9 @@ void PrintSimulation(const PlayedSearch& search, const TerminalMode& mode,
   for (const auto& [name, count] : ends) {
     parts.push_back(std::to_string(count) + " " + name);
   }
-  out << Join(parts, ", ") << (simulation.failed ? "; the search failed" : "")
-      << "\n\n";
+  const std::string text =
+      Join(parts, ", ") + (simulation.failed ? "; the search failed" : "");
+  out << WrapText(text, 0, kWrapIndent, mode.width) << "\n\n";
   Table table({{.name = "trials", .right = true},
                {.name = "final_length", .right = true}});
   for (const auto& [length, count] : TrialsByFinalLength(simulation)) {

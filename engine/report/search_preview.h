@@ -48,7 +48,9 @@ void PrintSearchPlan(const PlannedSearch& search, const TerminalMode& mode,
 /// The searched hyperparameters, each with the values that it can have (of a
 /// `log` range too, whose bounds are exponents): [{"name", "type", "minval",
 /// "maxval", "log"} or {"name", "type", "vals"}]; `log` is true where values
-/// are drawn in the logarithm.
+/// are drawn in the logarithm. Ranges with steps have "step", normal ones
+/// "mean" and "std", and bounds only if they are cut off; conditional ones
+/// "when" and perhaps "else".
 nlohmann::json RangesJson(const nlohmann::json& hyperparameters);
 
 /// Prints the ranges as a table; nothing if nothing is searched.

@@ -55,6 +55,9 @@ std::string BestLines(const RunResult& result, const SummaryContext& context) {
                         EndRemark(context.best_state) + ": " + context.metric +
                         " " + FormatBest(result.best, context.units)) +
       "\n";
+  if (!context.best_point.empty()) {
+    text += "  repeats          " + context.best_point + "\n";
+  }
   const std::string hparams = FormatHparams(
       SearchedHparams(context.hyperparameters, result.best_hparams));
   if (!hparams.empty()) {
@@ -137,6 +140,7 @@ std::string SummaryText(const RunResult& result,
                               Join(*result.unread, ", ")) +
             "\n";
   }
+  if (!context.use.empty()) text += "resources: " + context.use + "\n";
   return text + "next: " + command + " trials " + id + "; " + command +
          " metrics " + id + "; " + command + " logs " + id + "\n";
 }

@@ -20,11 +20,13 @@ struct SummaryContext {
   std::string command;                   // "dtrain" or "dtrain --store DIR"
   // "model.pt, 14 MB: dtrain files 4.2", of the best trial.
   std::string best_files;
+  std::string best_point;  // "point 4, mean 0.3 of 3 repeats"; or empty
   std::string max_length;  // of the search: "900 batches"
   Units units;
   // Trials that ended before their length, and why the first of them did.
   std::int64_t early = 0;
   std::string why_early;  // "trial 1.1 ended early: ..."
+  std::string use;        // of slots, GPUs and CPUs, as SummarizeUse; or empty
 };
 
 /// Returns the summary of a finished run: the states of its trials if there are

@@ -12,7 +12,10 @@
 #include <algorithm>
 #include <cassert>
 #include <cctype>
+#include <charconv>
 #include <cstdlib>
+#include <string_view>
+#include <system_error>
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -246,8 +249,8 @@ std::string Fitted(const Cell& cell, std::size_t width,
 }  // namespace
 
 bool Table::IsEmpty(std::size_t column) const {
-  return !rows_.empty() && std::ranges::all_of(rows_, [&](const auto& row) {
-    return row[column].text.empty();
+  return std::ranges::all_of(rows_, [&](const auto& row) {
+    return row[column].text.empty() || row[column].text == "-";
   });
 }
 
@@ -358,8 +361,26 @@ void Table::PrintCsv(std::ostream& out, bool terminal) const {
   }
 }
 
+namespace {
+
+// True for a text that a spreadsheet would compute. Numbers stay numbers.
+bool IsFormula(std::string_view text) {
+  if (text.empty()) return false;
+  if (text.front() != '-') {
+    return std::string_view("=+@\t\r").find(text.front()) != text.npos;
+  }
+  double number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  const bool is_number = error != std::errc::invalid_argument && rest == end;
+  return !is_number && text != "-";
+}
+
+}  // namespace
+
 std::string CsvField(const std::string& text) {
-  const std::string valid = ToValidUtf8(text);
+  std::string valid = ToValidUtf8(text);
+  if (IsFormula(valid)) valid.insert(0, 1, '\'');
   if (valid.find_first_of("\",\r\n") == std::string::npos) return valid;
   std::string quoted = "\"";
   for (const char c : valid) {

@@ -110,7 +110,7 @@ class Table {
   std::vector<std::size_t> Widths(std::size_t limit, bool brief) const;
   // Returns the width below which a column of `width` is not cut.
   std::size_t MinWidth(std::size_t column, std::size_t width) const;
-  bool IsEmpty(std::size_t column) const;
+  bool IsEmpty(std::size_t column) const;  // cells have no text, or "-"
   // Without a limit.
   std::vector<std::size_t> WholeWidths(bool brief) const;
   void PrintLine(std::ostream& out, const TerminalMode& mode,

@@ -155,19 +155,6 @@ const TrialStatus* FindStatus(const WatchedRun& run, TrialId trial) {
   return found == running.end() ? nullptr : &*found;
 }
 
-// Returns the words that fit `width`, and the sign of a cut if not all do.
-std::string WholeWords(const std::string& text, std::size_t width,
-                       const TerminalMode& mode) {
-  if (DisplayWidth(text) <= width) return text;
-  std::string line;
-  const std::size_t sign = DisplayWidth(Ellipsis(mode));
-  for (const std::string& word : Split(text, ' ')) {
-    if (DisplayWidth(line) + DisplayWidth(word) + 1 + sign > width) break;
-    line += word + " ";
-  }
-  return line + std::string(Ellipsis(mode));
-}
-
 // Splits a text into lines of whole words, at most `most`.
 std::vector<std::string> Wrapped(const std::string& text, std::size_t width,
                                  std::size_t most, const TerminalMode& mode) {
@@ -529,8 +516,10 @@ std::vector<WatchScreen::Line> WatchScreen::DetailLines(
   const auto add = [&](const std::string& text, Tone tone = Tone::kPlain) {
     if (lines.size() < height) lines.push_back({"  " + text, tone});
   };
-  if (!trial.reason.empty()) {
-    add(EscapeForTerminal(trial.reason), ToneOfTrial(trial));
+  for (const std::string& line :
+       Wrapped(EscapeForTerminal(trial.reason), mode.width - 2, is_high ? 4 : 2,
+               mode)) {
+    add(line, ToneOfTrial(trial));
   }
   const std::string hparams =
       EscapeForTerminal(is_high ? FormatHparams(trial.hparams)

@@ -47,6 +47,7 @@ class Run {
     result_.signal = interrupted.signal;
     launcher_.Kill(trial_);
   }
+  void On(const SystemSampled&) {}
   void On(const GpuRestored&) {}
   void On(const WorkersFailed&) {}
   void On(const Idle&) {}

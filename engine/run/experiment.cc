@@ -10,6 +10,7 @@
 #include "engine/run/experiment.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -19,7 +20,10 @@
 #include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/config/environment.h"
+#include "engine/config/read_config.h"
 #include "engine/os/signals.h"
+#include "engine/run/notifications.h"
+#include "engine/run/points.h"
 #include "engine/store/file_system.h"
 #include "searchers/registry.h"
 #include "searchers/search_plan.h"
@@ -30,6 +34,7 @@ namespace {
 using std::chrono::milliseconds;
 using Urgency = Outbox::Urgency;
 
+constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 // Maximum time between two turns of the loop.
 constexpr Duration kMaxWait = milliseconds(200);
 // A turn that is longer by this means that this process was stopped.
@@ -71,11 +76,11 @@ void Redact(LaunchEvent& event, const TrialEnvironment& environment) {
   }
 }
 
-// Returns resources.max_slots as it is recorded now.
-std::optional<std::int64_t> RecordedMaxSlots(const Store& store,
-                                             std::int64_t experiment) {
-  const auto detail = store.Experiment(experiment);
-  return detail ? FindMaxSlots(detail->config) : std::nullopt;
+// Returns the configuration as it is recorded now; other processes may change
+// some of its keys.
+nlohmann::json RecordedConfig(const Store& store, std::int64_t experiment) {
+  auto detail = store.Experiment(experiment);
+  return detail ? std::move(detail->config) : nlohmann::json::object();
 }
 
 }  // namespace
@@ -83,29 +88,31 @@ std::optional<std::int64_t> RecordedMaxSlots(const Store& store,
 Experiment::Experiment(ExperimentSetup setup, ExperimentDeps deps)
     : setup_(std::move(setup)),
       deps_(std::move(deps)),
+      plan_(setup_.config.searcher),
+      recorded_searcher_(
+          setup_.config.effective.value("searcher", nlohmann::json::object())),
       outbox_(setup_.sync),
       files_(deps_.store, setup_.id, setup_.places),
       time_(setup_.options.timeout, setup_.config.time_limit),
       requests_(setup_.gpu_share, setup_.slots_per_trial,
                 TrialsAtOnce(searcher(), setup_.config.hyperparameters)),
-      search_(
-          MakeSearcher(searcher(), setup_.config.hyperparameters, setup_.seed),
-          setup_.id),
+      search_(MakeSearcher(setup_.created.value_or(plan_),
+                           setup_.config.hyperparameters, setup_.seed),
+              setup_.id),
       progress_(searcher(), setup_.config.hyperparameters),
       rungs_(searcher(), setup_.config.length_unit),
       lengths_(setup_.config, setup_.info.units),
       keeper_(setup_.config.checkpoints, searcher().smaller_is_better),
-      best_(searcher().smaller_is_better),
+      best_(searcher().smaller_is_better, searcher().repeats > 1),
       metrics_(setup_.config),
       unread_(setup_.config, !setup_.options.library.empty()) {}
 
 SearchOutcome Experiment::Outcome() const {
-  const SearcherConfig& searcher = setup_.config.searcher;
-  const bool compares = searcher.name != "single" && searcher.rules >= 2;
+  const bool compares = searcher().name != "single" && searcher().rules >= 2;
   std::string no_result;
   if (compares && search_.over() && trials_.measured() > 0 &&
       !best_.validation()) {
-    no_result = "no trial has a finite '" + searcher.metric +
+    no_result = "no trial has a finite '" + searcher().metric +
                 "': every value is NaN or infinite";
   }
   return {.over = search_.over(),
@@ -125,8 +132,17 @@ RunResult Experiment::Run() {
   Recover();
   // The slots of this machine were planned within that limit.
   const bool is_planned = setup_.slots > 0;
-  (void)requests_.SetMaxSlots(RecordedMaxSlots(deps_.store, setup_.id),
-                              !is_planned);
+  (void)requests_.SetMaxSlots(
+      FindMaxSlots(RecordedConfig(deps_.store, setup_.id)), !is_planned);
+  outbox_.Add(
+      [id = setup_.id, now = deps_.clock.now()](StoreWriter& writer) {
+        writer.SetExperimentState(id, State::kRunning, now);
+      },
+      Urgency::kUrgent);
+  // Failed trials are taken back together with that record, and before anybody
+  // is told of the run: a kill in between would leave an experiment without
+  // anything to run, and who waits for it would see the old end.
+  if (setup_.options.retry_failed) RetryFailed();
   deps_.reporter.Begin(setup_.info);
   for (const std::string& warning : setup_.warnings) {
     deps_.reporter.OnNotice(LogLevel::kWarning, warning);
@@ -134,15 +150,12 @@ RunResult Experiment::Run() {
   for (const std::string* text : {&setup_.advice, &setup_.options.notice}) {
     if (!text->empty()) deps_.reporter.OnNotice(LogLevel::kInfo, *text);
   }
-  outbox_.Add(
-      [id = setup_.id, now = deps_.clock.now()](StoreWriter& writer) {
-        writer.SetExperimentState(id, State::kRunning, now);
-      },
-      Urgency::kUrgent);
   try {
     if (search_.seq() == 0) Post(Started{});
     RecoverRequests();
     HandleEvents();
+    // A validation may have reached it while the last run was being stopped.
+    CheckTarget();
     Tick();
     while (!IsOver()) Step();
     return Finish();
@@ -184,6 +197,8 @@ void Experiment::Step() {
 
 void Experiment::Tick() {
   Flush();
+  if (searcher().repeats > 1) CheckTarget();
+  ExtendSearch();
   // A start depends on the record of what led to it. As long as another runner
   // holds the write lock, no trial is started.
   if (!outbox_.urgent()) Schedule();
@@ -198,6 +213,12 @@ void Experiment::Tick() {
     stop_.SetTimedOut();
     StopAll("stopped at its time limit");
   }
+  const double until =
+      search_.seconds_ended() + searcher().max_duration.value_or(kNoLimit);
+  if (time_.Seconds(now) >= until) {
+    EndSearch("max_duration reached");
+  }
+  CheckTrialTimes();
   CheckDiskWait();
   // A trial does not report that it could not write a checkpoint.
   if (!stop_.stopping() && time_.PopFilesCheck(now)) {
@@ -298,10 +319,18 @@ void Experiment::CheckStall() const {
 }
 
 bool Experiment::IsOver() const {
-  return trials_.live().empty() && (stop_.stopping() || search_.over());
+  const bool is_over = search_.over() && !IsExtensionDue();
+  return trials_.live().empty() && (stop_.stopping() || is_over);
 }
 
 RunResult Experiment::Finish() {
+  // Whether there is a result, and whether it reaches the target, may depend on
+  // the last trial.
+  if (searcher().repeats > 1) {
+    RecordBestPoint(/*point=*/0);
+    RecordAll();
+    CheckTarget();
+  }
   RunResult result = stop_.Result(setup_.id, Outcome());
   result.unread = unread_.names();
   const Duration end = Now();
@@ -319,7 +348,7 @@ RunResult Experiment::Finish() {
   return result;
 }
 
-void Experiment::RecordEnd(const RunResult& result) {
+void Experiment::RecordEnd(RunResult& result) {
   const bool canceled = result.state == State::kCanceled;
   const bool failed = stop_.failed();
   const State left = failed || canceled ? State::kCanceled : State::kPaused;
@@ -331,21 +360,78 @@ void Experiment::RecordEnd(const RunResult& result) {
                         : PauseReason(*trial));
     if (IsFinal(left)) CleanWorkingTree(trial->row.id);
   }
+  // Points that were not trained as often as planned count in the end.
+  if (searcher().repeats > 1 && IsFinal(result.state)) {
+    outbox_.Add(
+        [this](StoreWriter& writer) {
+          SetBestPoint(deps_.store, writer, setup_.id, /*over=*/true);
+        },
+        Urgency::kUrgent);
+    outbox_.After([this] { ReadBest(); });
+  }
   RecordAllBatches();
   for (const std::int64_t request : requests_.until_end()) {
     FinishRequest(request);
   }
   outbox_.Add(
-      [result, now = deps_.clock.now(),
+      [this, &result, now = deps_.clock.now(),
        progress = TotalProgress()](StoreWriter& writer) {
-        writer.SetExperimentProgress(result.experiment, progress);
-        writer.SetExperimentState(result.experiment, result.state, now,
-                                  result.error);
+        // Another process may have extended the search in the last moment.
+        ReadPlan();
+        if (result.state == State::kCompleted && IsExtensionDue()) {
+          result.state = State::kPaused;
+          result.error = "the search was extended as it ended";
+          writer.SetExperimentState(result.experiment, result.state, now,
+                                    result.error);
+          // The extension has set the progress.
+        } else {
+          writer.SetExperimentProgress(result.experiment, progress);
+          writer.SetExperimentState(result.experiment, result.state, now,
+                                    result.error);
+        }
+        nlohmann::json facts = {
+            {"state", StateName(result.state)},
+            {"best", RecordedBestFact(deps_.store, setup_.id)}};
+        if (!result.error.empty()) facts["error"] = result.error;
+        AddNotifications(writer, setup_.config, setup_.id,
+                         EndEvent(result.state), now, std::move(facts));
       },
       Urgency::kDurable);
+  SendNotifications();
+  RecordAll();
+}
+
+nlohmann::json Experiment::BestFact() const {
+  return dtrain::BestFact({setup_.id, best_.trial()}, best_.validation(),
+                          best_.hparams());
+}
+
+// Records the messages about an event of the running experiment.
+void Experiment::Notify(std::string_view event, nlohmann::json facts) {
+  const auto& notify = setup_.config.notify;
+  if (!notify || std::ranges::find(notify->on, event) == notify->on.end()) {
+    return;
+  }
+  facts["best"] = BestFact();
+  facts["state"] = StateName(State::kRunning);
+  outbox_.Add(
+      [this, event, now = deps_.clock.now(),
+       facts = std::move(facts)](StoreWriter& writer) {
+        AddNotifications(writer, setup_.config, setup_.id, event, now, facts);
+      },
+      Urgency::kBatched);
+  SendNotifications();
+}
+
+void Experiment::SendNotifications() {
+  const auto& send = setup_.options.send_notifications;
+  if (setup_.config.notify && send) outbox_.After(send);
+}
+
+// Writes the whole outbox, however long another runner holds the write lock.
+void Experiment::RecordAll() {
   while (!outbox_.empty()) {
     WriteRecords(/*all=*/true);
-    // The write lock is held by another runner.
     if (!outbox_.empty()) {
       (void)deps_.launcher.Wait(milliseconds(2));
     }
@@ -482,12 +568,22 @@ void Experiment::FailExperiment(const std::string& why) {
   if (stop_.SetFailure(why)) StopAll("the experiment failed: " + why);
 }
 
+// Reads the plan of the search as it is recorded now.
+void Experiment::ReadPlan() {
+  const nlohmann::json config = RecordedConfig(deps_.store, setup_.id);
+  const auto searcher = config.find("searcher");
+  if (searcher == config.end() || *searcher == recorded_searcher_) return;
+  recorded_searcher_ = *searcher;
+  plan_ = ConfigFromJson(config).searcher;
+}
+
 // Executes new requests of other processes. Cheap if the store is unchanged.
 void Experiment::PollRequests() {
   if (!deps_.store.ChangedByOthers()) return;
+  ReadPlan();
   // Running trials are left alone if fewer may run now; as they end, fewer
   // start.
-  const auto most = RecordedMaxSlots(deps_.store, setup_.id);
+  const auto most = FindMaxSlots(RecordedConfig(deps_.store, setup_.id));
   if (requests_.SetMaxSlots(most, /*limit=*/true)) {
     deps_.reporter.OnNotice(LogLevel::kInfo,
                             "resources.max_slots is now " +

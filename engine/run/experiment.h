@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/base/clock.h"
@@ -38,6 +39,7 @@ struct ExperimentDeps {
 struct ExperimentSetup {
   std::int64_t id = 0;
   ExperimentConfig config;
+  std::optional<SearcherConfig> created;  // before the search was extended
   std::uint32_t seed = 0;
   RunOptions options;
   RunInfo info;
@@ -89,7 +91,11 @@ class Experiment {
   void CheckStall() const;
   bool IsOver() const;
   RunResult Finish();
-  void RecordEnd(const RunResult& result);
+  void RecordEnd(RunResult& result);
+  void RecordAll();
+  void Notify(std::string_view event, nlohmann::json facts);
+  void SendNotifications();
+  nlohmann::json BestFact() const;
   void StopAfterFailure();
   std::int64_t Slots() const;
   double TotalProgress() const;
@@ -110,6 +116,18 @@ class Experiment {
   void HandleEvents();
   void ApplyEvent(const Event& event);
   void AddTrial(const Create& create);
+  void Reopen(const std::vector<Operation>& operations, bool retries);
+  bool IsExtensionDue() const;
+  void ExtendSearch();
+  void EndSearch(std::string reason, TrialIndex trial = -1);
+  void EndAtTarget(TrialId trial, double value);
+  void CheckTarget();
+  void RecordBestPoint(std::int64_t point);
+  void EndCutOff(TrialState& trial);
+  bool IsOverTime(const TrialState& trial) const;
+  void EndByTime(TrialState& trial);
+  void CheckTrialTimes();
+  void RetryFailed();
   void CloseAll();
   void RecordResult(TrialState& trial);
   void Advance(TrialState& trial);
@@ -132,6 +150,7 @@ class Experiment {
   // Messages of trials: experiment_messages.cc.
   void On(const TrialStarted& event);
   void On(const MessageReceived& event);
+  void On(const SystemSampled& event);
   void On(const GpuRestored& event);
   void On(const WorkersFailed& event);
   void On(const Idle&) {}
@@ -156,6 +175,7 @@ class Experiment {
   void Supersede(const TrialRow& trial, MetricKind kind,
                  const BatchRange& range);
   void RefreshBest(TrialId trial);
+  void ReadBest();
   void WarnOfUnread(const TrialState& trial,
                     const std::vector<std::string>& unread);
   void CheckFirstValidation(
@@ -198,6 +218,7 @@ class Experiment {
   void StopOnError(const Error& problem);
   bool StopIfLost(bool with_storage = true);
   void FailExperiment(const std::string& why);
+  void ReadPlan();
   void PollRequests();
   void Execute(const RequestRow& request);
   void KillTrial(const RequestRow& request);
@@ -205,11 +226,13 @@ class Experiment {
   void FinishRequest(std::int64_t request);
 
   Duration Now() const { return deps_.clock.monotonic(); }
-  const SearcherConfig& searcher() const { return setup_.config.searcher; }
+  const SearcherConfig& searcher() const { return plan_; }
   SearchOutcome Outcome() const;
 
   const ExperimentSetup setup_;
   const ExperimentDeps deps_;
+  SearcherConfig plan_;  // as recorded now: other processes extend it
+  nlohmann::json recorded_searcher_;  // of which it was read
   Outbox outbox_;
   ExperimentFiles files_;
   RunTime time_;

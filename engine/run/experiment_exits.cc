@@ -228,6 +228,7 @@ void Experiment::HandleExit(TrialState& trial, TrialProcess& process,
 void Experiment::HandleNoStart(TrialState& trial, const TrialExited& event) {
   SetState(trial, State::kPending, event.not_started);
   if (stop_.stopping() || StopIfLost()) return;
+  if (search_.ended()) return Advance(trial);
   if (StopIfUnwritable(trial, event.not_started, /*has_run=*/false)) return;
   const auto wait = failures_.CountFailedStart();
   if (!wait) {
@@ -282,6 +283,10 @@ void Experiment::HandleFinished(TrialState& trial, TrialProcess& process,
     return Preempt(trial);
   }
   if (process.FinishedBy(EndReason::kStopped) || stopped) {
+    if (process.stop() == StopCause::kTime && !stop_.stopping()) {
+      SetState(trial, State::kPaused, Remarks(trial));
+      return EndByTime(trial);
+    }
     if (stop_.stopping()) {
       const std::string loss =
           FindLoss(trial, process, latest, lengths_, IsCommand(setup_.config),
@@ -517,7 +522,8 @@ void Experiment::HandleIdleExit(TrialState& trial, const TrialProcess& process,
 }
 
 void Experiment::Pause(TrialState& trial) {
-  if (trial.has_work() || !trial.close_requested) {
+  const bool is_cut_off = search_.ended() && trial.has_work();
+  if (!is_cut_off && (trial.has_work() || !trial.close_requested)) {
     // A request that survives a crash of the runner cancels the experiment.
     if (stop_.canceled() && !search_.over()) {
       SetState(trial, State::kCanceled, std::string(kCanceledReason));
@@ -546,6 +552,7 @@ void Experiment::HandleError(TrialState& trial, const TrialProcess& process,
             : " (after " + CountText(trial.row.restarts, "restart") + ")";
     return Abandon(trial, ExitReason::kErrored, reason + restarts);
   }
+  if (search_.ended()) return Advance(trial);
   ++trial.row.restarts;
   ++trial.row.failures;
   const Duration wait = RestartDelay(trial.row.failures, MayPass(reason));

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "engine/base/error.h"
-#include "engine/base/uuid.h"
+#include "engine/base/rng.h"
 #include "engine/checkpoint/checkpoint_files.h"
 #include "engine/context/working_tree.h"
 #include "engine/os/system_error.h"

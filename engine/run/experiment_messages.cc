@@ -185,6 +185,9 @@ void Experiment::On(TrialState& trial, const ValidationReport& report) {
   const std::string lacks = metrics_.CheckStopping(report.metrics);
   if (value && !lacks.empty()) Fail(trial, StopCause::kFailure, lacks);
   const bool best = value && RecordValidation(trial, *value, at);
+  if (search_.ended() && trial.process->stop() == StopCause::kNone) {
+    StopProcess(trial, StopCause::kPause);
+  }
   if (!MarkShown(trial, MetricKind::kValidation, report.batches, report.time,
                  recorded)) {
     return;
@@ -305,6 +308,17 @@ void Experiment::On(TrialState& trial, const ProfileReport& profile) {
   Acknowledge(trial, profile.seq);
 }
 
+// The samples of all trials of a machine arrive at once, and so share a
+// transaction.
+void Experiment::On(const SystemSampled& event) {
+  if (trials_.Find(event.trial.number) == nullptr) return;
+  outbox_.Add([id = event.trial, row = SystemRow{.rank = event.rank,
+                                                 .time = deps_.clock.now(),
+                                                 .sample = event.sample}](
+                  StoreWriter& writer) { writer.AddSystemSample(id, row); },
+              Urgency::kBatched);
+}
+
 void Experiment::On(TrialState& trial, const Finished& finished) {
   trial.process->SetFinished(finished);
   // A trial that failed may not have come to read them.
@@ -380,14 +394,29 @@ bool Experiment::RecordValidation(TrialState& trial, double value,
       Urgency::kBatched);
   // The order of validation and checkpoint at one batch is not fixed, so each
   // looks for the other.
+  const bool is_first = !best_.validation();
   const bool best = best_.Offer(trial.row, value, at);
   const CheckpointRow* there = keeper_.At(trial.row.id, batches);
   if (there != nullptr) {
     best_.SetCheckpoint(trial.row.id, batches, there->uuid);
     DeleteCheckpoints(keeper_.SetMetric(trial.row.id, batches, value));
   }
+  if (best) Notify("best", nlohmann::json::object());
   // It may have replaced a better value of an earlier run.
   if (trial.process->earlier.Cover(batches)) RefreshBest(trial.row.id);
+  // With repeats it is the point that reaches it.
+  if (searcher().repeats == 1 && !search_.has_reached_target() &&
+      ReachesTarget(searcher(), value)) {
+    if (is_first) {
+      deps_.reporter.OnNotice(
+          LogLevel::kWarning,
+          "the first validation of all reaches searcher.target; is it the "
+          "right one for smaller_is_better: " +
+              std::string(searcher().smaller_is_better ? "true" : "false") +
+              "?");
+    }
+    EndAtTarget(trial.row.id, value);
+  }
   return best;
 }
 
@@ -431,19 +460,23 @@ void Experiment::RefreshBest(TrialId id) {
     const Store& store = deps_.store;
     TrialState* trial = trials_.Find(id.number);
     const auto row = store.Trial(id);
-    const auto experiment = store.Experiment(id.experiment);
-    if (!row || !experiment) return;
+    if (!row) return;
     if (trial != nullptr) {
       trial->row.best = row->best;
       trial->row.latest = row->latest;
     }
-    if (best_.trial() != id.number) return;
-    best_.Clear();
-    if (!experiment->row.best) return;
-    const auto holder =
-        store.Trial({id.experiment, experiment->row.best_trial});
-    if (holder) best_.Set(*experiment->row.best, *holder);
+    if (best_.trial() == id.number) ReadBest();
   });
+}
+
+// Reads the best of the experiment from the record.
+void Experiment::ReadBest() {
+  best_.Clear();
+  const Store& store = deps_.store;
+  const auto experiment = store.Experiment(setup_.id);
+  if (!experiment || !experiment->row.best) return;
+  const auto holder = store.Trial({setup_.id, experiment->row.best_trial});
+  if (holder) best_.Set(*experiment->row.best, *holder);
 }
 
 }  // namespace dtrain

@@ -24,13 +24,6 @@
 namespace dtrain {
 namespace {
 
-// Returns the reason that a trial gave for ending early, from the reason that
-// is recorded; empty if it gave none.
-std::string EarlyEndReason(const std::string& reason) {
-  const std::string before = std::string(kEndedEarly) + ": ";
-  return reason.starts_with(before) ? reason.substr(before.size()) : "";
-}
-
 // Adds the values of `metric` in the validations among a trial's reports.
 void AddValidations(const std::vector<std::string>& reports,
                     const std::string& metric,
@@ -70,14 +63,9 @@ void Experiment::Recover() {
   for (TrialRow& row : store.Trials(id)) {
     if (row.latest && row.latest->batches > 0) unread_.SetValidated();
     row.rung = 0;  // counted again by the replay
-    const bool ended_early = row.reason.starts_with(kEndedEarly);
-    const std::string why_early = EarlyEndReason(row.reason);
     failures_.Recover(row);
     TrialState* trial = trials_.Add(std::move(row));
-    if (trial == nullptr) continue;
-    trial->untimed = true;
-    trial->ended_early = ended_early;
-    trial->why_early = why_early;
+    if (trial != nullptr) trial->untimed = true;
   }
   for (const SearcherEventRow& row : events) {
     const Event event = EventFromJson(row.event);
@@ -90,6 +78,7 @@ void Experiment::Recover() {
   RecoverCheckpoints();
   std::vector<TrialState*> unfinished;
   for (const auto& [number, trial] : trials_.trials()) {
+    trial->RecoverEarlyEnd(trial->row.reason);
     unfinished.push_back(trial.get());
   }
   for (TrialState* trial : unfinished) {
@@ -103,6 +92,8 @@ void Experiment::Recover() {
         },
         Outbox::Urgency::kBatched);
   }
+  // The record has no operations that close them.
+  if (search_.ended()) CloseAll();
 }
 
 // Executes requests to a runner that died before it did: an end is still due. A
@@ -125,10 +116,7 @@ void Experiment::RecoverBest() {
   if (!experiment) return;
   progress_.Set(experiment->row.progress);
   time_.SetEarlier(experiment->row.seconds);
-  const auto& best = experiment->row.best;
-  if (!best) return;
-  const auto trial = store.Trial({id, experiment->row.best_trial});
-  if (trial) best_.Set(*best, *trial);
+  ReadBest();
 }
 
 void Experiment::RecoverCheckpoints() {

@@ -6,18 +6,29 @@
 // another trial needs the slot.
 
 #include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "engine/base/metric_order.h"
+#include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/run/experiment.h"
+#include "engine/run/points.h"
 #include "searchers/hparam_space.h"
+#include "searchers/repeats.h"
+#include "searchers/search_plan.h"
 
 namespace dtrain {
 namespace {
 
 using Urgency = Outbox::Urgency;
 
+// Beginning of the reason of a trial that has trained for as long as it may.
+constexpr std::string_view kTimeLimit = "trial_time_limit";
 // Seconds by which NCCL's timeout is longer than the runner's.
 constexpr double kNcclTimeoutMargin = 60;
 
@@ -72,13 +83,23 @@ void Experiment::HandleEvents() {
     const Event event = std::move(events_.front());
     events_.pop_front();
     ApplyEvent(event);
+    const bool goes_on = std::get_if<Extended>(&event) != nullptr ||
+                         std::get_if<Retried>(&event) != nullptr;
     TrialState* subject = nullptr;
     if (const auto* done = std::get_if<ValidationCompleted>(&event)) {
       subject = trials_.Find(done->trial + 1);
       if (subject != nullptr) RecordResult(*subject);
     }
+    if (search_.ended() && !goes_on) {
+      if (subject != nullptr) Advance(*subject);
+      continue;
+    }
     // Handle also queues the record of the event with its operations.
-    for (const Operation& operation : search_.Handle(event, outbox_)) {
+    const std::vector<Operation> operations = search_.Handle(event, outbox_);
+    if (goes_on) {
+      Reopen(operations, std::get_if<Retried>(&event) != nullptr);
+    }
+    for (const Operation& operation : operations) {
       if (const auto* create = std::get_if<Create>(&operation)) {
         AddTrial(*create);
       }
@@ -110,12 +131,314 @@ void Experiment::ApplyEvent(const Event& event) {
   }
 }
 
+namespace {
+
+// Returns the trials that can train no further from where they were: all their
+// checkpoints were deleted.
+std::vector<TrialIndex> FindLost(const Store& store, std::int64_t experiment) {
+  std::map<std::int64_t, bool> has_checkpoint;
+  for (const CheckpointRow& row : store.Checkpoints(experiment, true)) {
+    has_checkpoint[row.trial.number] |= row.state == "COMPLETED";
+  }
+  std::vector<TrialIndex> lost;
+  for (const auto& [number, has] : has_checkpoint) {
+    if (!has) lost.push_back(number - 1);
+  }
+  return lost;
+}
+
+}  // namespace
+
+// True if the recorded plan is not that of the searcher.
+bool Experiment::IsExtensionDue() const {
+  const auto get_plan = [](const auto& plan) {
+    return std::tuple(plan.max_trials, plan.budget, plan.budget_seconds);
+  };
+  if (search_.extension()) {
+    return get_plan(plan_) != get_plan(*search_.extension());
+  }
+  return get_plan(plan_) !=
+         get_plan(setup_.created.value_or(setup_.config.searcher));
+}
+
+// Passes a recorded extension of the plan to the searcher. What happened before
+// must be recorded: trials that have ended are restored from the record.
+void Experiment::ExtendSearch() {
+  if (!IsExtensionDue() || stop_.stopping() || !outbox_.empty()) return;
+  // After an early end, once all trials have ended.
+  if (search_.ended() && !trials_.trials().empty()) return;
+  const nlohmann::json& space = setup_.config.hyperparameters;
+  progress_ = SearchProgress(plan_, space);
+  const auto detail = deps_.store.Experiment(setup_.id);
+  if (detail) progress_.Set(detail->row.progress);
+  requests_.SetMostTrials(TrialsAtOnce(plan_, space));
+  Post(Extended{plan_.max_trials, plan_.budget, plan_.budget_seconds,
+                FindLost(deps_.store, setup_.id)});
+  HandleEvents();
+  if (search_.over() && IsModelBased(plan_)) {
+    deps_.reporter.OnNotice(
+        LogLevel::kWarning,
+        "the budget of the search is spent, so nothing more is trained; "
+        "extend it with --budget");
+  }
+}
+
+// Ends the search before its plan. A trial without a process ends at once; one
+// with a process when that exits, which a target asks it to at once and a
+// duration after its next validation.
+void Experiment::EndSearch(std::string reason, TrialIndex trial) {
+  const bool is_over = search_.over() && searcher().repeats == 1;
+  if (is_over || search_.ended() || stop_.stopping()) return;
+  deps_.reporter.OnNotice(LogLevel::kInfo, reason + "; the search ends");
+  (void)search_.Handle(Ended{std::move(reason), time_.Seconds(Now()), trial},
+                       outbox_);
+  queue_.Clear();
+  CloseAll();
+}
+
+// Asks all processes to end.
+void Experiment::EndAtTarget(TrialId trial, double value) {
+  const auto& plan = searcher();
+  const std::string subject =
+      plan.repeats > 1
+          ? "point " +
+                std::to_string(
+                    FindRepeatPlace(trial.number, plan.repeats).first) +
+                ", " + plan.repeat_metric + " "
+          : "trial " + ToString(trial) + ", ";
+  EndSearch("target reached: " + subject + plan.metric + " " +
+                FormatRounded(value, 6),
+            trial.number - 1);
+  for (const auto& [number, other] : trials_.live()) {
+    if (other->process->stop() == StopCause::kNone) {
+      StopProcess(*other, StopCause::kPause);
+    }
+  }
+}
+
+// Ends the search if its best so far reaches the target.
+void Experiment::CheckTarget() {
+  const auto& best = best_.validation();
+  // With repeats, the last trial of the search may complete what reaches it.
+  const bool is_over = search_.over() && (searcher().repeats == 1 ||
+                                          search_.ended() || search_.failed());
+  if (!best || is_over || search_.has_reached_target() ||
+      !ReachesTarget(searcher(), best->value)) {
+    return;
+  }
+  EndAtTarget({setup_.id, best_.trial()}, best->value);
+}
+
+// Records the best point, which may be the one that a repeat of has ended; 0:
+// compares all again.
+void Experiment::RecordBestPoint(std::int64_t point) {
+  outbox_.Add(
+      [this, point](StoreWriter& writer) {
+        const auto& plan = searcher();
+        const Store& store = deps_.store;
+        const std::int64_t id = setup_.id;
+        const bool over = search_.over();
+        const auto present = store.Experiment(id);
+        if (point == 0 ||
+            FindRepeatPlace(present->row.best_trial, plan.repeats).first ==
+                point) {
+          SetBestPoint(store, writer, id, over);
+          return;
+        }
+        std::vector<TrialRow> rows;
+        for (std::int64_t i = 0; i < plan.repeats; ++i) {
+          const auto row =
+              store.Trial({id, (point - 1) * plan.repeats + 1 + i});
+          if (row) rows.push_back(*row);
+        }
+        const auto points =
+            ListPoints(rows, plan.repeat_metric, plan.smaller_is_better);
+        const PointRow* best =
+            FindBestPoint(points, plan.repeats, over, plan.smaller_is_better);
+        const auto& before = present->row.best;
+        if (best == nullptr || (before && !IsBetter(*best->value, before->value,
+                                                    plan.smaller_is_better))) {
+          return;
+        }
+        BestValidation value = best->best;
+        value.value = *best->value;
+        writer.SetExperimentBest(id, best->best_trial, value);
+      },
+      Urgency::kUrgent);
+  outbox_.After([this, known = best_.validation()] {
+    ReadBest();
+    const auto& best = best_.validation();
+    if (best && (!known || IsBetter(best->value, known->value,
+                                    searcher().smaller_is_better))) {
+      Notify("best", nlohmann::json::object());
+    }
+  });
+}
+
+// Ends a trial that the end of the search has cut off. REQUIRES: it has no
+// process.
+void Experiment::EndCutOff(TrialState& trial) {
+  const std::string remarks = Remarks(trial);
+  const auto& [why, seconds, reached_by] = *search_.ended();
+  End(trial, reached_by == trial.index() ? State::kCompleted : State::kStopped,
+      remarks.empty() ? why : why + "; " + remarks);
+}
+
+namespace {
+
+// What the searcher knows of a trial, by the record of its events.
+struct KnownTrial {
+  bool open = true;                // neither closed nor exited
+  std::int64_t length = 0;         // completed
+  std::optional<ExitReason> exit;  // the last one
+};
+
+std::map<TrialIndex, KnownTrial> FindKnownTrials(
+    const std::vector<SearcherEventRow>& events) {
+  std::map<TrialIndex, KnownTrial> known;
+  for (const SearcherEventRow& row : events) {
+    const Event event = EventFromJson(row.event);
+    if (const auto* done = std::get_if<ValidationCompleted>(&event)) {
+      known[done->trial].length = done->length;
+    } else if (const auto* closed = std::get_if<Closed>(&event)) {
+      known[closed->trial].open = false;
+    } else if (const auto* early = std::get_if<ExitedEarly>(&event)) {
+      known[early->trial].open = false;
+      known[early->trial].exit = early->reason;
+    }
+    for (const nlohmann::json& json : row.operations) {
+      const Operation operation = OperationFromJson(json);
+      if (const auto* create = std::get_if<Create>(&operation)) {
+        known[create->trial] = {};
+      } else if (const auto* reopen = std::get_if<Reopen>(&operation)) {
+        known[reopen->trial].open = true;
+        known[reopen->trial].exit.reset();
+      }
+    }
+  }
+  return known;
+}
+
+// Returns how a trial exited after an early end of the search, which the
+// searcher has not heard of; none if it continues when the search does. A trial
+// that failed does so only if failed trials run again.
+std::optional<ExitReason> FindUnknownExit(const TrialRow& row, bool retries) {
+  if (row.state == State::kInvalid) return ExitReason::kInvalidHp;
+  if (row.state == State::kError && !retries) return ExitReason::kErrored;
+  const bool is_killed =
+      row.state == State::kCanceled && row.reason == kKilledReason;
+  return is_killed ? std::optional(ExitReason::kUserStop) : std::nullopt;
+}
+
+}  // namespace
+
+// Has the searcher run trials in ERROR again. Those whose error it does not
+// know, since the search had ended, continue in any case (see Reopen).
+void Experiment::RetryFailed() {
+  const auto known = FindKnownTrials(deps_.store.SearcherEvents(setup_.id, 0));
+  const std::vector<TrialRow> rows = deps_.store.Trials(setup_.id);
+  Retried retried{.trials = {}, .lost = FindLost(deps_.store, setup_.id)};
+  double failed = 0;
+  for (const TrialRow& row : rows) {
+    if (row.state != State::kError) continue;
+    ++failed;
+    const TrialIndex trial = row.id.number - 1;
+    const KnownTrial& of = known.at(trial);
+    if (of.exit == ExitReason::kErrored) {
+      retried.trials.push_back({trial, of.length});
+    }
+  }
+  if (failed == 0) return;
+  const double progress =
+      progress_.recorded() * (1 - failed / static_cast<double>(rows.size()));
+  progress_.Set(progress);
+  outbox_.Add(
+      [id = setup_.id, progress](StoreWriter& writer) {
+        writer.SetExperimentProgress(id, progress);
+      },
+      Urgency::kUrgent);
+  failures_.Reset();
+  Post(std::move(retried));
+  HandleEvents();
+  RecordAll();
+}
+
+// Restores the trials that have ended and that the search has more for: those
+// of Reopen operations, and those that an early end of the search, or the
+// failure of the experiment, has cut off.
+void Experiment::Reopen(const std::vector<Operation>& operations,
+                        bool retries) {
+  const auto events = deps_.store.SearcherEvents(setup_.id, 0);
+  const auto known = FindKnownTrials(events);
+  std::set<TrialIndex> reopened;
+  for (const Operation& operation : operations) {
+    if (const auto* reopen = std::get_if<dtrain::Reopen>(&operation)) {
+      reopened.insert(reopen->trial);
+    }
+  }
+  std::vector<TrialRow> rows;
+  for (TrialRow& row : deps_.store.Trials(setup_.id)) {
+    const TrialIndex trial = row.id.number - 1;
+    const auto found = known.find(trial);
+    const bool is_open = found != known.end() && found->second.open;
+    if (!IsFinal(row.state) || !(is_open || reopened.contains(trial))) continue;
+    const auto exit = FindUnknownExit(row, retries);
+    if (is_open && exit) {
+      Post(ExitedEarly{trial, *exit});
+    } else {
+      rows.push_back(std::move(row));
+    }
+  }
+  if (rows.empty()) {
+    if (searcher().repeats > 1) RecordBestPoint(/*point=*/0);
+    return;
+  }
+  trials_.Reopen(rows, events);
+  std::set<TrialId> ids;
+  for (const TrialRow& row : rows) ids.insert(row.id);
+  for (CheckpointRow& row : deps_.store.Checkpoints(setup_.id)) {
+    if (row.state == "COMPLETED" && ids.contains(row.trial)) {
+      DeleteCheckpoints(keeper_.Add(std::move(row)));
+    }
+  }
+  for (const TrialRow& row : rows) {
+    TrialState& trial = *trials_.Find(row.id.number);
+    trial.row.failures = 0;
+    if (retries) trial.seconds_forgiven = trial.row.seconds;
+    const bool is_cut_off = !reopened.contains(trial.index());
+    if (is_cut_off) trial.RecoverEarlyEnd(row.reason);
+    SetState(trial, State::kPaused, is_cut_off ? Remarks(trial) : "");
+    outbox_.Add(
+        [row = trial.row](StoreWriter& writer) {
+          writer.SetTrialRestarts(row.id, row.restarts, row.failures);
+        },
+        Urgency::kUrgent);
+    if (!is_cut_off) continue;
+    // It may have completed its operation after the end of the search.
+    if (trial.has_work() &&
+        row.rung > static_cast<std::int64_t>(trial.completed.size())) {
+      Post(ValidationCompleted{trial.index(), trial.operations.front(),
+                               row.latest
+                                   ? row.latest->value
+                                   : std::numeric_limits<double>::quiet_NaN()});
+    } else {
+      Advance(trial);
+    }
+  }
+  if (searcher().repeats > 1) RecordBestPoint(/*point=*/0);
+}
+
 void Experiment::AddTrial(const Create& create) {
   TrialRow row;
   row.id = {setup_.id, create.trial + 1};
   row.request_id = create.request_id;
   row.hparams = create.hparams;
-  row.seed = setup_.config.trial_seed.value_or(create.seed);
+  row.seed = create.seed;
+  const auto place = FindRepeatPlace(row.id.number, searcher().repeats);
+  if (searcher().repeats > 1) std::tie(row.point, row.repeat) = place;
+  if (const auto& first = setup_.config.trial_seed) {
+    row.seed = RepeatSeed(*first, place.second);
+  }
   row.created = deps_.clock.now();
   outbox_.Add([row](StoreWriter& writer) { writer.AddTrial(row); },
               Urgency::kUrgent);
@@ -142,6 +465,10 @@ void Experiment::Advance(TrialState& trial) {
     trial.operations.clear();
     trial.close_requested = trial.exit_reported = true;
     Post(ExitedEarly{trial.index(), ExitReason::kUserStop});
+  }
+  if (trial.has_work() && !trial.process) {
+    if (search_.ended()) return EndCutOff(trial);
+    if (IsOverTime(trial)) return EndByTime(trial);
   }
   if (trial.process) return SendNext(trial);
   if (trial.has_work()) {
@@ -175,15 +502,62 @@ void Experiment::SendNext(TrialState& trial) {
 }
 
 void Experiment::CloseFinished(TrialState& trial) {
-  const bool whole = trial.trained() >= searcher().max_length;
+  const bool is_cut = trial.why_early.starts_with(kTimeLimit);
+  const auto& ended = search_.ended();
+  const bool has_reached = ended && ended->reached_by == trial.index();
+  const bool whole = trial.trained() >= searcher().max_length && !is_cut;
   std::string reason = Remarks(trial);
-  if (!whole && !trial.ended_early) {
-    const std::string why = rungs_.StopReason(trial.row.rung, trial.trained());
+  if (has_reached || (!whole && !trial.ended_early)) {
+    const std::string why =
+        ended ? ended->reason
+              : rungs_.StopReason(trial.row.rung, trial.trained());
     reason = reason.empty() ? why : why + "; " + reason;
   }
   if (!trial.exit_reported) Post(Closed{trial.index()});
-  End(trial, whole || trial.ended_early ? State::kCompleted : State::kStopped,
-      reason);
+  const bool is_done = whole || has_reached || (trial.ended_early && !is_cut);
+  End(trial, is_done ? State::kCompleted : State::kStopped, reason);
+}
+
+// True if the trial has trained for as long as it may, in all its runs.
+bool Experiment::IsOverTime(const TrialState& trial) const {
+  const auto& limit = setup_.config.trial_time_limit;
+  if (!limit) return false;
+  double seconds = trial.row.seconds - trial.seconds_forgiven;
+  if (trial.process && trial.process->running()) {
+    seconds +=
+        std::chrono::duration<double>(Now() - trial.process->started()).count();
+  }
+  return seconds >= *limit;
+}
+
+// Asks trials that have trained for as long as they may to save a checkpoint
+// and end.
+void Experiment::CheckTrialTimes() {
+  std::vector<TrialState*> over;
+  for (const auto& [number, trial] : trials_.live()) {
+    if (trial->has_work() && trial->process->stop() == StopCause::kNone &&
+        IsOverTime(*trial)) {
+      over.push_back(trial);
+    }
+  }
+  for (TrialState* trial : over) StopProcess(*trial, StopCause::kTime);
+}
+
+// Completes the operation of a trial that may train no longer by its last
+// validation. REQUIRES: it has an operation and no process.
+void Experiment::EndByTime(TrialState& trial) {
+  const std::string why =
+      std::string(kTimeLimit) + " of " +
+      FormatDuration(std::chrono::duration_cast<Duration>(
+          std::chrono::duration<double>(*setup_.config.trial_time_limit))) +
+      " reached";
+  if (!trial.row.latest) {
+    return Abandon(trial, ExitReason::kErrored, why + " without a validation");
+  }
+  trial.SetEndedEarly(why);
+  Post(ValidationCompleted{trial.index(), trial.operations.front(),
+                           trial.row.latest->value,
+                           std::exchange(trial.worked, 0.0)});
 }
 
 // Ends a trial in ERROR or INVALID. The text of the reason tells them apart in
@@ -195,6 +569,12 @@ void Experiment::Abandon(TrialState& trial, ExitReason why,
   const std::string reason = clash ? "failed: " + text : text;
   if (!trial.exit_reported) Post(ExitedEarly{trial.index(), why});
   End(trial, invalid ? State::kInvalid : State::kError, reason);
+  if (!invalid) {
+    Notify("trial_error", {{"trial",
+                            {{"id", ToString(trial.row.id)},
+                             {"reason", reason},
+                             {"hyperparameters", trial.row.hparams}}}});
+  }
   failures_.SetEnded(trial.row);
 }
 
@@ -213,6 +593,10 @@ void Experiment::End(TrialState& trial, State state,
   SetState(trial, state, reason);
   DeleteCheckpoints(keeper_.End(trial.row.id));
   CleanWorkingTree(trial.row.id);
+  if (searcher().repeats > 1) {
+    RecordBestPoint(
+        FindRepeatPlace(trial.row.id.number, searcher().repeats).first);
+  }
   ReportEnd(trial);
   trials_.End(trial);
 }

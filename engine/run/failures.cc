@@ -128,6 +128,12 @@ void Failures::Recover(const TrialRow& trial) {
     SetLate(trial.id.number, trial.reason.substr(late));
 }
 
+void Failures::Reset() {
+  last_error_.clear();
+  early_ = 0;
+  invalid_ = 0;
+}
+
 void Failures::SetStarted(std::int64_t trial) {
   failed_starts_ = 0;
   late_.erase(trial);

@@ -41,6 +41,9 @@ class Failures {
   /// Counts what the record of a trial tells, at a restart of the runner.
   void Recover(const TrialRow& trial);
 
+  /// Resets the counts of consecutive failures, because failed trials run
+  /// again.
+  void Reset();
   /// The trial has a process: it could be started.
   void SetStarted(std::int64_t trial);
   /// A trial has reported metrics; `measured`: the searcher's among them.

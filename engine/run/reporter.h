@@ -76,9 +76,13 @@ struct RunOptions {
   std::optional<Duration> disk_wait;
   std::string library;  // of the user's own model; empty: one of this build's
   std::string notice;   // shown at the start, or empty
+  bool retry_failed = false;  // trials in ERROR run again
   // True if a program may read the hyperparameter, a dotted path, in a way that
   // it does not report; none: no.
   std::function<bool(const std::string&)> may_read;
+  // Starts to send the recorded messages of `notify`, without waiting; none:
+  // they are not sent.
+  std::function<void()> send_notifications;
 };
 
 /// Prefix of the reason of a trial that ended by itself before its length.

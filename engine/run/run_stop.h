@@ -134,6 +134,8 @@ class RunRequests {
   /// It counts from now on only with `limit`: the slots that a run begins with
   /// may be planned within it.
   [[nodiscard]] bool SetMaxSlots(std::optional<std::int64_t> most, bool limit);
+  /// Sets how many trials the search may run at once.
+  void SetMostTrials(std::int64_t trials) { most_trials_ = trials; }
   /// Returns how many trials may run at once.
   std::size_t MaxTrials() const;
   /// Returns how many of this number of slots the trials may use.

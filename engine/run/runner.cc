@@ -20,6 +20,9 @@
 #include <sstream>
 
 #include "engine/base/error.h"
+#include "engine/base/rounding.h"
+#include "engine/base/text.h"
+#include "engine/config/read_config.h"
 #include "engine/context/context_links.h"
 #include "engine/os/process.h"
 #include "engine/process/mps.h"
@@ -32,6 +35,7 @@
 #include "engine/store/checkpoint_storage.h"
 #include "engine/store/file_system.h"
 #include "engine/store/file_tree.h"
+#include "searchers/repeats.h"
 #include "searchers/search_plan.h"
 
 namespace dtrain {
@@ -232,13 +236,45 @@ void ResolveConcurrency(ExperimentConfig& config, std::int64_t elsewhere) {
   // number asked for here. So the slots are planned for a search without that
   // limit.
   ExperimentConfig unlimited = config;
-  unlimited.searcher.max_concurrent_trials = searcher.max_trials;
+  const std::int64_t all =
+      PlanSearch(searcher, config.hyperparameters).max_trials;
+  unlimited.searcher.max_concurrent_trials = all;
   const std::int64_t trials = PlanExperimentSlots(unlimited).count + elsewhere;
-  searcher.max_concurrent_trials = trials > 0
-                                       ? std::min(trials, searcher.max_trials)
-                                       : CountPlaces(searcher);
+  searcher.max_concurrent_trials =
+      trials > 0 ? std::min(trials, all) : CountPlaces(searcher);
   config.effective["searcher"]["max_concurrent_trials"] =
       searcher.max_concurrent_trials;
+}
+
+std::optional<std::string> FindModelWithFewResults(
+    const SearcherConfig& searcher) {
+  constexpr std::int64_t kTrialsForEach = 16;
+  // max_trials counts points, max_concurrent_trials their repeats.
+  const bool is_repeated = searcher.repeats > 1;
+  const std::int64_t at_once = PointSearch(searcher).max_concurrent_trials;
+  const std::int64_t enough = MultiplyAdd(kTrialsForEach, at_once, 0);
+  if (!IsModelBased(searcher) || searcher.max_trials >= enough) {
+    return std::nullopt;
+  }
+  const std::int64_t fewer =
+      searcher.max_trials / kTrialsForEach * searcher.repeats;
+  return "warning: searcher.max_trials: the model of " + searcher.name +
+         " gets too few results from " +
+         CountText(searcher.max_trials, is_repeated ? "point" : "trial") +
+         ", " + std::to_string(at_once) + " at once; use " +
+         std::to_string(enough) + " or more, " +
+         (fewer > 0 ? "max_concurrent_trials: " + std::to_string(fewer) + ", "
+                    : "") +
+         "or " + (is_repeated ? "random" : "async_halving");
+}
+
+SearcherConfig CreatedSearcher(const ExperimentDetail& detail,
+                               const SearcherConfig& now) {
+  const auto extended = detail.provenance.find(kExtended);
+  if (extended == detail.provenance.end()) return now;
+  nlohmann::json config = detail.config;
+  config["searcher"] = extended->at("searcher");
+  return ConfigFromJson(config).searcher;
 }
 
 std::int64_t CreateExperiment(Store& store, const ExperimentConfig& config,
@@ -263,6 +299,7 @@ std::int64_t CreateExperiment(Store& store, const ExperimentConfig& config,
       .config = config.effective,
       .provenance = provenance,
       .storage = options.storage,
+      .notify_url = config.notify ? config.notify->url : "",
       .created = clock.now(),
   };
   experiment.config["reproducibility"]["experiment_seed"] = seed;
@@ -348,6 +385,7 @@ RunResult ExperimentRunner::Run(Launcher& launcher, const RunOptions& options,
   ExperimentSetup setup{
       .id = id,
       .config = config_,
+      .created = CreatedSearcher(detail_, config_.searcher),
       .seed = detail_.row.seed,
       .options = options,
       .info = Info(),

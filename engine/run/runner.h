@@ -32,6 +32,11 @@ SlotPlan PlanExperimentSlots(const ExperimentConfig& config);
 /// the number is that of previews.
 void ResolveConcurrency(ExperimentConfig& config, std::int64_t elsewhere = 0);
 
+/// Returns a warning, with what to do, if a model-based search trains so many
+/// trials at once that successive halving is as good (docs/searchers.md).
+std::optional<std::string> FindModelWithFewResults(
+    const SearcherConfig& searcher);
+
 /// Returns the directory in which the commands of a recorded experiment are
 /// executed: its own copy of the context, or else the original one.
 std::string FindContextDirectory(const StoreLayout& layout,
@@ -41,6 +46,15 @@ std::string FindContextDirectory(const StoreLayout& layout,
 /// not read a searched hyperparameter. If it is missing, as in experiments of
 /// earlier versions, the search continues.
 inline constexpr char kAllowUnread[] = "allow_unread";
+
+/// Key of provenance: the section `searcher` before the search was extended,
+/// and the later plans. Missing if it was not.
+inline constexpr char kExtended[] = "extended";
+
+/// Returns the searcher with which an experiment was created; `now` is that of
+/// its configuration, which extensions change.
+SearcherConfig CreatedSearcher(const ExperimentDetail& detail,
+                               const SearcherConfig& now);
 
 /// Options for recording an experiment.
 struct RecordOptions {

@@ -25,6 +25,11 @@ Error Damaged(std::int64_t experiment, std::int64_t seq, const char* what) {
 
 }  // namespace
 
+std::vector<Operation> HandleRecorded(Searcher& searcher, const Event& event) {
+  if (std::get_if<Ended>(&event) != nullptr) return {Shutdown{}};
+  return searcher.Handle(event);
+}
+
 void SearchLog::Recover(const std::optional<Store::Snapshot>& snapshot,
                         const std::vector<SearcherEventRow>& events) {
   try {
@@ -33,11 +38,13 @@ void SearchLog::Recover(const std::optional<Store::Snapshot>& snapshot,
       seq_ = snapshot_ = snapshot->seq;
     }
     for (const SearcherEventRow& row : events) {
+      const Event event = EventFromJson(row.event);
+      Apply(event);
       for (const nlohmann::json& operation : row.operations) {
         Apply(OperationFromJson(operation));
       }
       if (row.seq <= seq_) continue;
-      const auto operations = searcher_->Handle(EventFromJson(row.event));
+      const auto operations = HandleRecorded(*searcher_, event);
       if (ToJson(operations) != row.operations) {
         throw std::invalid_argument("it gives other operations now");
       }
@@ -49,7 +56,8 @@ void SearchLog::Recover(const std::optional<Store::Snapshot>& snapshot,
 }
 
 std::vector<Operation> SearchLog::Handle(const Event& event, Outbox& outbox) {
-  std::vector<Operation> operations = searcher_->Handle(event);
+  Apply(event);
+  std::vector<Operation> operations = HandleRecorded(*searcher_, event);
   for (const Operation& operation : operations) Apply(operation);
   SearcherEventRow row{
       .seq = ++seq_, .event = ToJson(event), .operations = ToJson(operations)};
@@ -60,6 +68,20 @@ std::vector<Operation> SearchLog::Handle(const Event& event, Outbox& outbox) {
       Outbox::Urgency::kUrgent);
   SaveIfDue(outbox);
   return operations;
+}
+
+// An event that gives the search more to do takes its end back.
+void SearchLog::Apply(const Event& event) {
+  const auto* const extended = std::get_if<Extended>(&event);
+  if (extended != nullptr) extension_ = *extended;
+  if (extended != nullptr || std::get_if<Retried>(&event) != nullptr) {
+    over_ = failed_ = false;
+    ended_.reset();
+  } else if (const auto* ended = std::get_if<Ended>(&event)) {
+    ended_ = *ended;
+    seconds_ended_ = ended->seconds;
+    if (ended->reached_by >= 0) has_reached_target_ = true;
+  }
 }
 
 void SearchLog::Apply(const Operation& operation) {

@@ -106,6 +106,7 @@ bool BestTrial::Offer(TrialRow& trial, double value, const ReportedAt& at) {
   if (!trial.best || IsBetter(value, trial.best->value, smaller_is_better_)) {
     trial.best = offered;
   }
+  if (is_set_) return false;
   const auto rank = [this](double metric, std::int64_t number) {
     return std::pair(RankKey(metric, smaller_is_better_), number);
   };
@@ -242,17 +243,26 @@ void AppendSearched(const nlohmann::json& space, const nlohmann::json& hparams,
 
 }  // namespace
 
+std::vector<std::string> UnreadHparams::WithoutDeciding(
+    std::vector<std::string> names) const {
+  std::erase_if(
+      names, [&](const std::string& name) { return deciding_.contains(name); });
+  return names;
+}
+
 void UnreadHparams::Record(const TrialRow& trial,
                            const std::vector<std::string>& unread) {
   if (IsCommand(config_)) return;
-  Intersect(is_custom_ ? unread : Searched(trial.hparams, unread));
+  Intersect(
+      WithoutDeciding(is_custom_ ? unread : Searched(trial.hparams, unread)));
 }
 
 // A program that names nothing has read all, or cannot say. Then no
 // hyperparameter counts as unread by all trials.
 void UnreadHparams::RecordAtEnd(const TrialRow& trial,
-                                const std::vector<std::string>& unread) {
-  if (!IsCommand(config_)) return Record(trial, unread);
+                                const std::vector<std::string>& all) {
+  if (!IsCommand(config_)) return Record(trial, all);
+  const std::vector<std::string> unread = WithoutDeciding(all);
   if (unread.empty() && !names_) may_have_read_all_ = true;
   if (!may_have_read_all_) Intersect(unread);
 }
@@ -272,7 +282,8 @@ std::optional<std::vector<std::string>> UnreadHparams::names() const {
   return std::vector<std::string>(names_->begin(), names_->end());
 }
 
-std::string UnreadHparams::Warn(const std::vector<std::string>& unread) {
+std::string UnreadHparams::Warn(const std::vector<std::string>& all) {
+  const std::vector<std::string> unread = WithoutDeciding(all);
   const bool is_command = IsCommand(config_);
   if (!(is_custom_ || is_command) || unread.empty()) return "";
   const std::string names = Join(unread, ", ");
@@ -292,7 +303,8 @@ std::string UnreadHparams::CheckFirst(
   const bool applies =
       (is_custom_ || is_command) && config_.searcher.name != "single";
   if (!applies) return "";
-  std::vector<std::string> searched = Searched(trial.hparams, unread);
+  std::vector<std::string> searched =
+      WithoutDeciding(Searched(trial.hparams, unread));
   if (may_read) std::erase_if(searched, may_read);
   if (searched.empty()) return "";
   const bool one = searched.size() == 1;

@@ -16,6 +16,7 @@
 #include "engine/run/reporter.h"
 #include "engine/run/trial_table.h"
 #include "engine/store/rows.h"
+#include "searchers/hparam_conditions.h"
 #include "searchers/search_plan.h"
 #include "searchers/searcher.h"
 
@@ -72,8 +73,9 @@ class SearchProgress {
 /// see RankKey.
 class BestTrial {
  public:
-  explicit BestTrial(bool smaller_is_better)
-      : smaller_is_better_(smaller_is_better) {}
+  /// `is_set`: the best of all is only what Set sets, with repeats.
+  explicit BestTrial(bool smaller_is_better, bool is_set = false)
+      : smaller_is_better_(smaller_is_better), is_set_(is_set) {}
 
   /// Applies a validation of `trial`: updates its best, and the best of all.
   /// True if it is now the best of all.
@@ -94,6 +96,7 @@ class BestTrial {
 
  private:
   bool smaller_is_better_;
+  bool is_set_;
   std::optional<BestValidation> best_;
   std::int64_t trial_ = 0;
   nlohmann::json hparams_;
@@ -132,7 +135,9 @@ class UnreadHparams {
  public:
   /// `config` must outlive this. `is_custom`: the model is the user's own.
   UnreadHparams(const ExperimentConfig& config, bool is_custom)
-      : config_(config), is_custom_(is_custom) {}
+      : config_(config),
+        is_custom_(is_custom),
+        deciding_(HparamConditions(config.hyperparameters).Deciding()) {}
 
   /// Records the names that a trial has not read so far, by a report.
   void Record(const TrialRow& trial, const std::vector<std::string>& unread);
@@ -158,6 +163,10 @@ class UnreadHparams {
   void SetValidated() { validated_ = true; }
 
  private:
+  // Returns the names without those that conditions decide by: they have an
+  // effect on a trial that does not read them.
+  std::vector<std::string> WithoutDeciding(
+      std::vector<std::string> names) const;
   std::vector<std::string> Searched(
       const nlohmann::json& hparams,
       const std::vector<std::string>& unread) const;
@@ -165,6 +174,7 @@ class UnreadHparams {
 
   const ExperimentConfig& config_;
   bool is_custom_;
+  std::set<std::string> deciding_;
   std::optional<std::set<std::string>> names_;
   bool may_have_read_all_ = false;  // a program, before one named some
   std::string warned_of_;

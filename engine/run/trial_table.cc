@@ -27,6 +27,7 @@
 #include <utility>
 
 #include "engine/base/text.h"
+#include "engine/run/reporter.h"
 
 namespace dtrain {
 
@@ -127,6 +128,12 @@ void TrialState::SetEndedEarly(const std::string& why) {
   why_early = Truncate(ToValidUtf8(why), kMaxReason);
 }
 
+void TrialState::RecoverEarlyEnd(const std::string& reason) {
+  const std::string before = std::string(kEndedEarly) + ": ";
+  ended_early = reason.starts_with(kEndedEarly);
+  why_early = reason.starts_with(before) ? reason.substr(before.size()) : "";
+}
+
 double DrainOperationSeconds(TrialState& trial, std::int64_t batches,
                              Duration now) {
   const double worked =
@@ -195,6 +202,32 @@ TrialState* TrialTable::Add(TrialRow row) {
   return trials_.emplace(number, std::move(trial)).first->second.get();
 }
 
+// The events are replayed with a table of these trials only.
+void TrialTable::Reopen(const std::vector<TrialRow>& rows,
+                        const std::vector<SearcherEventRow>& events) {
+  TrialTable replay;
+  for (TrialRow row : rows) {
+    row.state = State::kPaused;
+    row.reason.clear();
+    row.rung = 0;  // counted again by the replay
+    replay.Add(std::move(row))->untimed = true;
+  }
+  for (const SearcherEventRow& row : events) {
+    const Event event = EventFromJson(row.event);
+    replay.ApplyEvent(event);
+    for (const nlohmann::json& operation : row.operations) {
+      replay.ApplyOperation(event, OperationFromJson(operation));
+    }
+  }
+  for (const TrialRow& row : rows) {
+    CountEnd(row, -1);
+    std::unique_ptr<TrialState>& trial = replay.trials_[row.id.number];
+    ended_length_ -= trial->reached;
+    trial->turn = 0;
+    trials_[row.id.number] = std::move(trial);
+  }
+}
+
 TrialState* TrialTable::Find(std::int64_t number) {
   const auto found = trials_.find(number);
   return found == trials_.end() ? nullptr : found->second.get();
@@ -248,6 +281,14 @@ TrialState* TrialTable::ApplyOperation(const Event& cause,
     Refile(*trial);
     return trial;
   }
+  if (const auto* reopen = std::get_if<dtrain::Reopen>(&operation)) {
+    TrialState* trial = Find(reopen->trial + 1);
+    if (trial == nullptr) return nullptr;
+    trial->close_requested = trial->exit_reported = trial->ended_early = false;
+    trial->why_early.clear();
+    trial->bad_metric.reset();
+    return trial;
+  }
   if (const auto* close = std::get_if<Close>(&operation)) {
     TrialState* trial = Find(close->trial + 1);
     if (trial != nullptr) trial->close_requested = true;
@@ -298,13 +339,13 @@ void TrialTable::Reach(TrialState& trial, double length) {
   trial.reached = length;
 }
 
-void TrialTable::CountEnd(const TrialRow& row) {
-  ++ended_;
+void TrialTable::CountEnd(const TrialRow& row, std::int64_t count) {
+  ended_ += count;
   if (row.state == State::kCompleted || row.state == State::kStopped) {
-    ++finished_;
+    finished_ += count;
   }
-  if (row.state == State::kCanceled) ++killed_;
-  if (row.latest) ++measured_;
+  if (row.state == State::kCanceled) killed_ += count;
+  if (row.latest) measured_ += count;
 }
 
 TrialProcess& TrialTable::StartProcess(TrialState& trial, std::string restored,

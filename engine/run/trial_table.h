@@ -27,6 +27,7 @@ enum class StopCause {
   kFailure,  // it violated the protocol; `failure` explains how
   kHang,     // no step for too long
   kCancel,   // killed by a user
+  kTime,     // it has reached its time limit
 };
 
 /// Range of batches, `until` not included.
@@ -128,7 +129,8 @@ class TrialProcess {
   StopCause stop() const { return stop_; }
   /// True if a request of the runner, not an error, ends it.
   bool asked_to_stop() const {
-    return stop_ == StopCause::kRunner || stop_ == StopCause::kPause;
+    return stop_ == StopCause::kRunner || stop_ == StopCause::kPause ||
+           stop_ == StopCause::kTime;
   }
   /// It has saved a checkpoint.
   void SetSaved() { saved_since_stop_ = saved_since_stop_ || asked_to_stop(); }
@@ -224,6 +226,8 @@ struct TrialState {
   bool ended = false;                     // its state is final
   // Message of its last failure, if it has not trained since.
   std::string last_failure;
+  // Of its earlier runs, which its time limit does not count: it runs again.
+  double seconds_forgiven = 0;
   int gpu_faults = 0;  // faults of GPUs that it met without training since
   std::vector<std::string> last_lines;  // of the log of its last process
 
@@ -233,6 +237,8 @@ struct TrialState {
   }
   /// It wants no more training; `why` is its reason, or empty.
   void SetEndedEarly(const std::string& why);
+  /// Does so if that is the recorded reason of its state.
+  void RecoverEarlyEnd(const std::string& reason);
   TrialIndex index() const { return row.id.number - 1; }
   bool has_work() const { return !operations.empty(); }
   /// True if its process has nothing to do: it can start the next operation or
@@ -295,13 +301,19 @@ class TrialTable {
 
   /// Adds a trial. If its state is final, only counts it and returns nullptr.
   TrialState* Add(TrialRow row);
+  /// Takes back the ends of trials: adds them as PAUSED, with the operations
+  /// that `events`, all of the search until now, have given them. `rows` are
+  /// their records. REQUIRES: they have ended.
+  void Reopen(const std::vector<TrialRow>& rows,
+              const std::vector<SearcherEventRow>& events);
   /// Returns the trial with this number, or nullptr if it has ended.
   TrialState* Find(std::int64_t number);
 
   /// Applies an event to its trial. Precedes the call of the searcher.
   void ApplyEvent(const Event& event);
   /// Applies an operation that the searcher returned for `cause`. Returns its
-  /// trial; nullptr if that has ended, and for Create and Shutdown.
+  /// trial; nullptr if that has ended, and for Create and Shutdown. A Reopen of
+  /// a trial in the table removes what has ended it.
   TrialState* ApplyOperation(const Event& cause, const Operation& operation);
 
   /// Updates whether the trial is in `idle` and `ending`. Follows each change
@@ -345,7 +357,7 @@ class TrialTable {
   double ended_length() const { return ended_length_; }
 
  private:
-  void CountEnd(const TrialRow& row);
+  void CountEnd(const TrialRow& row, std::int64_t count = 1);
   std::int64_t NextTurn();
   std::int64_t TurnBehind(std::int64_t deferred);
 

@@ -32,21 +32,6 @@ std::optional<fs::path> MountPoint(const std::string& controller,
   return std::nullopt;
 }
 
-// Adds `path` in the hierarchy mounted at `root` and its parents. In a
-// container the path may belong to the outside and not exist here.
-void AddUpward(const fs::path& root, fs::path path,
-               std::vector<fs::path>& directories) {
-  path = path.relative_path();
-  while (true) {
-    std::error_code error;
-    if (fs::is_directory(root / path, error)) {
-      directories.push_back(path.empty() ? root : root / path);
-    }
-    if (path.empty()) return;
-    path = path.parent_path();
-  }
-}
-
 std::optional<std::int64_t> ReadNumber(const fs::path& file) {
   std::ifstream stream(file);
   std::int64_t number = 0;
@@ -69,7 +54,14 @@ std::vector<fs::path> CgroupDirectories(const std::string& controller,
     const std::string controllers = line.substr(first + 1, second - first - 1);
     if (!controllers.empty() && !Lists(controllers, controller)) continue;
     const auto root = MountPoint(controllers.empty() ? "" : controller, proc);
-    if (root) AddUpward(*root, line.substr(second + 1), directories);
+    // In a container the path may belong to the outside and not exist here.
+    fs::path path = fs::path(line.substr(second + 1)).relative_path();
+    for (bool is_last = !root; !is_last; path = path.parent_path()) {
+      is_last = path.empty();
+      std::error_code error;
+      if (!fs::is_directory(*root / path, error)) continue;
+      directories.push_back(path.empty() ? *root : *root / path);
+    }
   }
   return directories;
 }

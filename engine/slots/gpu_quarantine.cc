@@ -80,40 +80,34 @@ std::optional<Gpu> GpuQuarantine::OnTime() {
     const auto due = std::ranges::find_if(gpus_, [now](const auto& entry) {
       return entry.second.probe_at <= now;
     });
-    if (due != gpus_.end()) StartProbe(due->second);
+    if (due == gpus_.end()) return std::nullopt;
+    const Gpu& gpu = due->second.gpu;
+    probed_ = gpu.index;
+    probe_until_ = now + options_.limit;
+    try {
+      probe_ = std::make_unique<ChildCall>([this, &gpu] {
+        const std::string why = options_.probe(gpu);
+        return why.empty() ? "usable" : why;
+      });
+    } catch (const Error&) {
+      due->second.probe_at = now + options_.period;
+    }
     return std::nullopt;
   }
-  const std::optional<bool> passed = ProbeResult();
-  if (!passed) return std::nullopt;
+  bool passed = false;
+  if (clock_.monotonic() < probe_until_) {
+    const auto answer = probe_->Poll();
+    if (!answer) return std::nullopt;
+    passed =
+        answer->end == ChildAnswer::End::kAnswered && answer->text == "usable";
+  }
   probe_.reset();
   const auto found = gpus_.find(probed_);
   found->second.probe_at = now + options_.period;
-  if (!*passed) return std::nullopt;
+  if (!passed) return std::nullopt;
   Gpu gpu = std::move(found->second.gpu);
   gpus_.erase(found);
   return gpu;
-}
-
-void GpuQuarantine::StartProbe(const Entry& entry) {
-  const Duration now = clock_.monotonic();
-  probed_ = entry.gpu.index;
-  probe_until_ = now + options_.limit;
-  try {
-    probe_ = std::make_unique<ChildCall>([this, &entry] {
-      const std::string why = options_.probe(entry.gpu);
-      return why.empty() ? "usable" : why;
-    });
-  } catch (const Error&) {
-    gpus_.at(probed_).probe_at = now + options_.period;
-  }
-}
-
-// Returns nothing while the probe runs.
-std::optional<bool> GpuQuarantine::ProbeResult() {
-  if (clock_.monotonic() >= probe_until_) return false;
-  const auto answer = probe_->Poll();
-  if (!answer) return std::nullopt;
-  return answer->end == ChildAnswer::End::kAnswered && answer->text == "usable";
 }
 
 std::optional<Duration> GpuQuarantine::Deadline() const {

@@ -64,9 +64,6 @@ class GpuQuarantine {
     Duration probe_at{0};
   };
 
-  void StartProbe(const Entry& entry);
-  std::optional<bool> ProbeResult();
-
   const GpuQuarantineOptions options_;
   const Clock clock_;
   std::map<std::int64_t, Entry> gpus_;  // by index

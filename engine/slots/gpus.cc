@@ -49,18 +49,6 @@ json ToJson(const Gpu& gpu) {
           {"parent_uuid", gpu.parent_uuid}};
 }
 
-Gpu GpuFromJson(const json& object) {
-  return {.index = object.at("index"),
-          .uuid = object.at("uuid"),
-          .name = object.at("name"),
-          .memory_bytes = object.at("memory"),
-          .free_bytes = object.at("free"),
-          .driver = object.at("driver"),
-          .exclusive = object.at("exclusive"),
-          .parent = object.at("parent"),
-          .parent_uuid = object.at("parent_uuid")};
-}
-
 std::string DriversAnswerAsJson() {
   const GpuSearch search = AskNvidiaDriver();
   json gpus = json::array();
@@ -81,7 +69,15 @@ GpuSearch SearchFromJson(const std::string& text) {
                      .model_problem = answer.at("model_problem"),
                      .warnings = answer.at("warnings")};
     for (const json& gpu : answer.at("gpus")) {
-      search.gpus.push_back(GpuFromJson(gpu));
+      search.gpus.push_back({.index = gpu.at("index"),
+                             .uuid = gpu.at("uuid"),
+                             .name = gpu.at("name"),
+                             .memory_bytes = gpu.at("memory"),
+                             .free_bytes = gpu.at("free"),
+                             .driver = gpu.at("driver"),
+                             .exclusive = gpu.at("exclusive"),
+                             .parent = gpu.at("parent"),
+                             .parent_uuid = gpu.at("parent_uuid")});
     }
     return search;
   } catch (const json::exception&) {
@@ -134,6 +130,10 @@ struct NvmlMemory {
   unsigned long long free;
   unsigned long long used;
 };
+struct NvmlRates {
+  unsigned gpu;
+  unsigned memory;
+};
 struct NvmlProcess {
   unsigned pid;
   unsigned long long memory;
@@ -153,6 +153,7 @@ constexpr int kDriverNotLoaded = 9;
 // Results of CUDA.
 constexpr int kStubLibrary = 34;  // for linking only, from a toolkit
 constexpr int kNoDevice = 100;
+constexpr int kGpuTemperature = 0;  // a sensor of NVML
 // Compute modes of NVML.
 constexpr int kExclusiveThread = 1;
 constexpr int kProhibited = 2;
@@ -166,7 +167,9 @@ class Library {
  public:
   explicit Library(const char* path)
       : handle_(::dlopen(path, RTLD_NOW | RTLD_LOCAL)) {}
+  explicit Library(void* handle) : handle_(handle) {}
 
+  void* handle() const { return handle_; }
   explicit operator bool() const { return handle_ != nullptr; }
 
   // Returns the function's result, or kNoSuchFunction.
@@ -340,12 +343,6 @@ class NvmlSearch {
   std::vector<Gpu> instances_;  // of MIG
 };
 
-std::string UuidText(const CudaUuid& uuid) {
-  std::string text = ToHex(std::as_bytes(std::span(uuid.bytes)));
-  for (const std::size_t at : {20, 16, 12, 8}) text.insert(at, 1, '-');
-  return "GPU-" + text;
-}
-
 // For machines without NVML, such as Jetson boards. Free memory would need a
 // CUDA context, and CUDA has no text for the driver's version.
 void AddGpusOfCuda(const Library& cuda, std::vector<Gpu>& gpus) {
@@ -364,8 +361,11 @@ void AddGpusOfCuda(const Library& cuda, std::vector<Gpu>& gpus) {
       continue;
     }
     const auto memory = static_cast<std::int64_t>(bytes);
+    std::string name_of_uuid = ToHex(std::as_bytes(std::span(uuid.bytes)));
+    for (const std::size_t at : {20, 16, 12, 8})
+      name_of_uuid.insert(at, 1, '-');
     gpus.push_back({.index = index,
-                    .uuid = UuidText(uuid),
+                    .uuid = "GPU-" + name_of_uuid,
                     .name = name.data(),
                     .memory_bytes = memory,
                     .free_bytes = memory});
@@ -463,6 +463,45 @@ GpuSearch AskNvidiaDriver(const DriverPaths& paths) {
   return search;
 }
 
+GpuSensors::GpuSensors(const DriverPaths& paths) {
+  const Library nvml(paths.nvml);
+  if (nvml.Succeeds("nvmlInit_v2")) nvml_ = nvml.handle();
+}
+
+GpuSample GpuSensors::Read(std::int64_t gpu, const std::string& uuid) {
+  GpuSample sample{.gpu = gpu};
+  if (nvml_ == nullptr) return sample;
+  const Library nvml(nvml_);
+  const auto [found, added] = devices_.emplace(gpu, nullptr);
+  NvmlDevice& device = found->second;
+  if (added && uuid.empty()) {
+    nvml.Call("nvmlDeviceGetHandleByIndex_v2", static_cast<unsigned>(gpu),
+              &device);
+  } else if (added) {
+    nvml.Call("nvmlDeviceGetHandleByUUID", uuid.c_str(), &device);
+  }
+  if (device == nullptr) return sample;
+  NvmlRates rates{};
+  NvmlMemory memory{};
+  unsigned milliwatts = 0;
+  unsigned celsius = 0;
+  if (nvml.Succeeds("nvmlDeviceGetUtilizationRates", device, &rates) &&
+      rates.gpu <= 100) {
+    sample.percent = rates.gpu;
+  }
+  if (nvml.Succeeds("nvmlDeviceGetMemoryInfo", device, &memory)) {
+    sample.memory_bytes = static_cast<std::int64_t>(memory.used);
+  }
+  if (nvml.Succeeds("nvmlDeviceGetPowerUsage", device, &milliwatts)) {
+    sample.watts = milliwatts / 1e3;
+  }
+  if (nvml.Succeeds("nvmlDeviceGetTemperature", device, kGpuTemperature,
+                    &celsius)) {
+    sample.celsius = celsius;
+  }
+  return sample;
+}
+
 std::string GpuFailure(const Gpu& gpu, const DriverPaths& paths) {
   const std::string name =
       gpu.uuid.empty() ? std::to_string(gpu.index) : gpu.uuid;
@@ -479,11 +518,6 @@ std::string GpuFailure(const Gpu& gpu, const DriverPaths& paths) {
 }
 
 namespace {
-
-// True if a word of CUDA_VISIBLE_DEVICES hides all GPUs that follow it.
-bool EndsVisible(std::string_view word) {
-  return word.starts_with('-') || word == "NoDevFiles";
-}
 
 // Returns the GPUs that a word of CUDA_VISIBLE_DEVICES names. For the name of a
 // GPU in MIG mode these are its instances.
@@ -505,12 +539,6 @@ std::vector<const Gpu*> GpusNamed(const std::vector<Gpu>& all,
   return named;
 }
 
-bool AreOfOneGpu(const std::vector<const Gpu*>& gpus) {
-  return std::ranges::all_of(gpus, [&gpus](const Gpu* gpu) {
-    return gpu->parent >= 0 && gpu->parent == gpus.front()->parent;
-  });
-}
-
 }  // namespace
 
 GpuSearch VisibleGpus(GpuSearch all, std::string_view cuda_visible_devices) {
@@ -519,11 +547,15 @@ GpuSearch VisibleGpus(GpuSearch all, std::string_view cuda_visible_devices) {
   if (Trim(cuda_visible_devices).empty()) return visible;
   for (const std::string& part : Split(cuda_visible_devices, ',')) {
     const std::string_view word = Trim(part);
-    if (EndsVisible(word)) break;
+    // Such a word hides all GPUs that follow it.
+    if (word.starts_with('-') || word == "NoDevFiles") break;
     const auto named = GpusNamed(all.gpus, word);
     const bool is_unique =
         named.size() == 1 ||
-        (!named.empty() && AreOfOneGpu(named) && !word.starts_with("MIG-"));
+        (!named.empty() && !word.starts_with("MIG-") &&
+         std::ranges::all_of(named, [&named](const Gpu* gpu) {
+           return gpu->parent >= 0 && gpu->parent == named.front()->parent;
+         }));
     if (!is_unique) {
       std::vector<std::string> names;
       for (const Gpu& gpu : all.gpus) {

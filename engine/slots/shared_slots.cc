@@ -33,11 +33,6 @@ struct flock RangeLock(short type, std::optional<int> part) {
   return lock;
 }
 
-bool IsLocked(int file) {
-  struct flock lock = RangeLock(F_RDLCK, std::nullopt);
-  return ::fcntl(file, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
-}
-
 }  // namespace
 
 std::string SharedSlots::Path() {
@@ -76,8 +71,11 @@ std::optional<uid_t> SharedSlots::FindHolder(const std::string& slot) const {
         ::openat(directory_.get(), name.c_str(),
                  O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
     struct stat status {};
+    struct flock lock = RangeLock(F_RDLCK, std::nullopt);
     if (file && ::fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode) &&
-        status.st_uid != ::geteuid() && IsLocked(file.get())) {
+        status.st_uid != ::geteuid() &&
+        ::fcntl(file.get(), F_OFD_GETLK, &lock) == 0 &&
+        lock.l_type != F_UNLCK) {
       return status.st_uid;
     }
   }

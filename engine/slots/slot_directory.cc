@@ -38,16 +38,6 @@ namespace {
                   "machine");
 }
 
-// In a directory that others can write to, another user may have created it.
-void RequirePrivate(int directory, const std::string& path) {
-  struct stat status {};
-  if (::fstat(directory, &status) != 0) Fail(path, ErrnoText());
-  if (status.st_uid != ::geteuid()) Fail(path, "belongs to another user");
-  if ((status.st_mode & 0077) != 0 && ::fchmod(directory, 0700) != 0) {
-    Fail(path, "is open to other users");
-  }
-}
-
 }  // namespace
 
 std::filesystem::path SlotDirectory::Path() {
@@ -93,7 +83,13 @@ std::optional<SlotDirectory> SlotDirectory::OpenExisting() {
     if (errno == ENOTDIR || errno == ELOOP) Fail(path, "is not a directory");
     Fail(path, "cannot be opened: " + ErrnoText());
   }
-  RequirePrivate(directory.get(), path);
+  // In a directory that others can write to, another user may have created it.
+  struct stat status {};
+  if (::fstat(directory.get(), &status) != 0) Fail(path, ErrnoText());
+  if (status.st_uid != ::geteuid()) Fail(path, "belongs to another user");
+  if ((status.st_mode & 0077) != 0 && ::fchmod(directory.get(), 0700) != 0) {
+    Fail(path, "is open to other users");
+  }
   return SlotDirectory(std::move(directory));
 }
 
@@ -147,19 +143,12 @@ std::string ReadContent(int file) {
                      size > 0 ? static_cast<std::size_t>(size) : 0);
 }
 
-namespace {
-
-// A removed file is not the one that others lock.
-bool IsRemoved(int file) {
-  struct stat status {};
-  return ::fstat(file, &status) != 0 || status.st_nlink == 0;
-}
-
-}  // namespace
-
 bool SlotFiles::TryLock(const std::string& name, FileLock::Mode mode) {
   FileLock& file = files_[name];
-  if (file && IsRemoved(file.fd())) file = FileLock();
+  struct stat status {};
+  const bool is_removed =  // not the file that others lock
+      file && (::fstat(file.fd(), &status) != 0 || status.st_nlink == 0);
+  if (is_removed) file = FileLock();
   if (!file) file = FileLock(directory_.OpenFile(name));
   return file.TryLock(mode);
 }
@@ -178,27 +167,6 @@ constexpr const char* kTicketPrefix = "wait-";
 // it is stopped or hangs.
 constexpr Timestamp kSignOfLife = std::chrono::seconds(10);
 
-// The names sort as their numbers.
-std::string TicketName(std::int64_t number) {
-  std::array<char, 40> name{};
-  std::snprintf(name.data(), name.size(), "%s%018lld", kTicketPrefix,
-                static_cast<long long>(number));
-  return name.data();
-}
-
-std::int64_t TicketNumber(const std::string& name) {
-  std::int64_t number = 0;
-  const std::size_t prefix = std::string_view(kTicketPrefix).size();
-  std::from_chars(name.data() + prefix, name.data() + name.size(), number);
-  return number;
-}
-
-Timestamp LastSignOfLife(int file) {
-  struct stat status {};
-  ::fstat(file, &status);
-  return ModificationTime(status);
-}
-
 }  // namespace
 
 std::optional<FileLock> SlotQueue::Lock() const {
@@ -207,27 +175,20 @@ std::optional<FileLock> SlotQueue::Lock() const {
   return file;
 }
 
-bool SlotQueue::Competes(const std::string& ticket,
-                         const std::vector<std::string>& slots) const {
-  FileLock file(directory_.OpenToRead(ticket));
-  if (!file) return false;
-  if (file.TryLock()) {
-    directory_.Remove(ticket);  // Its holder is dead.
-    return false;
-  }
-  if (clock_.now() - LastSignOfLife(file.fd()) > kSignOfLife) return false;
-  const std::vector<std::string> ticket_slots =
-      Split(ReadContent(file.fd()), '\n');
-  return std::any_of(
-      ticket_slots.begin(), ticket_slots.end(), [&](const auto& slot) {
-        return std::find(slots.begin(), slots.end(), slot) != slots.end();
-      });
-}
-
 bool SlotQueue::IsMyTurn(const std::vector<std::string>& slots) const {
   for (const std::string& ticket : directory_.List(kTicketPrefix)) {
     if (ticket == name_) return true;
-    if (Competes(ticket, slots)) return false;
+    FileLock file(directory_.OpenToRead(ticket));
+    if (!file) continue;
+    if (file.TryLock()) {
+      directory_.Remove(ticket);  // Its holder is dead.
+      continue;
+    }
+    struct stat status {};
+    ::fstat(file.fd(), &status);
+    if (clock_.now() - ModificationTime(status) > kSignOfLife) continue;
+    const auto wanted = Split(ReadContent(file.fd()), '\n');
+    if (std::ranges::find_first_of(wanted, slots) != wanted.end()) return false;
   }
   return true;
 }
@@ -242,8 +203,18 @@ void SlotQueue::Wait(const std::vector<std::string>& slots,
     return;
   }
   const std::vector<std::string> tickets = directory_.List(kTicketPrefix);
-  const std::int64_t last = tickets.empty() ? 0 : TicketNumber(tickets.back());
-  name_ = TicketName(last + 1);
+  std::int64_t last = 0;
+  if (!tickets.empty()) {
+    const std::string& ticket = tickets.back();
+    const std::size_t prefix = std::string_view(kTicketPrefix).size();
+    std::from_chars(ticket.data() + prefix, ticket.data() + ticket.size(),
+                    last);
+  }
+  // The names sort as their numbers.
+  std::array<char, 40> name{};
+  std::snprintf(name.data(), name.size(), "%s%018lld", kTicketPrefix,
+                static_cast<long long>(last + 1));
+  name_ = name.data();
   ticket_ = FileLock(directory_.OpenFile(name_));
   // No other process can hold it: the number is new, and the queue is locked.
   [[maybe_unused]] const bool locked = ticket_.TryLock();

@@ -126,9 +126,6 @@ class SlotQueue {
   std::vector<std::vector<std::string>> Tickets() const;
 
  private:
-  bool Competes(const std::string& ticket,
-                const std::vector<std::string>& slots) const;
-
   const SlotDirectory& directory_;
   Clock clock_;
   std::string name_;     // of the ticket

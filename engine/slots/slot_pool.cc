@@ -39,32 +39,6 @@ using nlohmann::json;
 constexpr Duration kShortestPause = std::chrono::milliseconds(1);
 constexpr Duration kLongestPause = std::chrono::milliseconds(500);
 
-std::vector<std::string> FileNames(const SlotPlan& plan) {
-  std::vector<std::string> names;
-  for (const Gpu& gpu : plan.gpus) names.push_back(GpuFile(gpu.index));
-  if (!plan.gpus.empty()) return names;
-  for (std::int64_t cpu = 0; cpu < plan.cpu_tokens; ++cpu) {
-    names.push_back(CpuFile(cpu));
-  }
-  return names;
-}
-
-// Number of files that a trial, or a part of `slots` slots, needs.
-std::size_t Needed(const SlotPlan& plan, std::int64_t slots) {
-  std::int64_t needed = slots;
-  if (plan.gpus.empty()) {
-    needed = plan.cpu_tokens_per_trial * slots / plan.slots_per_trial;
-  } else if (plan.gpu_share < 1) {
-    needed = ToQuarters(plan.gpu_share);
-  }
-  return static_cast<std::size_t>(std::max<std::int64_t>(needed, 1));
-}
-
-std::string SlotName(std::string file_name) {
-  std::replace(file_name.begin(), file_name.end(), '-', ':');
-  return file_name;
-}
-
 }  // namespace
 
 void DescribeHolder(const SlotLease& lease, TrialId trial, std::int64_t pid,
@@ -94,8 +68,13 @@ struct SlotPool::SharedState {
 SlotPool::SlotPool(SlotPlan plan, Clock clock)
     : plan_(std::move(plan)),
       clock_(std::move(clock)),
-      shared_(std::make_unique<SharedState>(clock_)),
-      names_(FileNames(plan_)) {}
+      shared_(std::make_unique<SharedState>(clock_)) {
+  for (const Gpu& gpu : plan_.gpus) names_.push_back(GpuFile(gpu.index));
+  if (!plan_.gpus.empty()) return;
+  for (std::int64_t cpu = 0; cpu < plan_.cpu_tokens; ++cpu) {
+    names_.push_back(CpuFile(cpu));
+  }
+}
 
 SlotPool::~SlotPool() = default;
 
@@ -111,7 +90,14 @@ std::string SlotPool::Describe(const SlotWaiter& waiter) const {
 }
 
 std::optional<SlotLease> SlotPool::TryTake(const SlotWaiter& waiter) {
-  needed_ = Needed(plan_, waiter.part.value_or(plan_.slots_per_trial));
+  // The files that a trial, or a part of it, needs.
+  std::int64_t needed = waiter.part.value_or(plan_.slots_per_trial);
+  if (plan_.gpus.empty()) {
+    needed = plan_.cpu_tokens_per_trial * needed / plan_.slots_per_trial;
+  } else if (plan_.gpu_share < 1) {
+    needed = ToQuarters(plan_.gpu_share);
+  }
+  needed_ = static_cast<std::size_t>(std::max<std::int64_t>(needed, 1));
   if (!waiting_) waiting_since_ = clock_.now();
   // Watching begins before the first try, so that no freed slot is missed.
   if (shared_->queue.waiting()) StartWatching();
@@ -129,7 +115,10 @@ std::optional<SlotLease> SlotPool::TryTake(const SlotWaiter& waiter) {
   if (lease) {
     StopWaiting();
   } else {
-    RetryLater();
+    waiting_ = true;
+    // 1, 4, 16, 64, 256, 500 ms.
+    pause_ = std::clamp(pause_ * 4, kShortestPause, kLongestPause);
+    retry_at_ = clock_.monotonic() + pause_;
   }
   return lease;
 }
@@ -145,7 +134,8 @@ std::optional<SlotLease> SlotPool::TryTakeLocked() {
   for (const std::string& file : taken) {
     lease.locks.push_back(shared_->files.Release(file));
     if (std::ranges::find(names_, file) != names_.end()) {
-      lease.slots.push_back(SlotName(file));
+      lease.slots.push_back(file);
+      std::ranges::replace(lease.slots.back(), '-', ':');
     }
   }
   for (const Gpu& gpu : plan_.gpus) {
@@ -161,7 +151,9 @@ std::vector<std::string> SlotPool::LockSlots() {
   std::vector<std::string> taken;
   for (const std::string& name : names_) {
     if (taken.size() == needed_) break;
-    if (IsSetAside(name)) continue;
+    const bool is_set_aside = std::ranges::any_of(
+        set_aside_, [&](std::int64_t gpu) { return name == GpuFile(gpu); });
+    if (is_set_aside) continue;
     if (!shared_->files.TryLock(name)) continue;
     if (Claim(name)) {
       taken.push_back(name);
@@ -224,11 +216,6 @@ std::vector<std::string> SlotPool::LockFree(const Gpu& gpu) {
   return locked;
 }
 
-bool SlotPool::IsSetAside(const std::string& file) const {
-  return std::ranges::any_of(
-      set_aside_, [&](std::int64_t gpu) { return file == GpuFile(gpu); });
-}
-
 std::int64_t SlotPool::trials() const {
   const bool in_parts = plan_.part_slots > 0;
   const std::int64_t planned = in_parts ? plan_.part_slots : plan_.count;
@@ -288,13 +275,6 @@ void SlotPool::OnWake() {
   if (!woken) return;
   pause_ = Duration(0);
   retry_at_ = clock_.monotonic();
-}
-
-void SlotPool::RetryLater() {
-  waiting_ = true;
-  // 1, 4, 16, 64, 256, 500 ms.
-  pause_ = std::clamp(pause_ * 4, kShortestPause, kLongestPause);
-  retry_at_ = clock_.monotonic() + pause_;
 }
 
 }  // namespace dtrain

@@ -81,10 +81,8 @@ class SlotPool {
   std::vector<std::string> LockShare();
   std::vector<std::string> LockFree(const Gpu& gpu);
   bool Claim(const std::string& file, std::optional<int> part = std::nullopt);
-  bool IsSetAside(const std::string& file) const;
   void Unlock(std::span<const std::string> files);
   void StartWatching();
-  void RetryLater();
   std::string Describe(const SlotWaiter& waiter) const;
 
   SlotPlan plan_;

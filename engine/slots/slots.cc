@@ -65,24 +65,6 @@ std::vector<Gpu> GpusById(const std::vector<std::int64_t>& ids,
   return chosen;
 }
 
-std::vector<Gpu> RequireGpus(std::int64_t count, std::vector<Gpu> gpus) {
-  if (static_cast<std::int64_t>(gpus.size()) >= count) return gpus;
-  Fail("resources.slots: gpu:" + std::to_string(count) + " asks for " +
-       CountText(count, "GPU") + " and " + Inventory(gpus) +
-       "; use 'auto' or 'cpu'");
-}
-
-std::vector<Gpu> GpuWithMostFreeMemory(const std::vector<Gpu>& gpus) {
-  if (gpus.empty()) {
-    Fail("resources.slots: most_free needs a GPU and " + Inventory(gpus) +
-         "; use 'auto' or 'cpu'");
-  }
-  return {*std::max_element(gpus.begin(), gpus.end(),
-                            [](const Gpu& left, const Gpu& right) {
-                              return left.free_bytes < right.free_bytes;
-                            })};
-}
-
 std::vector<Gpu> ChosenGpus(const SlotChoice& choice, std::vector<Gpu> gpus) {
   switch (choice.kind) {
     case SlotChoice::Kind::kAuto:
@@ -91,9 +73,16 @@ std::vector<Gpu> ChosenGpus(const SlotChoice& choice, std::vector<Gpu> gpus) {
     case SlotChoice::Kind::kCpu:
       return {};
     case SlotChoice::Kind::kGpu:
-      return RequireGpus(choice.gpu_slots, std::move(gpus));
+      if (std::ssize(gpus) >= choice.gpu_slots) return gpus;
+      Fail("resources.slots: gpu:" + std::to_string(choice.gpu_slots) +
+           " asks for " + CountText(choice.gpu_slots, "GPU") + " and " +
+           Inventory(gpus) + "; use 'auto' or 'cpu'");
     case SlotChoice::Kind::kMaxFree:
-      return GpuWithMostFreeMemory(gpus);
+      if (gpus.empty()) {
+        Fail("resources.slots: most_free needs a GPU and " + Inventory(gpus) +
+             "; use 'auto' or 'cpu'");
+      }
+      return {*std::ranges::max_element(gpus, {}, &Gpu::free_bytes)};
     case SlotChoice::Kind::kIds:
       return GpusById(choice.gpus, gpus);
   }
@@ -111,30 +100,24 @@ std::int64_t SlotsOfATrial(const ResourcesConfig& resources, std::int64_t slots,
        "; lower it, or set resources.slots to cpu:" + std::to_string(required));
 }
 
-// Plans as many trials as fit on each of `usable` of the GPUs.
-SlotPlan PlanGpuShares(double share, std::vector<Gpu> gpus, std::int64_t usable,
-                       std::int64_t cpus) {
-  const std::int64_t each = kQuarters / ToQuarters(share);
-  const std::int64_t all = each * static_cast<std::int64_t>(gpus.size());
-  // Threads are divided among all shares, used or not, since the number of
-  // those used may change.
-  return {.count = usable * each,
-          .slots_per_trial = 1,
-          .threads = std::max<std::int64_t>(cpus / all, 1),
-          .gpus = std::move(gpus),
-          .cpu_tokens_per_trial = 0,
-          .cpu_tokens = cpus,
-          .gpu_share = share};
-}
-
 // Plans to use at most `most` of the GPUs at a time, whichever are free.
 SlotPlan PlanGpuSlots(const ResourcesConfig& resources, std::vector<Gpu> gpus,
                       std::int64_t most, std::int64_t cpus, bool in_parts) {
   const auto slots = static_cast<std::int64_t>(gpus.size());
   const std::int64_t usable = std::max<std::int64_t>(std::min(slots, most), 1);
   if (!resources.all_slots && resources.slots_per_trial < 1) {
-    return PlanGpuShares(resources.slots_per_trial, std::move(gpus), usable,
-                         cpus);
+    // As many trials as fit on each of the GPUs.
+    const double share = resources.slots_per_trial;
+    const std::int64_t each = kQuarters / ToQuarters(share);
+    // Threads are divided among all shares, used or not, since the number of
+    // those used may change.
+    return {.count = usable * each,
+            .slots_per_trial = 1,
+            .threads = std::max<std::int64_t>(cpus / (each * slots), 1),
+            .gpus = std::move(gpus),
+            .cpu_tokens_per_trial = 0,
+            .cpu_tokens = cpus,
+            .gpu_share = share};
   }
   const std::int64_t per_trial = SlotsOfATrial(resources, usable, in_parts);
   return {.count = usable / per_trial,
@@ -172,20 +155,6 @@ std::int64_t UsefulCpuSlots(const ResourcesConfig& resources,
   const auto whole = static_cast<std::int64_t>(per_trial);
   // A rest that no trial fits into would only take threads from the others.
   return slots > whole ? slots - slots % whole : slots;
-}
-
-// Plans CPU slots, each with its share of the cores; at most `most` are used.
-SlotPlan PlanCpuSlots(const ResourcesConfig& resources, std::int64_t slots,
-                      std::int64_t most, std::int64_t cpus, bool in_parts) {
-  const std::int64_t usable = std::max<std::int64_t>(std::min(slots, most), 1);
-  const std::int64_t per_trial = SlotsOfATrial(resources, usable, in_parts);
-  const std::int64_t share = std::max<std::int64_t>(cpus / slots, 1);
-  return {.count = usable / per_trial,
-          .slots_per_trial = per_trial,
-          .part_slots = usable < per_trial ? usable : 0,
-          .threads = share,
-          .cpu_tokens_per_trial = share * per_trial,
-          .cpu_tokens = std::max(cpus, slots)};
 }
 
 // Returns " of a quarter" and the like for a share of a GPU.
@@ -229,7 +198,16 @@ SlotPlan PlanSlots(const ResourcesConfig& resources, std::vector<Gpu> gpus,
   if (slots == 0) {
     slots = UsefulCpuSlots(resources, std::min(cpus, most), trials_at_once);
   }
-  return PlanCpuSlots(resources, slots, most, cpus, in_parts);
+  // CPU slots, each with its share of the cores.
+  const std::int64_t usable = std::max<std::int64_t>(std::min(slots, most), 1);
+  const std::int64_t per_trial = SlotsOfATrial(resources, usable, in_parts);
+  const std::int64_t share = std::max<std::int64_t>(cpus / slots, 1);
+  return {.count = usable / per_trial,
+          .slots_per_trial = per_trial,
+          .part_slots = usable < per_trial ? usable : 0,
+          .threads = share,
+          .cpu_tokens_per_trial = share * per_trial,
+          .cpu_tokens = std::max(cpus, slots)};
 }
 
 std::string SlotPlan::ToString() const {
@@ -399,23 +377,6 @@ void AddHolder(SlotHolder holder, SlotWait& wait) {
   }
 }
 
-// Adds the holders of a slot, or of its quarters.
-void AddHolders(const SlotDirectory& directory, const SharedSlots& users,
-                const std::string& file, SlotWait& wait) {
-  if (const auto user = users.FindHolder(file)) {
-    return AddHolder({.user = UserText(*user)}, wait);
-  }
-  for (int quarter = 0; quarter < kQuarters; ++quarter) {
-    auto part = ReadHolder(directory, file + "." + std::to_string(quarter));
-    if (part) AddHolder(*std::move(part), wait);
-  }
-  // The file of a shared GPU has no holder written in it.
-  auto whole = ReadHolder(directory, file);
-  if (whole && (whole->pid != 0 || wait.holders.empty())) {
-    AddHolder(*std::move(whole), wait);
-  }
-}
-
 }  // namespace
 
 std::vector<std::string> SlotWait::HolderNames(
@@ -468,7 +429,21 @@ std::vector<SlotWait> SlotWaits() {
     if (!wait) continue;
     const std::set<std::string> slots(ticket.begin(), ticket.end() - 1);
     for (std::size_t i = 0; i + 1 < ticket.size(); ++i) {
-      AddHolders(*directory, users, ticket[i], *wait);
+      const std::string& file = ticket[i];
+      if (const auto user = users.FindHolder(file)) {
+        AddHolder({.user = UserText(*user)}, *wait);
+        continue;
+      }
+      for (int quarter = 0; quarter < kQuarters; ++quarter) {
+        auto part =
+            ReadHolder(*directory, file + "." + std::to_string(quarter));
+        if (part) AddHolder(*std::move(part), *wait);
+      }
+      // The file of a shared GPU has no holder written in it.
+      auto whole = ReadHolder(*directory, file);
+      if (whole && (whole->pid != 0 || wait->holders.empty())) {
+        AddHolder(*std::move(whole), *wait);
+      }
     }
     // Tickets are in the order of their turns, so who stands before this one
     // and waits for one of its slots is served first.

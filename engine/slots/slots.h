@@ -2,11 +2,13 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "engine/base/clock.h"
+#include "engine/wire/system_sample.h"
 
 namespace dtrain {
 
@@ -67,6 +69,23 @@ GpuSearch AskNvidiaDriver(const DriverPaths& paths = {});
 /// empty. As for AskNvidiaDriver, and it sets CUDA_VISIBLE_DEVICES: call it in
 /// a child process. REQUIRES: CUDA was not used in this process.
 std::string GpuFailure(const Gpu& gpu, const DriverPaths& paths = {});
+
+/// Reads what GPUs do, by NVML, which needs no CUDA. Its functions may take
+/// seconds, hang or crash with the driver: use it in a child process.
+class GpuSensors {
+ public:
+  /// Opens the driver's library; without it, nothing is reported.
+  explicit GpuSensors(const DriverPaths& paths = {});
+
+  /// Returns the values of the GPU, or MIG instance, with this UUID or, if that
+  /// is empty, place on the PCI bus. Drivers report only the memory of a MIG
+  /// instance.
+  GpuSample Read(std::int64_t gpu, const std::string& uuid);
+
+ private:
+  void* nvml_ = nullptr;                   // null: not available
+  std::map<std::int64_t, void*> devices_;  // by the number of the GPU
+};
 
 /// "GPU 3 (GPU-4f1c…)".
 std::string ToString(const Gpu& gpu);

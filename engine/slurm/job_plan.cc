@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/base/rounding.h"
 #include "engine/base/text.h"
 
 namespace dtrain {
@@ -28,22 +29,6 @@ using Phase = SlurmJob::Phase;
 // A job that starts within this time needs no line about its wait.
 constexpr Duration kUnreportedWait = std::chrono::seconds(15);
 constexpr Duration kPendingInterval = std::chrono::minutes(1);
-
-// "2 jobs of Slurm are pending: 1 Resources, 1 QOSMaxGRESPerUser".
-std::string PendingText(const std::vector<const SlurmJob*>& pending) {
-  std::map<std::string, int> reasons;
-  for (const SlurmJob* job : pending) ++reasons[job->reason];
-  std::vector<std::string> parts;
-  for (const auto& [reason, count] : reasons) {
-    const std::string word = reason.empty() ? "no reason given" : reason;
-    parts.push_back(reasons.size() == 1 ? word
-                                        : std::to_string(count) + " " + word);
-  }
-  return std::to_string(pending.size()) +
-         (pending.size() == 1 ? " job of Slurm is pending: "
-                              : " jobs of Slurm are pending: ") +
-         EscapeForTerminal(Join(parts, ", "));
-}
 
 }  // namespace
 
@@ -139,11 +124,6 @@ std::int64_t JobPlan::WantedJobs(const JobSituation& situation) const {
                     options_.max_jobs);
 }
 
-std::int64_t JobPlan::LiveJobs() const {
-  return std::ranges::count_if(
-      jobs_, [](const auto& job) { return !job.second.let_go; });
-}
-
 // A job that runs without a worker occupies nodes for nothing.
 void JobPlan::EndUselessJobs(Duration now, JobDecision& decision) {
   for (auto& [id, job] : jobs_) {
@@ -193,13 +173,6 @@ void JobPlan::Shrink(const JobSituation& situation, std::int64_t surplus,
   }
 }
 
-// Says once for each pause when the next job will be submitted.
-void JobPlan::ReportPause(Duration now, JobDecision& decision) {
-  if (std::exchange(pause_reported_, not_before_) == not_before_) return;
-  decision.notices.push_back("the next job of Slurm is submitted in " +
-                             FormatDuration(not_before_ - now));
-}
-
 void JobPlan::ReportPending(const JobSituation& situation,
                             JobDecision& decision) {
   std::vector<const SlurmJob*> pending;
@@ -218,7 +191,19 @@ void JobPlan::ReportPending(const JobSituation& situation,
   }
   if (situation.now - *pending_reported_ < kPendingInterval) return;
   pending_reported_ = situation.now;
-  decision.notices.push_back(PendingText(pending));
+  // "2 jobs of Slurm are pending: 1 Resources, 1 QOSMaxGRESPerUser".
+  std::map<std::string, int> reasons;
+  for (const SlurmJob* job : pending) ++reasons[job->reason];
+  std::vector<std::string> parts;
+  for (const auto& [reason, count] : reasons) {
+    const std::string word = reason.empty() ? "no reason given" : reason;
+    parts.push_back(reasons.size() == 1 ? word
+                                        : std::to_string(count) + " " + word);
+  }
+  decision.notices.push_back(
+      CountText(std::ssize(pending),
+                "job of Slurm is pending: ", "jobs of Slurm are pending: ") +
+      EscapeForTerminal(Join(parts, ", ")));
 }
 
 JobDecision JobPlan::Decide(const JobSituation& situation) {
@@ -226,7 +211,8 @@ JobDecision JobPlan::Decide(const JobSituation& situation) {
   Update(situation, decision);
   EndUselessJobs(situation.now, decision);
   const std::int64_t wanted = WantedJobs(situation);
-  const std::int64_t live = LiveJobs();
+  const std::int64_t live = std::ranges::count_if(
+      jobs_, [](const auto& job) { return !job.second.let_go; });
   Shrink(situation, live - wanted, decision);
   ReportPending(situation, decision);
   const std::int64_t missing = std::max<std::int64_t>(wanted - live, 0);
@@ -234,7 +220,11 @@ JobDecision JobPlan::Decide(const JobSituation& situation) {
   if (situation.now >= not_before_) {
     decision.submit = missing;
   } else {
-    ReportPause(situation.now, decision);
+    // Once for each pause.
+    if (std::exchange(pause_reported_, not_before_) != not_before_) {
+      decision.notices.push_back("the next job of Slurm is submitted in " +
+                                 FormatDuration(not_before_ - situation.now));
+    }
   }
   return decision;
 }

@@ -110,10 +110,8 @@ class JobPlan {
   void EndUselessJobs(Duration now, JobDecision& decision);
   void Shrink(const JobSituation& situation, std::int64_t surplus,
               JobDecision& decision);
-  void ReportPause(Duration now, JobDecision& decision);
   void ReportPending(const JobSituation& situation, JobDecision& decision);
   std::int64_t WantedJobs(const JobSituation& situation) const;
-  std::int64_t LiveJobs() const;
 
   JobPlanOptions options_;
   std::map<std::string, Job, ByNumber> jobs_;  // that have not ended

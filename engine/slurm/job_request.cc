@@ -66,36 +66,31 @@ std::vector<std::string> JobRequest::SubmitCommand() const {
   return words;
 }
 
-// Slurm sets SLURM_JOB_END_TIME itself since version 23.02.
-std::string JobRequest::EndExpression() const {
-  if (!in_allocation) {
-    return "$(($(date +%s) + " + SecondsText(config.time) + "))";
-  }
-  return allocation_end ? SecondsText(*allocation_end) : "";
-}
-
-// Jobs on one node have their own slots, and must not wait for each other's.
-// The runners in an allocation share them. Two clusters may have jobs of one
-// number on one machine.
-std::string JobRequest::RuntimeDirectory() const {
-  const std::string of_job = "${TMPDIR:-/tmp}/dtrain-$UID-$SLURM_JOB_ID";
-  if (in_allocation) return of_job;
-  return of_job + "-" + owner.substr(0, owner.find_first_of("-."));
-}
-
 std::string JobRequest::Script() const {
   std::string text =
       "#!/bin/bash\n"
       "# Starts workers of dtrain, one on each node of a job of Slurm.\n";
   // Before the prologue, which may take minutes.
-  if (const std::string end = EndExpression(); !end.empty()) {
+  // Slurm sets SLURM_JOB_END_TIME itself since version 23.02.
+  const std::string end =
+      !in_allocation   ? "$(($(date +%s) + " + SecondsText(config.time) + "))"
+      : allocation_end ? SecondsText(*allocation_end)
+                       : "";
+  if (!end.empty()) {
     text += "export SLURM_JOB_END_TIME=${SLURM_JOB_END_TIME:-" + end + "}\n";
   }
   for (const std::string& line : config.prologue) text += line + "\n";
   for (const auto& [variable, value] : variables) {
     text += "export " + variable + "=" + QuoteForShell(value) + "\n";
   }
-  text += "export DTRAIN_RUNTIME_DIR=" + RuntimeDirectory() + "\n";
+  // Jobs on one node have their own slots, and must not wait for each other's.
+  // The runners in an allocation share them. Two clusters may have jobs of one
+  // number on one machine.
+  text += "export DTRAIN_RUNTIME_DIR=${TMPDIR:-/tmp}/dtrain-$UID-$SLURM_JOB_ID";
+  if (!in_allocation) {
+    text += "-" + owner.substr(0, owner.find_first_of("-."));
+  }
+  text += "\n";
   std::vector<std::string> srun = {"srun",
                                    "--ntasks=" + std::to_string(config.nodes),
                                    "--ntasks-per-node=1",

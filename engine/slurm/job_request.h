@@ -40,9 +40,6 @@ struct JobRequest {
   std::filesystem::path OutputFile(const std::string& id) const;
 
  private:
-  // Shell expression for the end of the job, in seconds since 1970; or empty.
-  std::string EndExpression() const;
-  std::string RuntimeDirectory() const;
 };
 
 }  // namespace dtrain

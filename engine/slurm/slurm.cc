@@ -41,15 +41,6 @@ constexpr std::array<std::string_view, 12> kEndedStates = {
     "DEADLINE",  "EXPIRED",   "FAILED",        "LAUNCH_FAILED",
     "NODE_FAIL", "PREEMPTED", "OUT_OF_MEMORY", "TIMEOUT"};
 
-// Variables that change what the commands print or wait for.
-bool ChangesOutput(std::string_view assignment) {
-  constexpr std::array<std::string_view, 5> kPrefixes = {
-      "SACCT_", "SBATCH_WAIT=", "SCONTROL_", "SLURM_TIME_FORMAT=", "SQUEUE_"};
-  return std::ranges::any_of(kPrefixes, [&](std::string_view prefix) {
-    return assignment.starts_with(prefix);
-  });
-}
-
 // Returns the lines as one.
 std::string OneLine(std::string_view text) {
   std::vector<std::string> lines;
@@ -66,11 +57,6 @@ std::string ConsumeUntil(std::string_view& text, char separator) {
   std::string taken(text.substr(0, end));
   text.remove_prefix(std::min(end + 1, text.size()));
   return taken;
-}
-
-// squeue prints an empty comment so.
-std::string WithoutNull(std::string text) {
-  return text == "(null)" ? "" : text;
 }
 
 // True if `output`, lines of "up|idle" from sinfo, has a partition or nodes
@@ -123,7 +109,7 @@ std::vector<SlurmJob> ParseJobs(std::string_view output) {
     job.nodes = ConsumeUntil(rest, '|');
     job.left = ReadSlurmTime(ConsumeUntil(rest, '|'));
     job.name = ConsumeUntil(rest, '|');
-    job.owner = WithoutNull(std::string(rest));
+    if (rest != "(null)") job.owner = rest;  // squeue prints an empty one so
     jobs.push_back(std::move(job));
   }
   return jobs;
@@ -135,7 +121,14 @@ Slurm::Slurm(std::vector<std::pair<std::string, std::string>> changes,
   changes.emplace_back("LC_ALL", "C");
   path_ = VariablesWith(changes)("PATH").value_or("");
   environment_ = EnvironmentWith(changes);
-  std::erase_if(environment_, ChangesOutput);
+  // Variables that change what the commands print or wait for.
+  constexpr std::array<std::string_view, 5> kPrefixes = {
+      "SACCT_", "SBATCH_WAIT=", "SCONTROL_", "SLURM_TIME_FORMAT=", "SQUEUE_"};
+  std::erase_if(environment_, [&](const std::string& assignment) {
+    return std::ranges::any_of(kPrefixes, [&](std::string_view prefix) {
+      return assignment.starts_with(prefix);
+    });
+  });
 }
 
 SlurmAnswer<std::string> Slurm::Call(
@@ -168,16 +161,6 @@ SlurmAnswer<std::string> Slurm::Call(
                                    : said};
 }
 
-// Returns the failure of a command that changes something, with `away` set if
-// the controller does not answer queries either.
-SlurmFailure Slurm::ExplainRefusal(SlurmFailure failure) const {
-  if (!failure.away) {
-    const auto jobs = Jobs();
-    failure.away = std::holds_alternative<SlurmFailure>(jobs);
-  }
-  return failure;
-}
-
 std::string Slurm::CheckSubmission(const JobRequest& request) const {
   std::vector<std::string> words = request.SubmitCommand();
   words.insert(words.begin() + 1, "--test-only");
@@ -207,7 +190,10 @@ std::string Slurm::CheckSubmission(const JobRequest& request) const {
 SlurmAnswer<std::string> Slurm::Submit(const JobRequest& request) const {
   auto answer = Call(request.SubmitCommand());
   if (auto* failure = std::get_if<SlurmFailure>(&answer)) {
-    return ExplainRefusal(std::move(*failure));
+    // It is away if it does not answer queries either.
+    failure->away =
+        failure->away || std::holds_alternative<SlurmFailure>(Jobs());
+    return std::move(*failure);
   }
   // "1234", or "1234;cluster".
   std::string_view output = std::get<std::string>(answer);

@@ -67,7 +67,6 @@ class Slurm {
 
  private:
   SlurmAnswer<std::string> Call(const std::vector<std::string>& words) const;
-  SlurmFailure ExplainRefusal(SlurmFailure failure) const;
 
   std::vector<std::string> environment_;
   std::string path_;  // where the commands are searched for

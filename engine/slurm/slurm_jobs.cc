@@ -184,10 +184,6 @@ void SlurmJobs::Turn() {
     jobs_ = std::move(situation.jobs);
     for (const std::string& id : situation.contacted) contacted_.erase(id);
   }
-  Obey(decision, situation.now);
-}
-
-void SlurmJobs::Obey(const JobDecision& decision, Duration now) {
   {
     const std::lock_guard lock(mutex_);
     news_.notices.insert(news_.notices.end(), decision.notices.begin(),
@@ -195,14 +191,22 @@ void SlurmJobs::Obey(const JobDecision& decision, Duration now) {
     news_.release.insert(news_.release.end(), decision.release.begin(),
                          decision.release.end());
     if (!decision.silent.empty()) {
-      news_.failure = SilentText(decision.silent);
+      const std::filesystem::path output =
+          options_.request.OutputFile(decision.silent);
+      const std::string lines = LastLines(output);
+      news_.failure = "no worker of the last " +
+                      std::to_string(options_.plan.max_silent) +
+                      " jobs of Slurm has connected; job " + decision.silent +
+                      (lines.empty() ? " has printed nothing to "
+                                     : " has printed: " + lines + "; see ") +
+                      EscapeForTerminal(output.string());
       failed_ = true;
     }
   }
   if (const auto failure = options_.slurm.Cancel(decision.cancel)) {
     AddNotice("scancel failed: " + failure->text);
   }
-  Submit(decision.submit, now);
+  Submit(decision.submit, situation.now);
 }
 
 void SlurmJobs::Submit(std::int64_t count, Duration now) {
@@ -227,16 +231,6 @@ void SlurmJobs::Submit(std::int64_t count, Duration now) {
     news_.failure = "Slurm refuses the jobs of the workers: " + failure.text;
     return;
   }
-}
-
-std::string SlurmJobs::SilentText(const std::string& job) const {
-  const std::filesystem::path output = options_.request.OutputFile(job);
-  const std::string lines = LastLines(output);
-  return "no worker of the last " + std::to_string(options_.plan.max_silent) +
-         " jobs of Slurm has connected; job " + job +
-         (lines.empty() ? " has printed nothing to "
-                        : " has printed: " + lines + "; see ") +
-         EscapeForTerminal(output.string());
 }
 
 }  // namespace dtrain

@@ -62,11 +62,9 @@ class SlurmJobs {
   void Turn();
   bool WaitFor(Duration time);
   SlurmAnswer<std::vector<SlurmJob>> OwnJobs() const;
-  void Obey(const JobDecision& decision, Duration now);
   void Submit(std::int64_t count, Duration now);
   std::vector<std::string> AwaitEnds(std::vector<std::string> ids) const;
   void ReportAway(const SlurmFailure& failure);
-  std::string SilentText(const std::string& job) const;
   void AddNotice(const std::string& notice);
 
   const SlurmJobsOptions options_;

@@ -48,17 +48,6 @@ namespace fs = std::filesystem;
                   "or remove it first");
 }
 
-// True if the open file is a regular file of this user, named `path` and by no
-// other hard link.
-bool IsOwnFile(int file, const fs::path& path) {
-  struct stat open {};
-  struct stat named {};
-  return ::fstat(file, &open) == 0 && ::lstat(path.c_str(), &named) == 0 &&
-         open.st_dev == named.st_dev && open.st_ino == named.st_ino &&
-         S_ISREG(open.st_mode) && open.st_uid == ::geteuid() &&
-         open.st_nlink == 1;
-}
-
 // The copy while it is written, beside its final place; removed unless it got
 // its name. Its writer keeps it locked, so a file that is not locked is left
 // over from a crash and is written from scratch.
@@ -73,8 +62,16 @@ class TemporaryFile {
     if (!lock_.TryLock()) {
       Fail(file, "another process writes " + path_.string());
     }
-    // Another process may have named or removed it since it was opened.
-    if (!IsOwnFile(lock_.fd(), path_)) FailBySystem(file, EEXIST);
+    // Another process may have named or removed it since it was opened: it must
+    // be a regular file of this user, of this name and no other hard link.
+    struct stat open {};
+    struct stat named {};
+    const bool is_own = ::fstat(lock_.fd(), &open) == 0 &&
+                        ::lstat(path_.c_str(), &named) == 0 &&
+                        open.st_dev == named.st_dev &&
+                        open.st_ino == named.st_ino && S_ISREG(open.st_mode) &&
+                        open.st_uid == ::geteuid() && open.st_nlink == 1;
+    if (!is_own) FailBySystem(file, EEXIST);
     ::unlink((path_.string() + "-journal").c_str());
     if (::ftruncate(lock_.fd(), 0) != 0 || ::fchmod(lock_.fd(), 0600) != 0) {
       FailBySystem(file, errno);

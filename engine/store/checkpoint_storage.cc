@@ -38,17 +38,6 @@ bool IsOpenToOthers(const struct stat& status) {
          (status.st_mode & S_ISVTX) == 0;
 }
 
-// True if there is too little space for a checkpoint. False if that cannot be
-// determined.
-bool IsFull(const fs::path& directory) {
-  struct statvfs system {};
-  if (::statvfs(directory.c_str(), &system) != 0 || system.f_blocks == 0) {
-    return false;
-  }
-  return system.f_bavail * system.f_frsize < kMinSpace ||
-         (system.f_files > 0 && system.f_favail == 0);
-}
-
 // Returns why the path cannot name a directory for checkpoints, as text; empty
 // if it can.
 std::string PathProblem(const fs::path& directory) {
@@ -85,21 +74,16 @@ std::optional<StorageProblem> FindProblem(const fs::path& directory) {
                           start + "cannot be written to: " + ErrnoText() +
                               "; check who may write there, or name another"};
   }
-  if (IsFull(directory)) {
+  struct statvfs system {};
+  const bool is_known =
+      ::statvfs(directory.c_str(), &system) == 0 && system.f_blocks > 0;
+  if (is_known && (system.f_bavail * system.f_frsize < kMinSpace ||
+                   (system.f_files > 0 && system.f_favail == 0))) {
     return StorageProblem{
         ErrorKind::kDiskFull,
         start + "has no space left; free some there, or name another"};
   }
   return std::nullopt;
-}
-
-[[noreturn]] void FailToMake(const fs::path& directory, int error) {
-  const bool full = error == ENOSPC || error == EDQUOT;
-  throw Error(
-      full ? ErrorKind::kDiskFull : ErrorKind::kStore,
-      "checkpoint_storage: " + directory.string() +
-          ": cannot be created: " + ErrnoText(error) +
-          (full ? "; free some space there" : "; check who may write there"));
 }
 
 // True if it was created, false if it exists.
@@ -108,8 +92,14 @@ bool MakeOne(const fs::path& directory) {
     SyncDirectory(directory.parent_path());
     return true;
   }
-  if (errno != EEXIST) FailToMake(directory, errno);
-  return false;
+  const int error = errno;
+  if (error == EEXIST) return false;
+  const bool full = error == ENOSPC || error == EDQUOT;
+  throw Error(
+      full ? ErrorKind::kDiskFull : ErrorKind::kStore,
+      "checkpoint_storage: " + directory.string() +
+          ": cannot be created: " + ErrnoText(error) +
+          (full ? "; free some space there" : "; check who may write there"));
 }
 
 fs::path CanonicalRoot(const Store& store) {

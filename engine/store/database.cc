@@ -36,37 +36,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// True for the errors of a reader that has no space for SQLite's own files.
-bool IsForLackOfRoom(const SQLite::Exception& error) {
-  const int code = error.getErrorCode();
-  return code == SQLITE_IOERR || code == SQLITE_CANTOPEN ||
-         code == SQLITE_READONLY || code == SQLITE_FULL;
-}
-
-bool IsDiskFull(const fs::path& directory) {
-  struct statvfs state {};
-  return ::statvfs(directory.c_str(), &state) == 0 &&
-         state.f_bavail * state.f_frsize < (std::size_t{64} << 10);
-}
-
-void Configure(SQLite::Database& database) {
-  sqlite3_db_config(database.getHandle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1,
+std::unique_ptr<SQLite::Database> Open(const std::string& name, int flags) {
+  // One thread uses a connection, so SQLite need not lock it for each value.
+  auto database =
+      std::make_unique<SQLite::Database>(name, flags | SQLite::OPEN_NOMUTEX);
+  sqlite3_db_config(database->getHandle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1,
                     nullptr);
-  database.setBusyTimeout(5000);
-  database.exec(
+  database->setBusyTimeout(5000);
+  database->exec(
       "PRAGMA foreign_keys = ON;"
       "PRAGMA trusted_schema = OFF;"
       "PRAGMA cell_size_check = ON;"
       "PRAGMA mmap_size = 0;"
       "PRAGMA temp_store = MEMORY;"
       "PRAGMA wal_autocheckpoint = 0;");
-}
-
-std::unique_ptr<SQLite::Database> Open(const std::string& name, int flags) {
-  // One thread uses a connection, so SQLite need not lock it for each value.
-  auto database =
-      std::make_unique<SQLite::Database>(name, flags | SQLite::OPEN_NOMUTEX);
-  Configure(*database);
   return database;
 }
 
@@ -118,12 +101,6 @@ std::string Remedy(int code) {
   }
 }
 
-bool IsHeld(const std::filesystem::path& lock) {
-  const FileLock file(
-      UniqueFd(::open(lock.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)));
-  return file && file.IsRecordLocked();
-}
-
 }  // namespace
 
 void ThrowStoreError(const StoreLayout& layout,
@@ -131,8 +108,10 @@ void ThrowStoreError(const StoreLayout& layout,
   int code = error.getErrorCode() & 0xff;  // without its extension
   std::string what = error.what();
   // SQLite names no reason if it cannot create its own files.
+  struct statvfs state {};
   if ((code == SQLITE_IOERR || code == SQLITE_CANTOPEN) &&
-      IsDiskFull(layout.root())) {
+      ::statvfs(layout.root().c_str(), &state) == 0 &&
+      state.f_bavail * state.f_frsize < (std::size_t{64} << 10)) {
     code = SQLITE_FULL;
     what = sqlite3_errstr(code);
   }
@@ -168,7 +147,11 @@ std::unique_ptr<SQLite::Database> OpenReadOnly(const StoreLayout& layout) {
   try {
     return OpenAndRead(path, SQLite::OPEN_READONLY);
   } catch (const SQLite::Exception& error) {
-    if (!IsForLackOfRoom(error) || HasRunner(layout)) throw;
+    // The errors of a reader that has no space for SQLite's own files.
+    const int code = error.getErrorCode();
+    const bool lacks_room = code == SQLITE_IOERR || code == SQLITE_CANTOPEN ||
+                            code == SQLITE_READONLY || code == SQLITE_FULL;
+    if (!lacks_room || HasRunner(layout)) throw;
     const fs::path wal = path.string() + "-wal";
     std::error_code none;
     const bool has_wal = fs::file_size(wal, none) > 0 && !none;
@@ -200,7 +183,9 @@ bool HasRunner(const StoreLayout& layout) {
   std::filesystem::directory_iterator entry(layout.Experiments(), error);
   for (const std::filesystem::directory_iterator end; !error && entry != end;
        entry.increment(error)) {
-    if (IsHeld(entry->path() / "runner.lock")) return true;
+    const FileLock lock(UniqueFd(::open((entry->path() / "runner.lock").c_str(),
+                                        O_RDONLY | O_CLOEXEC | O_NOFOLLOW)));
+    if (lock && lock.IsRecordLocked()) return true;
   }
   return false;
 }

@@ -102,24 +102,6 @@ std::optional<nlohmann::json> ParseWord(std::string_view word,
   return value;
 }
 
-std::optional<nlohmann::json> ParseScalar(std::string_view& text) {
-  switch (text.empty() ? '\0' : text.front()) {
-    case '"': {
-      const auto string = ParseString(text);
-      if (!string) return std::nullopt;
-      return nlohmann::json(*string);
-    }
-    case 't':
-      return ParseWord("true", true, text);
-    case 'f':
-      return ParseWord("false", false, text);
-    case 'n':
-      return ParseWord("null", nullptr, text);
-    default:
-      return ParseNumber(text);
-  }
-}
-
 }  // namespace
 
 HparamReader::HparamReader(std::vector<std::string> names)
@@ -160,7 +142,23 @@ bool HparamReader::ReadMember(std::string_view& text,
     if (index != kNone) return false;
     return ReadObject(text, prefix + std::string(*name) + ".");
   }
-  auto value = ParseScalar(text);
+  std::optional<nlohmann::json> value;
+  switch (text.empty() ? '\0' : text.front()) {
+    case '"':
+      if (auto string = ParseString(text)) value = *std::move(string);
+      break;
+    case 't':
+      value = ParseWord("true", true, text);
+      break;
+    case 'f':
+      value = ParseWord("false", false, text);
+      break;
+    case 'n':
+      value = ParseWord("null", nullptr, text);
+      break;
+    default:
+      value = ParseNumber(text);
+  }
   if (!value) return false;
   if (index != kNone) values_[index] = *std::move(value);
   return true;

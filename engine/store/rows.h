@@ -11,6 +11,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/length.h"
 #include "engine/wire/message.h"
+#include "engine/wire/system_sample.h"
 #include "engine/wire/trial_spec.h"
 
 // The rows of the store as values: a struct for each kind of record, and the
@@ -90,6 +91,43 @@ struct EvaluationRow {
   Timestamp time{0};
 
   ReportedAt at() const { return {.batches = batches, .epoch = epoch}; }
+};
+
+/// Resources that a trial used in an interval on one machine.
+struct SystemRow {
+  int rank = 0;       // the first one of the trial on that machine
+  Timestamp time{0};  // end of the interval
+  SystemSample sample;
+};
+
+/// More rows of a trial are merged in pairs, so that each spans twice the time.
+inline constexpr std::int64_t kMaxSystemRows = 1000;
+
+/// Sums and means over the samples of a trial, or of all trials.
+struct SystemUse {
+  double seconds = 0;  // that were sampled
+  double cpu_seconds = 0;
+  std::int64_t memory_bytes = 0;  // the greatest of a sample
+  std::optional<std::int64_t> pss_bytes;
+  std::optional<std::int64_t> read_bytes;
+  std::optional<std::int64_t> written_bytes;
+  // Means over time and GPUs, and the greatest values of one GPU.
+  std::optional<double> gpu_percent;
+  std::optional<double> gpu_watts;
+  std::optional<std::int64_t> gpu_memory_bytes;
+  std::optional<std::int64_t> gpu_celsius;
+};
+
+/// A message about an experiment to one of its targets.
+struct NotificationRow {
+  std::string uuid;
+  std::string event;   // a word of notify.on
+  std::string target;  // command or url
+  nlohmann::json body;
+  Timestamp created{0};
+  std::int64_t attempts = 0;
+  std::string error;               // why it was given up, or empty
+  std::optional<Timestamp> ended;  // sent or given up; none: to be sent
 };
 
 /// Request of a user to a running experiment, made from another process.
@@ -178,6 +216,8 @@ struct ExperimentRow {
   double seconds = 0;  // time spent running, over all runners so far
   std::int64_t trials = 0;
   std::int64_t trials_ended = 0;
+  // With repeats: that of the best repeat of the best point, with the value of
+  // the point.
   std::optional<BestValidation> best;
   std::int64_t best_trial = 0;  // number of the trial that holds `best`
 };
@@ -205,7 +245,8 @@ struct NewExperiment {
   std::string yaml;
   nlohmann::json config;
   nlohmann::json provenance;
-  std::string storage;  // as ExperimentDetail has it
+  std::string storage;     // as ExperimentDetail has it
+  std::string notify_url;  // the whole address, or empty
   Timestamp created{0};
 };
 
@@ -236,6 +277,9 @@ struct TrialRow {
   std::optional<Timestamp> started;
   std::optional<Timestamp> ended;
   double seconds = 0;  // in processes, over all runs so far
+  // In a search with repeats, from 1; otherwise 0.
+  std::int64_t point = 0;
+  std::int64_t repeat = 0;
 
   /// Returns where it is; the epoch is known if it has validated there.
   ReportedAt at() const {

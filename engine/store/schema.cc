@@ -270,6 +270,138 @@ ALTER TABLE trials ADD COLUMN preemptions INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE trials ADD COLUMN slots TEXT NOT NULL DEFAULT '';
 )sql";
 
+// Messages of an experiment (`notify`): recorded with their cause, sent after
+// the commit. `ended` is NULL until the message was sent or given up; `error`
+// is why it was given up. `notify_url` is the whole address, of which the
+// configuration has only what may be shown.
+constexpr const char* kVersion10 = R"sql(
+CREATE TABLE notifications (
+  id INTEGER PRIMARY KEY,
+  uuid TEXT NOT NULL UNIQUE,
+  experiment INTEGER NOT NULL REFERENCES experiments (id),
+  event TEXT NOT NULL,
+  target TEXT NOT NULL CHECK (target IN ('command', 'url')),
+  body TEXT NOT NULL,
+  attempts INTEGER NOT NULL DEFAULT 0,
+  error TEXT NOT NULL DEFAULT '',
+  created INTEGER NOT NULL,
+  ended INTEGER
+) STRICT;
+CREATE INDEX notifications_by_experiment ON notifications (experiment);
+ALTER TABLE experiment_details ADD COLUMN notify_url TEXT NOT NULL DEFAULT '';
+)sql";
+
+// Views for SQL of users (docs/store.md), as stable as the fields of --json: a
+// change of the tables changes the views, too, not what they show. Times are
+// texts in UTC. Values that a later run has superseded are not shown.
+constexpr const char* kVersion11 = R"sql(
+CREATE VIEW v_experiments AS SELECT
+  e.id AS experiment, e.name, e.description, e.labels, e.state, e.progress,
+  e.searcher, e.metric, e.smaller_is_better, e.seed, e.archived, e.error,
+  strftime('%Y-%m-%dT%H:%M:%fZ', e.created / 1e6, 'unixepoch') AS created,
+  strftime('%Y-%m-%dT%H:%M:%fZ', e.started / 1e6, 'unixepoch') AS started,
+  strftime('%Y-%m-%dT%H:%M:%fZ', e.ended / 1e6, 'unixepoch') AS ended,
+  e.seconds, e.trials, e.trials_ended, e.best_trial, e.best_value,
+  e.best_batches, d.note, d.config
+FROM experiments e JOIN experiment_details d ON d.experiment = e.id;
+
+CREATE VIEW v_trials AS
+WITH counts (experiment, repeats) AS (
+  SELECT experiment, CASE WHEN json_valid(config)
+    THEN json_extract(config, '$.searcher.repeats') END
+  FROM experiment_details
+) SELECT
+  experiment, number AS trial, experiment || '.' || number AS id,
+  CASE WHEN repeats > 1 THEN (number - 1) / repeats + 1 END AS point,
+  CASE WHEN repeats > 1 THEN (number - 1) % repeats + 1 END AS repeat,
+  CASE WHEN state = 'ERROR' AND reason LIKE 'invalid hyperparameters: %'
+    THEN 'INVALID' ELSE state END AS state,
+  reason, seed, batches, rung, best_value, best_batches,
+  CASE latest_special WHEN 2 THEN 9e999 WHEN 3 THEN -9e999
+    ELSE latest_value END AS latest_value, latest_batches,
+  restarts, preemptions, runs, slots,
+  strftime('%Y-%m-%dT%H:%M:%fZ', created / 1e6, 'unixepoch') AS created,
+  strftime('%Y-%m-%dT%H:%M:%fZ', started / 1e6, 'unixepoch') AS started,
+  strftime('%Y-%m-%dT%H:%M:%fZ', ended / 1e6, 'unixepoch') AS ended,
+  seconds, hparams
+FROM trials LEFT JOIN counts USING (experiment);
+
+CREATE VIEW v_metrics AS SELECT
+  t.experiment, t.number AS trial,
+  CASE m.kind WHEN 0 THEN 'training' ELSE 'validation' END AS kind,
+  m.batches, nullif(m.epoch, 0) AS epoch, n.name,
+  CASE m.special WHEN 2 THEN 9e999 WHEN 3 THEN -9e999
+    ELSE m.value END AS value,
+  strftime('%Y-%m-%dT%H:%M:%fZ', m.time / 1e6, 'unixepoch') AS time, m.run
+FROM trials t JOIN metrics m ON m.trial = t.id
+  JOIN metric_names n ON n.id = m.name
+WHERE m.superseded = 0;
+
+CREATE VIEW v_hparams AS
+WITH RECURSIVE parts (experiment, trial, name, type, value) AS (
+  SELECT t.experiment, t.number, h.key, h.type, h.value
+  FROM trials t, json_each(t.hparams) h
+  UNION ALL
+  SELECT p.experiment, p.trial, p.name || '.' || h.key, h.type, h.value
+  FROM parts p, json_each(p.value) h WHERE p.type = 'object'
+) SELECT experiment, trial, name,
+  CASE type WHEN 'true' THEN 'bool' WHEN 'false' THEN 'bool' ELSE type END
+    AS type, value
+FROM parts WHERE type <> 'object' OR value = '{}';
+
+CREATE VIEW v_checkpoints AS SELECT
+  t.experiment, t.number AS trial, c.uuid, c.state, c.batches,
+  nullif(c.epoch, 0) AS epoch, c.bytes, s.path AS storage,
+  strftime('%Y-%m-%dT%H:%M:%fZ', c.time / 1e6, 'unixepoch') AS time
+FROM checkpoints c JOIN trials t ON t.id = c.trial
+  LEFT JOIN storages s ON s.id = c.storage;
+)sql";
+
+// Resources that trials use. `rank` is the first one of the trial on a machine,
+// `time` the end of an interval of `seconds`. Rows are merged when a trial has
+// many; `samples` counts those that became one.
+constexpr const char* kVersion12 = R"sql(
+CREATE TABLE system_samples (
+  trial INTEGER NOT NULL REFERENCES trials (id),
+  rank INTEGER NOT NULL,
+  time INTEGER NOT NULL,
+  samples INTEGER NOT NULL,
+  seconds REAL NOT NULL,
+  cpu_seconds REAL NOT NULL,
+  processes INTEGER NOT NULL,
+  memory_bytes INTEGER NOT NULL,
+  pss_bytes INTEGER,
+  read_bytes INTEGER,
+  written_bytes INTEGER,
+  PRIMARY KEY (trial, rank, time)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE gpu_samples (
+  trial INTEGER NOT NULL REFERENCES trials (id),
+  rank INTEGER NOT NULL,
+  time INTEGER NOT NULL,
+  gpu INTEGER NOT NULL,
+  percent REAL,
+  memory_bytes INTEGER,
+  watts REAL,
+  celsius INTEGER,
+  PRIMARY KEY (trial, rank, time, gpu)
+) STRICT, WITHOUT ROWID;
+
+CREATE VIEW v_system AS SELECT
+  t.experiment, t.number AS trial, s.rank,
+  strftime('%Y-%m-%dT%H:%M:%fZ', s.time / 1e6, 'unixepoch') AS time,
+  s.seconds, s.cpu_seconds / s.seconds AS cores, s.processes, s.memory_bytes,
+  s.pss_bytes, s.read_bytes, s.written_bytes
+FROM trials t JOIN system_samples s ON s.trial = t.id;
+
+CREATE VIEW v_gpus AS SELECT
+  t.experiment, t.number AS trial, g.rank,
+  strftime('%Y-%m-%dT%H:%M:%fZ', g.time / 1e6, 'unixepoch') AS time,
+  g.gpu, g.percent, g.memory_bytes, g.watts, g.celsius
+FROM trials t JOIN gpu_samples g ON g.trial = t.id;
+)sql";
+
 // The migration at index i leads to version i + 1, the database's user_version.
 // A new version is a new migration at the end; released ones are never changed,
 // since users' databases were made by them. All run in one transaction, so a
@@ -277,9 +409,9 @@ ALTER TABLE trials ADD COLUMN slots TEXT NOT NULL DEFAULT '';
 //
 // Tables are STRICT and states have constraints: a store outlives the version
 // that wrote it, so a wrong value must fail where it is written.
-constexpr std::array kMigrations = {kVersion1, kVersion2, kVersion3,
-                                    kVersion4, kVersion5, kVersion6,
-                                    kVersion7, kVersion8, kVersion9};
+constexpr std::array kMigrations = {
+    kVersion1, kVersion2, kVersion3, kVersion4,  kVersion5,  kVersion6,
+    kVersion7, kVersion8, kVersion9, kVersion10, kVersion11, kVersion12};
 
 constexpr auto kVersion = static_cast<std::int64_t>(kMigrations.size());
 

@@ -26,7 +26,7 @@
 #include <sqlite3.h>
 
 #include "engine/base/error.h"
-#include "engine/base/uuid.h"
+#include "engine/base/rng.h"
 #include "engine/store/database.h"
 #include "engine/store/file_system.h"
 #include "engine/store/file_tree.h"
@@ -44,81 +44,20 @@ bool IsInMemory(const StoreLayout& layout) {
   return layout.root() == ":memory:";
 }
 
-bool HasContent(const std::filesystem::path& file) {
-  std::error_code error;
-  const auto size = std::filesystem::file_size(file, error);
-  // SQLite will report a file that cannot be examined.
-  return error ? error != std::errc::no_such_file_or_directory : size > 0;
-}
-
-bool IsWal(SQLite::Database& database) {
-  return database.execAndGet("PRAGMA journal_mode").getString() == "wal";
-}
-
 std::unique_ptr<SQLite::Database> NewInMemory() {
   auto database = OpenInMemory();
   Migrate(*database);
   return database;
 }
 
-// Path of the copy of the database before a migration.
-std::filesystem::path OldDatabase(SQLite::Database& database,
-                                  const StoreLayout& layout) {
-  const std::string version =
-      database.execAndGet("PRAGMA user_version").getString();
-  return layout.Database().string() + ".v" + version + ".bak";
-}
-
-// Keeps a copy, with which the user can return to the older program.
-void KeepOldDatabase(SQLite::Database& database, const StoreLayout& layout) {
-  try {
-    CopyDatabase(database, OldDatabase(database, layout), Overwrite::kAlways);
-  } catch (const Error& error) {
-    // The user did not ask for a copy: report it as a failed migration.
-    throw Error(
-        ErrorKind::kStore,
-        "store " + layout.root().string() +
-            ": was written by an older dtrain and cannot be migrated: " +
-            error.what());
-  }
-}
-
-// SQLite's locks and shared memory work on one machine only. Writers on two
-// machines damage the database without an error.
-void RefuseNetwork(const StoreLayout& layout) {
-  const FileSystem system = FindFileSystem(layout.root());
-  if (system.kind != FileSystem::Kind::kNetworked) return;
-  throw Error(ErrorKind::kStore,
-              "store " + layout.root().string() + ": is on " + system.name +
-                  ", where writers on two machines damage a database; choose a "
-                  "local disk with --store, or, if only this machine writes to "
-                  "it, give --allow-network-fs");
-}
-
-// Creates and migrates. REQUIRES: the write lock.
-std::unique_ptr<SQLite::Database> OpenLocked(const StoreLayout& layout) {
-  MakePrivateFile(layout.Database());
-  auto database = OpenReadWrite(layout.Database());
-  const SchemaState state = CheckSchema(*database, layout.Database());
-  if (!IsWal(*database)) database->exec("PRAGMA journal_mode = WAL");
-  if (state == SchemaState::kOlder) KeepOldDatabase(*database, layout);
-  if (state != SchemaState::kCurrent) Migrate(*database);
-  return database;
-}
-
-// Migrates the store in place; false if that fails.
-bool MigrateInPlace(const StoreLayout& layout) {
-  try {
-    Store::OpenForWriting(layout);
-    return true;
-  } catch (const Error&) {
-    return false;  // a full or read-only disk, or another user's store
-  }
-}
-
 // Returns null for a store that another process is just creating.
 std::unique_ptr<SQLite::Database> OpenForQueries(const StoreLayout& layout) {
-  if (IsInMemory(layout) || !HasContent(layout.Database())) return nullptr;
+  std::error_code error;
+  const auto size = std::filesystem::file_size(layout.Database(), error);
+  // SQLite will report a file that cannot be examined.
+  const bool has_content =
+      error ? error != std::errc::no_such_file_or_directory : size > 0;
+  if (IsInMemory(layout) || !has_content) return nullptr;
   auto database = OpenReadOnly(layout);
   switch (CheckSchema(*database, layout.Database())) {
     case SchemaState::kEmpty:
@@ -128,10 +67,15 @@ std::unique_ptr<SQLite::Database> OpenForQueries(const StoreLayout& layout) {
     case SchemaState::kOlder:
       break;
   }
-  if (MigrateInPlace(layout)) return OpenReadOnly(layout);
-  auto copy = CopyToMemory(*database);
-  Migrate(*copy);
-  return copy;
+  try {
+    Store::OpenForWriting(layout);
+  } catch (const Error&) {
+    // A full or read-only disk, or another user's store.
+    auto copy = CopyToMemory(*database);
+    Migrate(*copy);
+    return copy;
+  }
+  return OpenReadOnly(layout);
 }
 
 }  // namespace
@@ -154,7 +98,18 @@ Store::~Store() {
 
 Store Store::OpenForWriting(const StoreLayout& layout,
                             NetworkWrites on_network) {
-  if (on_network == NetworkWrites::kRefused) RefuseNetwork(layout);
+  // SQLite's locks and shared memory work on one machine only. Writers on two
+  // machines damage the database without an error.
+  if (on_network == NetworkWrites::kRefused) {
+    const FileSystem system = FindFileSystem(layout.root());
+    if (system.kind == FileSystem::Kind::kNetworked) {
+      throw Error(ErrorKind::kStore,
+                  "store " + layout.root().string() + ": is on " + system.name +
+                      ", where writers on two machines damage a database; "
+                      "choose a local disk with --store, or, if only this "
+                      "machine writes to it, give --allow-network-fs");
+    }
+  }
   auto connection = std::make_unique<Connection>(layout);
   Connection& made = *connection;
   if (IsInMemory(layout)) {
@@ -163,7 +118,33 @@ Store Store::OpenForWriting(const StoreLayout& layout,
     MakeDurableDirectories(layout.root());
     made.lock.emplace(layout.WriteLock());
     made.lock->Acquire();
-    made.database = made.Guard([&] { return OpenLocked(layout); });
+    made.Guard([&] {
+      MakePrivateFile(layout.Database());
+      made.database = OpenReadWrite(layout.Database());
+      SQLite::Database& database = *made.database;
+      const SchemaState state = CheckSchema(database, layout.Database());
+      if (database.execAndGet("PRAGMA journal_mode").getString() != "wal") {
+        database.exec("PRAGMA journal_mode = WAL");
+      }
+      if (state == SchemaState::kOlder) {
+        // A copy, with which the user can return to the older program.
+        const std::string version =
+            database.execAndGet("PRAGMA user_version").getString();
+        try {
+          CopyDatabase(database,
+                       layout.Database().string() + ".v" + version + ".bak",
+                       Overwrite::kAlways);
+        } catch (const Error& error) {
+          // The user did not ask for a copy: report it as a failed migration.
+          throw Error(
+              ErrorKind::kStore,
+              "store " + layout.root().string() +
+                  ": was written by an older dtrain and cannot be migrated: " +
+                  error.what());
+        }
+      }
+      if (state != SchemaState::kCurrent) Migrate(database);
+    });
     made.RecordIdentity();
     made.lock->Release();
     sqlite3_wal_hook(made.database->getHandle(), Connection::OnWalCommit,

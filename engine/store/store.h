@@ -88,14 +88,19 @@ class Store {
       const;
   /// Returns the sums of a trial's profile, if it was profiled.
   std::optional<ProfileReport> Profile(TrialId id) const;
+  /// Returns the samples of what a trial used, by rank and time.
+  std::vector<SystemRow> SystemSamples(TrialId id) const;
+  /// Returns what an experiment, or one trial of it, used, if it was sampled.
+  std::optional<SystemUse> FindSystemUse(
+      std::int64_t experiment, std::optional<std::int64_t> trial = {}) const;
   /// Calls `row` for each row, by trial, kind, batches, name; bounded memory.
   void ForEachMetric(const MetricQuery& query,
                      const std::function<void(const MetricRow&)>& row) const;
   /// Returns the batches of a trial's last report.
   std::optional<std::int64_t> LastReport(TrialId trial, MetricKind kind) const;
   std::vector<std::string> MetricNames(std::int64_t experiment) const;
-  /// Returns "reproduces 3.7" or "continues 3.7" for the experiments that do,
-  /// by id.
+  /// Returns "reproduces 3.7", "reruns 3.7", "confirms 3", "continues 3.7",
+  /// "from 3" or "imported results.csv", what an experiment was made of, by id.
   std::map<std::int64_t, std::string> Origins() const;
   /// Returns a value of the metric for each trial that has one, or for `trial`,
   /// by the number of the trial. kBest and kLast do not read the other values.
@@ -115,6 +120,12 @@ class Store {
   /// Returns those of all trials or of one, in the order of recording.
   std::vector<EvaluationRow> Evaluations(
       std::int64_t experiment, std::optional<std::int64_t> trial = {}) const;
+  /// Returns the messages of an experiment in the order of recording.
+  std::vector<NotificationRow> Notifications(std::int64_t experiment) const;
+  /// Returns the experiments that have messages to be sent.
+  std::vector<std::int64_t> UnsentNotifications() const;
+  /// Returns NewExperiment::notify_url.
+  std::string NotifyUrl(std::int64_t experiment) const;
   std::vector<SearcherEventRow> SearcherEvents(std::int64_t experiment,
                                                std::int64_t after) const;
   struct Snapshot {
@@ -181,12 +192,17 @@ class StoreWriter {
                           const std::string& error = "");
   void SetExperimentProgress(std::int64_t experiment, double progress);
   void AddExperimentSeconds(std::int64_t experiment, double seconds);
+  /// Sets the best of an experiment with repeats, which its validations do not
+  /// change; `best` has the value of the point.
+  void SetExperimentBest(std::int64_t experiment, std::int64_t trial,
+                         const std::optional<BestValidation>& best);
   void SetArchived(std::int64_t experiment, bool archived);
   void SetLabels(std::int64_t experiment,
                  const std::vector<std::string>& labels);
   void SetNote(std::int64_t experiment, const std::string& note);
   /// Replaces the configuration, and with it the name and the description.
   void SetConfig(std::int64_t experiment, const nlohmann::json& config);
+  void SetProvenance(std::int64_t experiment, const nlohmann::json& provenance);
   /// Deletes the experiment and all its records. REQUIRES: it has no runner.
   void DeleteExperiment(std::int64_t experiment);
 
@@ -231,6 +247,11 @@ class StoreWriter {
   /// rows are sums, and those batches are trained and counted again.
   void TruncateProfile(TrialId trial, std::int64_t batches);
 
+  /// Adds a sample of what a trial uses. A trial has at most kMaxSystemRows
+  /// rows: when there are so many, each two are merged, and from then on as
+  /// many samples as its rows have become one.
+  void AddSystemSample(TrialId trial, const SystemRow& row);
+
   void AddCheckpoint(const CheckpointRow& checkpoint);
   void SetCheckpointState(const std::string& uuid, const std::string& state);
   /// Sets the state unless the checkpoint is DELETED; false if it is.
@@ -238,6 +259,12 @@ class StoreWriter {
                                         const std::string& state);
 
   void AddEvaluation(const EvaluationRow& evaluation);
+
+  /// Adds a message to be sent. One about a best trial replaces an earlier one
+  /// that was not sent yet.
+  void AddNotification(std::int64_t experiment, const NotificationRow& row);
+  /// Records that the message was sent or given up.
+  void EndNotification(const NotificationRow& row);
 
   /// Returns the request's id. An equal open request is reused.
   std::int64_t AddRequest(std::int64_t experiment,

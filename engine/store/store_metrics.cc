@@ -30,23 +30,6 @@ int RankFactor(bool smaller_is_better) {
   return static_cast<int>(RankKey(1, smaller_is_better));
 }
 
-// Updates the best of a trial, and that of its experiment, with one value. Of
-// equal values the first trial's is better.
-void OfferBest(Statements& statements, TrialId trial, std::int64_t key,
-               double value, std::int64_t batches, bool smaller_is_better) {
-  const int factor = RankFactor(smaller_is_better);
-  statements.Run(
-      "UPDATE trials SET best_value = ?2, best_batches = ?3 WHERE id = ?1 AND "
-      "(best_value IS NULL OR ?2 * ?4 < best_value * ?4)",
-      key, value, batches, factor);
-  statements.Run(
-      "UPDATE experiments SET best_trial_id = ?2, best_trial = ?3, "
-      "best_value = ?4, best_batches = ?5 WHERE id = ?1 AND "
-      "(best_value IS NULL OR ?4 * ?6 < best_value * ?6 OR "
-      "(?4 = best_value AND ?3 < best_trial))",
-      trial.experiment, key, trial.number, value, batches, factor);
-}
-
 // Computes best and latest of the trial, and the best of its experiment, from
 // the validations that are not superseded.
 void FindBestAgain(Statements& statements, TrialId trial, std::int64_t key,
@@ -63,18 +46,11 @@ void FindBestAgain(Statements& statements, TrialId trial, std::int64_t key,
       "UPDATE experiments SET (best_trial_id, best_trial, best_value, "
       "best_batches) = (SELECT id, number, best_value, best_batches FROM "
       "trials WHERE experiment = ?1 AND best_value IS NOT NULL "
-      "ORDER BY best_value * ?2, number LIMIT 1) WHERE id = ?1",
+      "ORDER BY best_value * ?2, number LIMIT 1) "
+      "WHERE id = ?1 AND "
+      "NOT EXISTS (SELECT 1 FROM experiment_details WHERE experiment = ?1 AND "
+      "json_extract(config, '$.searcher.repeats') > 1)",
       trial.experiment, RankFactor(smaller_is_better));
-}
-
-bool HasValidation(Statements& statements, std::int64_t key,
-                   std::int64_t batches) {
-  SQLite::Statement& query =
-      statements("SELECT 1 FROM validations WHERE trial = ?1 AND batches = ?2");
-  BindAll(query, key, batches);
-  const bool found = query.executeStep();
-  query.reset();
-  return found;
 }
 
 }  // namespace
@@ -109,7 +85,11 @@ void StoreWriter::AddValidation(TrialId trial, double value,
                                 std::int64_t run) {
   const std::int64_t key = statements_.TrialKey(trial);
   const SpecialValue stored(value);
-  const bool replaced = HasValidation(statements_, key, batches);
+  SQLite::Statement& query = statements_(
+      "SELECT 1 FROM validations WHERE trial = ?1 AND batches = ?2");
+  BindAll(query, key, batches);
+  const bool replaced = query.executeStep();
+  query.reset();
   statements_.Run(
       "INSERT OR REPLACE INTO validations VALUES (?1, ?2, ?3, ?4, ?5, 0)", key,
       batches, stored.value, stored.special, run);
@@ -125,7 +105,37 @@ void StoreWriter::AddValidation(TrialId trial, double value,
       "(latest_batches IS NULL OR latest_batches <= ?4)",
       key, stored.value, stored.special, batches);
   if (!stored.value) return;
-  OfferBest(statements_, trial, key, value, batches, smaller_is_better);
+  // Of equal values the first trial's is better. An experiment with repeats has
+  // the best that SetExperimentBest records.
+  const int factor = RankFactor(smaller_is_better);
+  statements_.Run(
+      "UPDATE trials SET best_value = ?2, best_batches = ?3 WHERE id = ?1 AND "
+      "(best_value IS NULL OR ?2 * ?4 < best_value * ?4)",
+      key, value, batches, factor);
+  statements_.Run(
+      "UPDATE experiments SET best_trial_id = ?2, best_trial = ?3, "
+      "best_value = ?4, best_batches = ?5 WHERE id = ?1 AND "
+      "(best_value IS NULL OR ?4 * ?6 < best_value * ?6 OR "
+      "(?4 = best_value AND ?3 < best_trial)) AND "
+      "NOT EXISTS (SELECT 1 FROM experiment_details WHERE experiment = ?1 AND "
+      "json_extract(config, '$.searcher.repeats') > 1)",
+      trial.experiment, key, trial.number, value, batches, factor);
+}
+
+void StoreWriter::SetExperimentBest(std::int64_t experiment, std::int64_t trial,
+                                    const std::optional<BestValidation>& best) {
+  std::optional<std::int64_t> key, number, batches;
+  std::optional<double> value;
+  if (best) {
+    key = statements_.TrialKey({experiment, trial});
+    number = trial;
+    batches = best->batches;
+    value = best->value;
+  }
+  statements_.Run(
+      "UPDATE experiments SET best_trial_id = ?2, best_trial = ?3, "
+      "best_value = ?4, best_batches = ?5 WHERE id = ?1",
+      experiment, key, number, value, batches);
 }
 
 void StoreWriter::SupersedeMetrics(TrialId trial, std::int64_t run,

@@ -99,6 +99,12 @@ TrialRow ReadTrialRow(SQLite::Statement& statement) {
                  .started = columns.MaybeTime(),
                  .ended = columns.MaybeTime(),
                  .seconds = columns.Number()};
+  const std::int64_t repeats = columns.MaybeInt().value_or(1);
+  if (repeats > 1) {
+    // As FindRepeatPlace (searchers/repeats.h) has it.
+    trial.point = (trial.id.number - 1) / repeats + 1;
+    trial.repeat = (trial.id.number - 1) % repeats + 1;
+  }
   // The schema has no such state: adding one to its constraint would mean to
   // rebuild the table.
   if (trial.state == State::kError && trial.reason.starts_with(kInvalidReason))
@@ -133,7 +139,9 @@ constexpr const char* kTrials =
     "AND c.state = 'COMPLETED' ORDER BY c.batches DESC, c.id DESC LIMIT 1) "
     "END, "
     "restarts, failures, preemptions, runs, slots, pid, pid_start, boot_id, "
-    "created, started, ended, seconds FROM trials t WHERE experiment = ?1 AND "
+    "created, started, ended, seconds, (SELECT json_extract(config, "
+    "'$.searcher.repeats') FROM experiment_details WHERE experiment = ?1) "
+    "FROM trials t WHERE experiment = ?1 AND "
     "number BETWEEN ?2 "
     "AND ?3 AND (?6 IS NULL OR state = 'RUNNING' OR created >= ?6 OR "
     "started >= ?6 OR ended >= ?6) "
@@ -161,9 +169,11 @@ PhaseSeconds ReadSeconds(Columns& columns) {
   return seconds;
 }
 
-CheckpointRow ReadCheckpointRow(SQLite::Statement& statement) {
-  Columns columns(statement);
-  CheckpointRow row{.uuid = columns.Text(),
+std::vector<CheckpointRow> ReadCheckpoints(SQLite::Statement& query) {
+  std::vector<CheckpointRow> rows;
+  while (query.executeStep()) {
+    Columns columns(query);
+    rows.push_back({.uuid = columns.Text(),
                     .trial = {columns.Int(), columns.Int()},
                     .state = columns.Text(),
                     .batches = columns.Int(),
@@ -171,23 +181,10 @@ CheckpointRow ReadCheckpointRow(SQLite::Statement& statement) {
                     .bytes = columns.Int(),
                     .files = columns.Json(),
                     .storage = columns.Text(),
-                    .time = columns.Time()};
-  if (columns.Bool()) row.metric = columns.Special();
-  return row;
-}
-
-std::vector<CheckpointRow> ReadCheckpoints(SQLite::Statement& query) {
-  std::vector<CheckpointRow> rows;
-  while (query.executeStep()) rows.push_back(ReadCheckpointRow(query));
-  return rows;
-}
-
-MetricValues MetricsFromJson(const nlohmann::json& object) {
-  MetricValues metrics;
-  for (const auto& [name, value] : object.items()) {
-    metrics.emplace_back(name, NumberFromJson(value));
+                    .time = columns.Time()});
+    if (columns.Bool()) rows.back().metric = columns.Special();
   }
-  return metrics;
+  return rows;
 }
 
 std::string CheckpointQuery(const char* rest) {
@@ -200,22 +197,6 @@ std::string CheckpointQuery(const char* rest) {
              "AND v.superseded = 0 "
              "LEFT JOIN storages s ON s.id = c.storage ") +
          rest;
-}
-
-RequestKind RequestKindFromName(const std::string& name) {
-  for (const RequestKind kind : {RequestKind::kPause, RequestKind::kCancel}) {
-    if (RequestName(kind) == name) return kind;
-  }
-  return RequestKind::kKill;
-}
-
-RequestRow ReadRequestRow(SQLite::Statement& statement) {
-  Columns columns(statement);
-  return {.id = columns.Int(),
-          .experiment = columns.Int(),
-          .trial = columns.MaybeInt(),
-          .kind = RequestKindFromName(columns.Text()),
-          .created = columns.Time()};
 }
 
 }  // namespace
@@ -396,11 +377,63 @@ std::vector<EvaluationRow> Store::Evaluations(
                       .epoch = columns.Number(),
                       .split = columns.Text(),
                       .data = columns.Text(),
-                      .metrics = MetricsFromJson(columns.Json()),
+                      .metrics =
+                          [](const nlohmann::json& object) {
+                            MetricValues metrics;
+                            for (const auto& [name, value] : object.items()) {
+                              metrics.emplace_back(name, NumberFromJson(value));
+                            }
+                            return metrics;
+                          }(columns.Json()),
                       .seconds = columns.Number(),
                       .time = columns.Time()});
     }
     return rows;
+  });
+}
+
+std::vector<NotificationRow> Store::Notifications(
+    std::int64_t experiment) const {
+  return connection_->Guard([&] {
+    SQLite::Statement query(
+        *connection_->database,
+        "SELECT uuid, event, target, body, created, attempts, error, ended "
+        "FROM notifications WHERE experiment = ?1 ORDER BY id");
+    BindAll(query, experiment);
+    std::vector<NotificationRow> rows;
+    while (query.executeStep()) {
+      Columns columns(query);
+      rows.push_back({.uuid = columns.Text(),
+                      .event = columns.Text(),
+                      .target = columns.Text(),
+                      .body = columns.Json(),
+                      .created = columns.Time(),
+                      .attempts = columns.Int(),
+                      .error = columns.Text(),
+                      .ended = columns.MaybeTime()});
+    }
+    return rows;
+  });
+}
+
+std::vector<std::int64_t> Store::UnsentNotifications() const {
+  return connection_->Guard([&] {
+    SQLite::Statement query(*connection_->database,
+                            "SELECT DISTINCT experiment FROM notifications "
+                            "WHERE ended IS NULL ORDER BY experiment");
+    std::vector<std::int64_t> ids;
+    while (query.executeStep()) ids.push_back(query.getColumn(0).getInt64());
+    return ids;
+  });
+}
+
+std::string Store::NotifyUrl(std::int64_t experiment) const {
+  return connection_->Guard([&] {
+    SQLite::Statement query(*connection_->database,
+                            "SELECT notify_url FROM experiment_details WHERE "
+                            "experiment = ?1");
+    BindAll(query, experiment);
+    return query.executeStep() ? query.getColumn(0).getString() : "";
   });
 }
 
@@ -440,16 +473,22 @@ std::map<std::int64_t, std::string> Store::Origins() const {
   return connection_->Guard([&] {
     SQLite::Statement query(
         *connection_->database,
-        "SELECT experiment, coalesce('reproduces ' || reproduced, "
-        "'continues ' || continued) FROM (SELECT experiment, "
-        "json_extract(provenance, '$.reproduces') AS reproduced, "
-        "json_extract(provenance, '$.forked_from.trial') AS continued "
-        "FROM experiment_details WHERE "
+        "SELECT experiment, origin FROM (SELECT experiment, coalesce("
+        "'reproduces ' || json_extract(provenance, '$.reproduces'), "
+        "'reruns ' || json_extract(provenance, '$.reruns'), "
+        "'confirms ' || json_extract(provenance, '$.confirms.experiment'), "
+        "'from ' || json_extract(provenance, '$.created_from'), "
+        "'continues ' || json_extract(provenance, '$.forked_from.trial'), "
+        "'imported ' || json_extract(provenance, '$.imported.name')) "
+        "AS origin FROM experiment_details WHERE "
         // Few have one: no other record is parsed.
         "(instr(provenance, '\"reproduces\"') > 0 OR "
-        "instr(provenance, '\"forked_from\"') > 0) "
-        "AND json_valid(provenance)) WHERE reproduced IS NOT NULL OR continued "
-        "IS NOT NULL");
+        "instr(provenance, '\"reruns\"') > 0 OR "
+        "instr(provenance, '\"confirms\"') > 0 OR "
+        "instr(provenance, '\"created_from\"') > 0 OR "
+        "instr(provenance, '\"forked_from\"') > 0 OR "
+        "instr(provenance, '\"imported\"') > 0) "
+        "AND json_valid(provenance)) WHERE origin IS NOT NULL");
     std::map<std::int64_t, std::string> origins;
     while (query.executeStep()) {
       origins[query.getColumn(0).getInt64()] = query.getColumn(1).getString();
@@ -466,7 +505,19 @@ std::vector<RequestRow> Store::OpenRequests(std::int64_t experiment) const {
                             "ORDER BY id");
     BindAll(query, experiment);
     std::vector<RequestRow> rows;
-    while (query.executeStep()) rows.push_back(ReadRequestRow(query));
+    while (query.executeStep()) {
+      Columns columns(query);
+      RequestRow row{.id = columns.Int(),
+                     .experiment = columns.Int(),
+                     .trial = columns.MaybeInt(),
+                     .kind = RequestKind::kKill};
+      const std::string name = columns.Text();
+      for (const auto kind : {RequestKind::kPause, RequestKind::kCancel}) {
+        if (RequestName(kind) == name) row.kind = kind;
+      }
+      row.created = columns.Time();
+      rows.push_back(row);
+    }
     return rows;
   });
 }

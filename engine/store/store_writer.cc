@@ -35,12 +35,17 @@ std::string Name(State state) {
 // them.
 constexpr std::array kDeletions = {
     "DELETE FROM requests WHERE experiment = ?1",
+    "DELETE FROM notifications WHERE experiment = ?1",
     "DELETE FROM searcher_snapshots WHERE experiment = ?1",
     "DELETE FROM searcher_events WHERE experiment = ?1",
     "DELETE FROM experiment_metrics WHERE experiment = ?1",
     "DELETE FROM checkpoints WHERE trial IN "
     "(SELECT id FROM trials WHERE experiment = ?1)",
     "DELETE FROM evaluations WHERE trial IN "
+    "(SELECT id FROM trials WHERE experiment = ?1)",
+    "DELETE FROM system_samples WHERE trial IN "
+    "(SELECT id FROM trials WHERE experiment = ?1)",
+    "DELETE FROM gpu_samples WHERE trial IN "
     "(SELECT id FROM trials WHERE experiment = ?1)",
     "DELETE FROM profiles WHERE trial IN "
     "(SELECT id FROM trials WHERE experiment = ?1)",
@@ -70,10 +75,11 @@ std::int64_t StoreWriter::AddExperiment(const NewExperiment& experiment) {
   }
   statements_.Run(
       "INSERT INTO experiment_details (experiment, yaml, config, provenance, "
-      "storage) VALUES (?1, ?2, ?3, ?4, (SELECT id FROM storages WHERE "
-      "path = ?5))",
+      "storage, notify_url) VALUES (?1, ?2, ?3, ?4, (SELECT id FROM storages "
+      "WHERE path = ?5), ?6)",
       id, experiment.yaml, JsonText(experiment.config),
-      JsonText(experiment.provenance), experiment.storage);
+      JsonText(experiment.provenance), experiment.storage,
+      experiment.notify_url);
   return id;
 }
 
@@ -143,6 +149,15 @@ void StoreWriter::SetConfig(std::int64_t experiment,
   statements_.Run(
       "UPDATE experiment_details SET config = ?2 WHERE experiment = ?1",
       experiment, JsonText(config));
+}
+
+void StoreWriter::SetProvenance(std::int64_t experiment,
+                                const nlohmann::json& provenance) {
+  Statements::RequireExperiment(
+      statements_.Run(
+          "UPDATE experiment_details SET provenance = ?2 WHERE experiment = ?1",
+          experiment, JsonText(provenance)),
+      experiment);
 }
 
 void StoreWriter::DeleteExperiment(std::int64_t experiment) {
@@ -288,6 +303,26 @@ void StoreWriter::AddEvaluation(const EvaluationRow& evaluation) {
       statements_.TrialKey(evaluation.trial), evaluation.checkpoint,
       evaluation.batches, evaluation.split, evaluation.data, JsonText(metrics),
       evaluation.seconds, evaluation.time);
+}
+
+void StoreWriter::AddNotification(std::int64_t experiment,
+                                  const NotificationRow& row) {
+  statements_.Run(
+      "DELETE FROM notifications WHERE experiment = ?1 AND target = ?2 AND "
+      "event = ?3 AND event = 'best' AND ended IS NULL",
+      experiment, row.target, row.event);
+  statements_.Run(
+      "INSERT INTO notifications (uuid, experiment, event, target, body, "
+      "created) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+      row.uuid, experiment, row.event, row.target, JsonText(row.body),
+      row.created);
+}
+
+void StoreWriter::EndNotification(const NotificationRow& row) {
+  statements_.Run(
+      "UPDATE notifications SET attempts = ?2, error = ?3, ended = ?4 WHERE "
+      "uuid = ?1",
+      row.uuid, row.attempts, row.error, row.ended);
 }
 
 std::int64_t StoreWriter::AddRequest(std::int64_t experiment,

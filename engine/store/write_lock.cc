@@ -48,13 +48,6 @@ std::string Named(pid_t pid) {
   return "pid " + std::to_string(pid) + " on " + HostName().substr(0, 64);
 }
 
-// Padded to a fixed length, so that a shorter note overwrites a longer one.
-std::string HolderNote() {
-  std::string note = Named(::getpid());
-  note.resize(kNoteSize - 1, ' ');
-  return note + '\n';
-}
-
 // The living process that /proc/locks lists with a lock of `kind` ("FLOCK",
 // "POSIX") for writing on the file; not this one where `others` only.
 std::optional<pid_t> LockOwner(const struct stat& file, std::string_view kind,
@@ -84,8 +77,11 @@ std::optional<pid_t> LockOwner(const struct stat& file, std::string_view kind,
 
 WriteLock::WriteLock(std::filesystem::path path)
     : path_(std::move(path)),
-      note_(HolderNote()),
+      note_(Named(::getpid())),
       file_(FileLock::Open(path_)) {
+  // Padded to a fixed length, so that a shorter note overwrites a longer one.
+  note_.resize(kNoteSize - 1, ' ');
+  note_ += '\n';
   if (!file_) Fail(path_, errno);
 }
 

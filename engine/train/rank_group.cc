@@ -44,7 +44,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "engine/base/error.h"
-#include "engine/base/uuid.h"
+#include "engine/base/rng.h"
 #include "engine/data/cuda_half.h"
 #include "engine/os/socket.h"
 #include "engine/os/unique_fd.h"

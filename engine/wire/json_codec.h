@@ -163,13 +163,7 @@ class FieldWriter {
       out_ += '"';
       out_ += name;
       out_ += "\":";
-      if constexpr (Described<T>) {
-        FieldWriter object(out_);
-        T::Fields(object, value);
-        object.End();
-      } else {
-        AppendValue(value);
-      }
+      AppendValue(value);
     }
   }
 
@@ -181,7 +175,11 @@ class FieldWriter {
  private:
   template <typename T>
   void AppendValue(const T& value) {
-    if constexpr (NamedEnum<T>) {
+    if constexpr (Described<T>) {
+      FieldWriter object(out_);
+      T::Fields(object, value);
+      object.End();
+    } else if constexpr (NamedEnum<T>) {
       AppendJson(out_, EnumNames(value)[static_cast<std::size_t>(value)]);
     } else if constexpr (std::same_as<T, std::string>) {
       AppendJson(out_, std::string_view(value));

@@ -8,8 +8,8 @@
 #include <span>
 
 #include "engine/base/error.h"
+#include "engine/base/rng.h"
 #include "engine/base/text.h"
-#include "engine/base/uuid.h"
 #include "engine/wire/json_codec.h"
 #include "engine/wire/trial_spec.h"
 

@@ -313,6 +313,8 @@ bool SetSimulation(const std::string& name, const std::string& value,
       is_number && number >= 1 && number == std::floor(number);
   if (name == "--reference") {
     options.reference = value;
+  } else if (name == "--space") {
+    options.space = value;
   } else if (name == "--seeds" && is_count) {
     options.seeds = static_cast<std::uint32_t>(number);
   } else if (name == "--workers" && is_count) {
@@ -392,7 +394,8 @@ int Main(const std::vector<std::string>& words) {
                    "       dtrain-bench simulate-search TASK SEARCHER... "
                    "[--seeds N] [--workers N]\n"
                    "                    [--budget N] [--reference FILE] "
-                   "[--trajectories]\n"
+                   "[--space FLOW_MAP]\n"
+                   "                    [--trajectories]\n"
                    "       dtrain-bench scale EMPTY_DIRECTORY "
                    "[--slots N] [--trials N]\n"
                    "                    [--seconds N] [--cpu-time]\n"

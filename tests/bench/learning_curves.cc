@@ -56,21 +56,30 @@ double Square(double x) { return x * x; }
 // fits the optimizer; large networks learn more slowly and reach more.
 class MixedTask final : public SearchTask {
  public:
-  std::string_view hyperparameters() const override {
-    return "{optimizer: {type: categorical, vals: [sgd, adam, rmsprop]},"
-           " lr: {type: log, base: 10, minval: -5, maxval: 0},"
-           " momentum: {type: double, minval: 0, maxval: 0.99},"
-           " beta2: {type: double, minval: 0.9, maxval: 0.9999},"
-           " augment: {type: categorical, vals: [0, 1, 2, 3]},"
-           " layers: {type: int, minval: 1, maxval: 8},"
-           " width: {type: log, base: 2, minval: 4, maxval: 10},"
-           " norm: {type: categorical, vals: [false, true]},"
-           " weight_decay: {type: log, base: 10, minval: -6, maxval: -1}}";
-  }
+  // `conditional`: hyperparameters that matter only for one optimizer are
+  // absent with others.
+  explicit MixedTask(bool conditional)
+      : hyperparameters_(
+            "{optimizer: {type: categorical, vals: [sgd, adam, rmsprop]},"
+            " lr: {type: log, base: 10, minval: -5, maxval: 0},"
+            " momentum: {type: double, minval: 0, maxval: 0.99" +
+            std::string(conditional ? ", when: {optimizer: sgd}" : "") +
+            "}, beta2: {type: double, minval: 0.9, maxval: 0.9999" +
+            std::string(conditional ? ", when: {optimizer: adam}" : "") +
+            "}, augment: {type: categorical, vals: [0, 1, 2, 3]},"
+            " layers: {type: int, minval: 1, maxval: 8},"
+            " width: {type: log, base: 2, minval: 4, maxval: 10},"
+            " norm: {type: categorical, vals: [false, true]},"
+            " weight_decay: {type: log, base: 10, minval: -6, maxval: -1}}") {}
+
+  std::string_view hyperparameters() const override { return hyperparameters_; }
   int steps() const override { return 27; }
   double noise() const override { return 0.004; }
   int reference_trainings() const override { return 20'000; }
   std::unique_ptr<LearningCurve> Train(const json& hparams) const override;
+
+ private:
+  std::string hyperparameters_;
 };
 
 // log10 of the best learning rate. `momentum` matters only for sgd.
@@ -99,8 +108,9 @@ std::unique_ptr<LearningCurve> MixedTask::Train(const json& hparams) const {
   const int augment = hparams.at("augment");
   const int layers = hparams.at("layers");
   const double width = std::round(hparams.at("width").get<double>());
-  const double distance = std::log10(hparams.at("lr").get<double>()) -
-                          BestRate(optimizer, hparams.at("momentum"), norm);
+  const double distance =
+      std::log10(hparams.at("lr").get<double>()) -
+      BestRate(optimizer, hparams.value("momentum", 0.0), norm);
   if (distance > 1.3) {  // diverges
     return std::make_unique<KnownCurve>(
         1, std::vector<double>(static_cast<std::size_t>(steps()), 0.9));
@@ -108,7 +118,8 @@ std::unique_ptr<LearningCurve> MixedTask::Train(const json& hparams) const {
   const double size = (std::log2(width) - 4) / 6;
   const double decay = std::log10(hparams.at("weight_decay").get<double>());
   const double limit =
-      0.06 + AddedError(optimizer, hparams.at("beta2"), augment, norm) +
+      0.06 +
+      AddedError(optimizer, hparams.value("beta2", 0.99), augment, norm) +
       0.05 * std::min(4.0, Square(distance)) + 0.06 * Square(size - 0.7) +
       0.012 * std::pow(std::abs(layers - 4 - (norm ? 1 : -1)), 1.2) +
       0.01 * Square(decay + 3.3 - 0.5 * size);
@@ -579,7 +590,9 @@ std::unique_ptr<SearchTask> OpenSearchTask(const std::string& name) {
   const std::string kind = name.substr(0, name.find(':'));
   const std::string file =
       kind.size() < name.size() ? name.substr(kind.size() + 1) : "";
-  if (name == "mixed") return std::make_unique<MixedTask>();
+  if (name == "mixed" || name == "mixed_conditional") {
+    return std::make_unique<MixedTask>(name == "mixed_conditional");
+  }
   if (name == "noisy") return std::make_unique<NoisyTask>();
   if (kind == "table" && !file.empty()) {
     return std::make_unique<LcbenchTable>(file);
@@ -589,7 +602,8 @@ std::unique_ptr<SearchTask> OpenSearchTask(const std::string& name) {
     return OpenNetwork(file.substr(0, colon), file.substr(colon + 1));
   }
   BadTask("unknown task '" + name +
-          "'; available: mixed, noisy, table:FILE, lcbench:FILE:TASK");
+          "'; available: mixed, mixed_conditional, noisy, table:FILE, "
+          "lcbench:FILE:TASK");
 }
 
 }  // namespace dtrain

@@ -50,6 +50,9 @@ class SearchTask {
 ///
 /// - `mixed`: a closed form of 2 integers, 2 logarithms, 3 categoricals and 2
 ///   conditional numbers. Its curves cross, and it has little noise.
+/// - `mixed_conditional`: the same, with conditions that leave the two out
+/// where
+///   they have no effect.
 /// - `noisy`: Hartmann's function of 6 numbers with much noise and misleading
 ///   early results.
 /// - `table:FILE`: a table of LCBench in CSV. A point has the curve of the

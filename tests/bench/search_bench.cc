@@ -53,11 +53,13 @@ std::string SearcherSection(const std::string& searcher, const SearchTask& task,
   return std::string(searcher).insert(brace + 1, added);
 }
 
+// `space`: empty for that of the task.
 ExperimentConfig MakeSearchConfig(const std::string& searcher,
-                                  const SearchTask& task, int workers) {
+                                  const SearchTask& task, int workers,
+                                  const std::string& space = "") {
   const std::string yaml =
       "name: simulation\nentrypoint: builtin:FaultTrial\nhyperparameters: " +
-      std::string(task.hyperparameters()) +
+      (space.empty() ? std::string(task.hyperparameters()) : space) +
       "\nsearcher: " + SearcherSection(searcher, task, workers) + "\n";
   ConfigResult result = ReadConfig(yaml, {.file_name = searcher});
   if (result.config) return *std::move(result.config);
@@ -146,6 +148,8 @@ struct SearchCourse {
   std::vector<Improvement> improvements;
   std::int64_t trials = 0;
   std::int64_t full_trainings = 0;
+  std::int64_t steps = 0;
+  bool ended = false;           // by itself
   std::int64_t decisions = 0;   // events that the searcher handled
   double decision_seconds = 0;  // in all
   double slowest_decision = 0;  // seconds
@@ -179,8 +183,10 @@ class WorkerSimulation {
       const auto [time, order, trial] = steps_.top();
       steps_.pop();
       now_ = time;
+      ++course_.steps;
       FinishStep(trial);
     }
+    course_.ended = steps_.empty();
     course_.trials = static_cast<std::int64_t>(trials_.size());
     return std::move(course_);
   }
@@ -358,9 +364,14 @@ json RunJson(const SearchCourse& course, const Reference& reference,
               {"to_best_percent", hit ? json(*hit) : json(nullptr)},
               {"trials", course.trials},
               {"full_trainings", course.full_trainings},
+              {"steps", course.steps},
               {"decision_ms_mean", 1000 * course.decision_seconds /
                                        static_cast<double>(course.decisions)},
               {"decision_ms_max", 1000 * course.slowest_decision}};
+  if (course.ended) {
+    constexpr double kEnd = std::numeric_limits<double>::infinity();
+    run["plan_regret"] = reference.Regret(ErrorAt(course, kEnd, reference));
+  }
   if (!options.trajectories) return run;
   json trajectory = json::array();
   for (const Improvement& step : course.improvements) {
@@ -425,7 +436,7 @@ json SimulateSearcher(const SearchTask& task, const std::string& searcher,
                       const Reference& reference,
                       const SearchSimulations& options) {
   const ExperimentConfig config =
-      MakeSearchConfig(searcher, task, options.workers);
+      MakeSearchConfig(searcher, task, options.workers, options.space);
   json runs = json::array();
   for (std::uint32_t seed = 0; seed < options.seeds; ++seed) {
     const auto made =

@@ -18,6 +18,7 @@ struct SearchSimulations {
   int workers = 4;
   double budget = 8;      // in median full trainings of each worker
   std::string reference;  // file of the normalization, or empty
+  std::string space;      // flow map in place of the task's, or empty
   bool trajectories = false;
 };
 
@@ -28,7 +29,8 @@ struct SearchSimulations {
 ///
 /// The regret at a time is that of the trial and step with the lowest reported
 /// error so far, without its noise: 0 is the lowest error of random trainings
-/// of the task, 1 their median. Times are in median full trainings. Throws
+/// of the task, 1 their median. Times are in median full trainings. A search
+/// that ends by itself within the budget has a `plan_regret`. Throws
 /// Error(kUsage) if a searcher or the file of the normalization is invalid.
 nlohmann::json SimulateSearches(const SearchTask& task,
                                 const SearchSimulations& options);

@@ -233,6 +233,22 @@ class SimulationTest(SearchBenchTest):
             self.assertLess(found["runs"][0]["full_trainings"], found["runs"][0]["trials"] / 4)
             self.assertGreater(found["runs"][0]["full_trainings"], 0)
 
+    def test_a_plan_that_ends_has_a_regret(self) -> None:
+        for trials, ends in ((4, True), (400, False)):
+            run = simulated("mixed", f"{{name: random, max_trials: {trials}}}",
+                            "--seeds", "1")["runs"][0]
+            self.assertEqual("plan_regret" in run, ends)
+            if ends:
+                self.assertEqual(run["plan_regret"], run["regret"][-1])
+                self.assertEqual(run["steps"], 4 * 27)
+
+    def test_a_space_replaces_that_of_the_task(self) -> None:
+        write_table(self.path("table.csv"))
+        space = "{%s}" % ", ".join(f"{name}: {value}" for name, value in zip(NAMES, POINTS[0]))
+        run = simulated("table:" + self.path("table.csv"), "{name: random, max_trials: 1}",
+                        "--seeds", "1", "--space", space)["runs"][0]
+        self.assertAlmostEqual(run["plan_regret"], 0)
+
     def test_a_trajectory_ends_at_the_best(self) -> None:
         write_table(self.path("table.csv"))
         found = simulated("table:" + self.path("table.csv"), "{name: random}", "--seeds", "1",
@@ -313,7 +329,7 @@ class RefusalTest(SearchBenchTest):
             file.write("id\n1,2\n")
         Network().write(self.path("net.safetensors"))
         for part, task in (
-                ("unknown task 'mixd'; available: mixed, noisy", "mixd"),
+                ("unknown task 'mixd'; available: mixed, mixed_conditional, noisy", "mixd"),
                 ("none.csv: cannot be read: No such file", "table:" + self.path("none.csv")),
                 ("bad.csv:2: expected 59 numbers", "table:" + self.path("bad.csv")),
                 ("has no task '9'; available: 7, 8", f"lcbench:{self.path('net.safetensors')}:9"),

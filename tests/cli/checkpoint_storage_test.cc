@@ -498,6 +498,9 @@ TEST_F(CheckpointStorageTest, ACopyOfTheStoreLeavesTheCheckpointsAlone) {
   EXPECT_TRUE(fs::exists(second));
   EXPECT_EQ(Run({"checkpoint", "verify"}).code, 0);
 
+  // A store that cannot be read may be the first one.
+  ASSERT_EQ(Bash("echo damaged > store/dtrain.db").code, 0);
+  expect_refused(Run({"--store", "copy", "create", "kept.yaml"}), 5);
   // It has them once the first is gone.
   fs::remove_all(dtrain_.store());
   EXPECT_EQ(Run({"--store", "copy", "create", "kept.yaml"}).code, 5);

@@ -105,7 +105,7 @@ std::string CommandName(const std::string& words) {
   const std::vector<std::string> all = Split(words, ' ');
   if (all.front().starts_with("[")) return "";
   const bool nested = all.front() == "checkpoint" || all.front() == "data" ||
-                      all.front() == "set";
+                      all.front() == "notify" || all.front() == "set";
   return nested ? all[0] + " " + all[1] : all[0];
 }
 

@@ -677,6 +677,7 @@ TEST(DiskWaitTest, PausesEveryCommandThatRunsTrials) {
   dtrain.Write("program/program.yaml",
                "entrypoint: [bash, train.sh]\n"
                "searcher: {name: single, metric: loss, max_length: 8}\n"
+               "hyperparameters: {x: {type: categorical, vals: [1, 2]}}\n"
                "max_restarts: 0\nresources: {slots: cpu}\n");
   const CliResult result = RunInOwnMounts(dtrain, R"(
 mkdir disk && mount -t tmpfs -o size=24m tmpfs disk
@@ -684,7 +685,7 @@ export DTRAIN_STORE=$PWD/disk/store
 dtrain -q create program/program.yaml >&2 || exit
 dd if=/dev/zero of=disk/ballast bs=1k count=$(($(df -k --output=avail disk | tail -1) - 1500)) 2>/dev/null
 touch full
-for command in 'create program/program.yaml' 'resume 2' 'continue 1.1' 'reproduce 1.1'; do
+for command in 'create program/program.yaml' 'resume 2' 'continue 1.1' 'reproduce 1.1' 'rerun 1.1' 'confirm 1 --repeats 1' 'create --from 1'; do
   dtrain -q $command --disk-wait 200ms >&2; echo "$command $?"
 done
 cd program
@@ -692,7 +693,8 @@ dtrain -q run --metric loss --max-length batches=8 --slots cpu --disk-wait 200ms
 )");
   EXPECT_EQ(result.out,
             "create program/program.yaml 5\nresume 2 5\ncontinue 1.1 5\n"
-            "reproduce 1.1 5\nrun 5\n")
+            "reproduce 1.1 5\nrerun 1.1 5\nconfirm 1 --repeats 1 5\n"
+            "create --from 1 5\nrun 5\n")
       << result.err;
 }
 

@@ -85,11 +85,14 @@ TEST_F(CompareTest, CountsOnlyTrialsThatMatch) {
   EXPECT_EQ(Row(comparison, "metrics", "accuracy")[1]["value"], 0.6);
   EXPECT_EQ(Row(comparison, "trials", "matching")[1]["value"], 2);
   EXPECT_EQ(Row(comparison, "effort", "seconds"), nullptr);
-  const CliResult groups = dtrain_.Run(
-      {"compare", "4", "--group", "hp.lr", "--filter", "number != 2", "--csv"});
+  const CliResult groups =
+      dtrain_.Run({"compare", "4", "--group", "hp.lr", "--at", "best",
+                   "--filter", "number != 2", "--csv"});
   EXPECT_THAT(groups.out, HasSubstr("0.5,2,0.55,"));
   EXPECT_THAT(groups.out, Not(HasSubstr("0.9")));
-  EXPECT_EQ(groups.err, "dtrain: note: 2 of 3 trials match number != 2\n");
+  EXPECT_EQ(groups.err,
+            "dtrain: note: 2 of 3 trials match number != 2\n"
+            "dtrain: accuracy at the best validation of 2 trials\n");
 }
 
 TEST_F(CompareTest, KnowsWhichWayIsBetter) {
@@ -121,7 +124,8 @@ TEST_F(CompareTest, NamesTheTrialsThatStandForSearches) {
 }
 
 TEST_F(CompareTest, GroupsTrialsByAHyperparameter) {
-  const json groups = Compare({"4", "--group", "hp.lr"});
+  const json groups = Compare({"4", "--group", "hp.lr", "--at", "best"});
+  EXPECT_EQ(groups["at"], "best");
   EXPECT_EQ(groups["metric"], "accuracy");
   ASSERT_EQ(groups["groups"].size(), 1u);
   const json& group = groups["groups"][0];  // of 0.5, 0.9 and 0.6
@@ -175,6 +179,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadComparison{{"1", "--group", "hp.no"}, 3, "hyperparameter 'no'"},
         BadComparison{
             {"1", "--group", "hp.lr", "--metric", "accuracy"}, 2, ":min or "},
+        BadComparison{{"1", "2", "--at", "5"}, 2, "--at needs --group"},
         BadComparison{{"1", "2", "--filter", "number > 9"},
                       3,
                       "0 of 2 trials match number > 9"},

@@ -143,7 +143,7 @@ TEST_F(CompletionTest, OffersTheNewestExperimentFirst) {
 TEST_F(CompletionTest, OffersTrialsAfterTheDot) {
   EXPECT_THAT(Complete({"metrics", "4."}), ElementsAre("4.1", "4.2", "4.3"));
   EXPECT_THAT(Complete({"reproduce", "1"}), ElementsAre("1.1", "1.2"));
-  EXPECT_THAT(Complete({"config", "4."}), IsEmpty());
+  EXPECT_THAT(Complete({"archive", "4."}), IsEmpty());
 }
 
 TEST_F(CompletionTest, OffersMetricsOfTheExperimentOnTheLine) {

@@ -130,13 +130,14 @@ TEST(LeftOutDataTest, NamesTheRule) {
                            (dtrain.directory().filename().string() + "-data");
   for (const fs::path& directory :
        {outside / "logs", dtrain.directory() / "models",
+        dtrain.directory() / "lightning_logs/v0",
         dtrain.directory() / "sub/runs", dtrain.directory() / "sets"}) {
     fs::create_directories(directory);
   }
   fs::create_directory_symlink(outside, dtrain.directory() / "results");
   std::ofstream(outside / "logs/a.csv") << "1";
-  for (const std::string path :
-       {"models/a.csv", "sub/runs/a.csv", "sets/a.csv", "results/a.csv"}) {
+  for (const std::string path : {"models/a.csv", "sub/runs/a.csv", "sets/a.csv",
+                                 "results/a.csv", "lightning_logs/v0/a.csv"}) {
     dtrain.Write(path, "1");
   }
   dtrain.Write(".gitignore", "# models\nmodels/\n");
@@ -172,7 +173,10 @@ TEST(LeftOutDataTest, NamesTheRule) {
        "'results' is a link that leads out of the directory; link it (--link "
        "results)"},
       {above + "/a.csv",
-       "it is outside of that directory; link it (--link " + above + ")"}};
+       "it is outside of that directory; link it (--link " + above + ")"},
+      {"lightning_logs/v0/a.csv",
+       "lightning_logs/ (records of other runs) is not stored by default; link "
+       "it (--link lightning_logs)"}};
   for (const auto& [path, reason] : reasons) {
     const std::string told = "'" + path + "' exists in ";
     const std::string err = said(path, "{p}");
@@ -186,8 +190,9 @@ TEST(LeftOutDataTest, NamesTheRule) {
   EXPECT_THAT(other, Not(HasSubstr("exists in")));
   EXPECT_THAT(other, HasSubstr("note: not in the copy of "));
   EXPECT_THAT(other,
-              HasSubstr(" that trials work in: models/ by .gitignore:2 "
-                        "(models/), sub/runs/ by sub/.gitignore:1 (runs)\n"));
+              HasSubstr(" that trials work in: lightning_logs/ (records of "
+                        "other runs), models/ by .gitignore:2 (models/), "
+                        "sub/runs/ by sub/.gitignore:1 (runs)\n"));
   fs::remove_all(outside);
 }
 

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/os/socket.h"
 #include "tests/support/cli_runner.h"
 
 namespace dtrain {
@@ -316,6 +317,26 @@ TEST_F(GpuDriverRunTest, OnlyModelsNeedANewDriver) {
     EXPECT_EQ(names_cause(slots.err), is_old) << slots.err;
     EXPECT_EQ(names_cause(Run({"doctor"}, row.driver).out), is_old);
     EXPECT_EQ(names_cause(Run({"doctor"}, row.driver, "").out), false);
+  }
+}
+
+// Nor does a worker, which offers its GPUs to programs with any driver.
+TEST_F(GpuDriverRunTest, WorkersOfferGpusOfAnyDriverToPrograms) {
+  for (const std::string driver : {"470", "535", "580"}) {
+    const std::string address =
+        "127.0.0.1:" +
+        std::to_string(GetPort(ListenAt({.host = "127.0.0.1"}).get()));
+    const CliResult created =
+        dtrain_.Run({"create", "train.yaml", "-d", "--listen", address, "--set",
+                     "resources.local=false"});
+    ASSERT_EQ(created.code, 0) << created.err;
+    const std::string id = created.out.substr(0, created.out.find('\n'));
+    const CliResult worker =
+        Run({"worker", "--connect", address, "--experiment", id},
+            "driver=" + driver);
+    EXPECT_EQ(worker.code, 0) << driver << worker.err;
+    EXPECT_EQ(dtrain_.Run({"wait", id}).code, 0);
+    EXPECT_THAT(dtrain_.Run({"logs", id}).out, HasSubstr("devices=GPU-a."));
   }
 }
 

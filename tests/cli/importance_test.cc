@@ -40,13 +40,16 @@ json SearchConfig(const std::string& unit) {
 class ImportanceTest : public testing::Test {
  protected:
   void AddSearch(const std::string& unit = "batches",
-                 std::int64_t trials = kTrials) {
+                 std::int64_t trials = kTrials,
+                 const json& more_of_y = json::object()) {
+    json config = SearchConfig(unit);
+    config["hyperparameters"]["y"].update(more_of_y);
     Store store = Store::OpenForWriting(StoreLayout(dtrain_.store()));
     store.Write([&](StoreWriter& w) {
       const std::int64_t id = w.AddExperiment({.name = "search",
                                                .searcher = "async_halving",
                                                .metric = "loss",
-                                               .config = SearchConfig(unit),
+                                               .config = config,
                                                .created = Timestamp(1)});
       for (std::int64_t i = 0; i < trials; ++i) AddTrial(w, {id, i + 1}, i);
       w.SetExperimentState(id, State::kCompleted, Timestamp(9'000'000));
@@ -97,10 +100,24 @@ TEST_F(ImportanceTest, CountsTrialsThatTheSearchStopped) {
             "loss (smallest) at 100 batches\n"
             "dtrain: note: 4 trials are few to compare with; use a larger "
             "--quantile or more trials\n");
-  EXPECT_EQ(result.out,
-            "HPARAM  IMPORTANCE  CORRELATION\n"
-            "x            99.8%         1.00\n"
-            "y             0.2%        -0.01\n");
+  EXPECT_THAT(result.out,
+              testing::MatchesRegex(
+                  "HPARAM  IMPORTANCE  LOW  HIGH  CORRELATION\n"
+                  "x            99.8%  [5-9].%  100%         1.00\n"
+                  "y             0.2%   0%   [0-9]+%        -0.01\n"));
+}
+
+// Half of the trials meet the condition; the others have the value of `else`.
+TEST_F(ImportanceTest, JudgesAConditionalOneByTheTrialsThatHaveIt) {
+  AddSearch("batches", kTrials,
+            {{"when", {{"x", {{"minval", 0.5}}}}}, {"else", 0}});
+  const json found = Importance();
+  EXPECT_EQ(found["importance"][0]["hparam"], "x");
+  EXPECT_EQ(found["importance"][0]["trials"], kTrials);
+  EXPECT_EQ(found["importance"][1]["trials"], kTrials / 2);
+  EXPECT_THAT(dtrain_.Run({"importance", "1"}).err,
+              HasSubstr("note: not in all trials, and judged by those that "
+                        "have them: y (in 20)\n"));
 }
 
 TEST_F(ImportanceTest, ComparesAtTheLengthThatIsAskedFor) {

@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/os/files.h"
 #include "engine/store/file_tree.h"
 #include "tests/support/cli_runner.h"
 
@@ -158,22 +159,136 @@ TEST_F(LinksTest, AreFoundInFilesOfSettings) {
       AllOf(HasSubstr("rows of proj/data"), HasSubstr("rows of proj/sets")));
 }
 
-TEST_F(LinksTest, LinksWhatMakesTheCopyTooLarge) {
-  AddData("proj/data");
+struct LargeCopy {
+  const char* name;
+  std::vector<std::pair<const char*, int>> files;  // sparse, with megabytes
+  const char* many;                // with 15,000 more files, beside 5,000 in c
+  const char* ignore;              // proj/.gitignore
+  std::vector<const char*> links;  // empty: refused
+};
+
+class LargeCopyTest : public LinksTest,
+                      public testing::WithParamInterface<LargeCopy> {};
+
+// The program names code, a, a/in and b. Of these, those are linked without
+// which the copy has its size, and no others.
+TEST_P(LargeCopyTest, LinksWhatMakesItTooLarge) {
+  const LargeCopy& large = GetParam();
   AddData("proj/code");
-  dtrain_.Write("proj/data/large", "");
-  fs::resize_file(root() / "proj/data/large", 96'000'000);
-  dtrain_.Write("proj/train.sh", "cat data/a.csv code/a.csv\necho loss=1\n");
-  const CliResult result = Train("x");
+  for (const auto& [file, megabytes] : large.files) {
+    fs::create_directories((root() / "proj" / file).parent_path());
+    dtrain_.Write("proj/" + std::string(file), "");
+    fs::resize_file(root() / "proj" / file, megabytes * 1'000'000);
+  }
+  fs::create_directory(root() / "proj/c");
+  for (int i = 0; *large.many != '\0' && i < 20'000; ++i) {
+    std::ofstream(root() / "proj" / (i < 5000 ? "c" : large.many) /
+                  std::to_string(i));
+  }
+  dtrain_.Write("proj/.gitignore", large.ignore);
+  dtrain_.Write("proj/train.sh",
+                "cat code/a.csv a/x a/in/x b/x\necho loss=1\n");
+  const CliResult result = Train("x", {"--dry-run", "--json"});
+  if (large.links.empty()) {
+    EXPECT_EQ(result.code, 2);
+    EXPECT_THAT(result.err, HasSubstr("link directories of data: --link DIR"));
+    return;
+  }
   ASSERT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("that trials work in: data (96.0 MB)\n"));
-  EXPECT_EQ(Links(1).size(), 1u);
-  EXPECT_THAT(dtrain_.Run({"logs", "1.1"}).out, HasSubstr("rows of proj/code"));
-  // One with a program in it is not data.
-  dtrain_.Write("proj/data/load.py", "");
-  const CliResult refused = Train("x");
-  EXPECT_EQ(refused.code, 2);
-  EXPECT_THAT(refused.err, HasSubstr("link directories of data: --link DIR"));
+  std::vector<std::string> links;
+  const json plan = result.Json();
+  for (const json& link : plan["context"]["links"]) {
+    links.push_back(link["path"]);
+  }
+  EXPECT_THAT(links, testing::ElementsAreArray(large.links));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, LargeCopyTest,
+    testing::Values(
+        LargeCopy{"OneLarge", {{"a/x", 96}, {"b/x", 1}}, "", "", {"a"}},
+        LargeCopy{"TwoTogether", {{"a/x", 60}, {"b/x", 50}}, "", "", {"a"}},
+        LargeCopy{"ThreeTogether",
+                  {{"a/x", 96}, {"b/x", 96}, {"c/x", 1}},
+                  "",
+                  "",
+                  {"a", "b"}},
+        LargeCopy{"ManyInAnother", {{"a/x", 60}, {"b/x", 1}}, "b", "", {"b"}},
+        LargeCopy{"LargeBelow", {{"a/in/x", 96}, {"b/x", 1}}, "", "", {"a"}},
+        LargeCopy{"WiderThanWhatARuleNames",
+                  {{"a/x", 96}, {"a/in/x", 1}},
+                  "",
+                  "in\n",
+                  {"a"}},
+        LargeCopy{"NotWiderThanNeeded",
+                  {{"a/x", 1}, {"a/in/x", 1}, {"b/x", 96}},
+                  "",
+                  "in\n",
+                  {"a/in", "b"}},
+        LargeCopy{"WithAProgram", {{"a/x", 96}, {"a/load.py", 0}}, "", "", {}},
+        LargeCopy{"NotNamed", {{"a/x", 1}, {"c/x", 96}}, "", "", {}}),
+    [](const auto& param) { return param.param.name; });
+
+// A link would hide the fault, and share what was to be copied.
+TEST_F(LinksTest, AreNoRemedyForFilesThatCannotBeRead) {
+  AddData("proj/data");
+  dtrain_.Write("proj/train.sh", "cat data/a.csv\necho loss=1\n");
+  dtrain_.Write("proj/data/.gitignore", std::string(1'100'000, '#'));
+  const CliResult result = Train("x");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("'data/.gitignore' cannot be read: "));
+}
+
+// Their targets stay in the copy, and other links to them are named.
+TEST_F(LinksTest, MayBeLinksInside) {
+  AddData("proj/src");
+  AddData("shared");
+  fs::create_directory_symlink("src", root() / "proj/lib");
+  fs::create_directory_symlink("../shared", root() / "proj/one");
+  fs::create_directory_symlink("../shared", root() / "proj/two");
+  dtrain_.Write("proj/train.sh",
+                "cat src/a.csv lib/a.csv one/a.csv\n"
+                "echo loss=1\n");
+  const CliResult result = Train("x", {"--link", "lib", "--link", "one"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("'two' is a link that leads out of"));
+  EXPECT_THAT(dtrain_.Run({"logs", "1.1"}).out,
+              AllOf(HasSubstr("rows of proj/src\n1.1 | rows of proj/src\n"),
+                    HasSubstr("rows of shared")));
+}
+
+// The directory around the context is not linked, but what it holds is.
+TEST_F(LinksTest, LeadThroughLinksAroundTheContext) {
+  AddData("shared");
+  fs::create_directory_symlink("..", root() / "proj/up");
+  dtrain_.Write("proj/train.sh", "ls up; cat up/shared/a.csv\necho loss=1\n");
+  ASSERT_EQ(Train("x").code, 0);
+  ASSERT_EQ(Links(1).size(), 1u);
+  EXPECT_EQ(Links(1)[0]["path"], "up/shared");
+  EXPECT_THAT(dtrain_.Run({"logs", "1.1"}).out,
+              AllOf(HasSubstr("1.1 | shared\n1.1 | rows of shared\n"),
+                    Not(HasSubstr("proj"))));
+}
+
+TEST_F(LinksTest, OfMisspeltNamesAreWarnedOf) {
+  AddData("proj/data");
+  AddData("shared");
+  for (const auto& [link, hint] :
+       {std::pair("dta",
+                  "'dta' does not exist, so it is made; did you mean "
+                  "'data'?"),
+        std::pair("Data/mnist", "did you mean 'data'?"),
+        std::pair("../share", "did you mean 'shared'?"), std::pair("cache", ""),
+        std::pair("data/mnist", ""), std::pair("train", "")}) {
+    const CliResult result = Train("data", {"--link", link, "--dry-run"});
+    ASSERT_EQ(result.code, 0) << result.err;
+    EXPECT_THAT(result.err, HasSubstr(hint)) << link;
+    EXPECT_EQ(result.err.find("warning") == std::string::npos, *hint == '\0')
+        << link;
+  }
+  const CliResult both =
+      Train("data", {"--link", "data2", "--link", "data", "--dry-run"});
+  EXPECT_THAT(both.err, Not(HasSubstr("warning")));
 }
 
 TEST_F(LinksTest, OutliveWhatRefersToThem) {
@@ -187,12 +302,42 @@ TEST_F(LinksTest, OutliveWhatRefersToThem) {
   EXPECT_EQ(NamesIn(root() / "proj/data").size(), files);
 }
 
+// Trials that fill an empty directory are why it is linked.
+TEST_F(LinksTest, MayBeEmptyWhenTheyAreRecorded) {
+  ASSERT_EQ(Train("data", {"--link", "data"}).code, 0);
+  const CliResult same = dtrain_.Run({"reproduce", "1.1"});
+  EXPECT_THAT(same.err,
+              AllOf(HasSubstr("note: 'data' is a link to "),
+                    HasSubstr("which was empty when the experiment was "
+                              "recorded; what it holds now"),
+                    Not(HasSubstr("warning"))));
+  fs::remove_all(root() / "proj/data");
+  EXPECT_THAT(dtrain_.Run({"reproduce", "1.1"}).err, HasSubstr("is missing"));
+}
+
+// As those of DVC and git-annex, which keep the files elsewhere.
+TEST_F(LinksTest, MayHoldLinks) {
+  AddData("shared");
+  fs::create_directory(root() / "proj/data");
+  fs::create_symlink("../../shared/a.csv", root() / "proj/data/a.csv");
+  dtrain_.Write("proj/train.sh", "cat data/a.csv\necho loss=1\n");
+  const CliResult first = Train("x", {"--link", "data"});
+  EXPECT_THAT(first.err, HasSubstr("data (0 B, 1 link)\n"));
+  EXPECT_EQ(Links(1)[0]["links"], 1);
+  EXPECT_THAT(dtrain_.Run({"describe", "1"}).out,
+              HasSubstr("0 files and 1 link, 0 B at create"));
+  fs::create_symlink("../../shared/a.csv", root() / "proj/data/b.csv");
+  EXPECT_THAT(dtrain_.Run({"reproduce", "1.1"}).err,
+              HasSubstr("holds 0 files and 2 links, 0 B (then 0 files and 1 "
+                        "link, 0 B)"));
+}
+
 TEST_F(LinksTest, AreRecordedAndUsedAgain) {
   AddData("proj/data");
   ASSERT_EQ(Train("data", {"--link", "data"}).code, 0);
   const CliResult same = dtrain_.Run({"reproduce", "1.1"});
   EXPECT_THAT(same.err, AllOf(HasSubstr("warning: "), HasSubstr("proj/data"),
-                              HasSubstr("it had 1 file of 18 B")));
+                              HasSubstr("(then 1 file, 18 B)")));
   EXPECT_EQ(Links(2).size(), 1u);
   EXPECT_THAT(dtrain_.Run({"diff", "1", "2", "--files"}).out,
               HasSubstr("data -> " + (root() / "proj/data").string() +
@@ -236,19 +381,45 @@ TEST_F(LinksTest, HoldTheProgramOfAnExperiment) {
 TEST_F(LinksTest, AreNotRecordedIfRefused) {
   AddData("proj/data");
   dtrain_.Write("proj/file", "");
+  fs::create_directory_symlink("..", root() / "proj/up");
+  const std::string store = (root() / "kept/store").string();
+  ASSERT_EQ(Train("data", {"--store", store}).code, 0);
+  fs::create_directory_symlink("../kept", root() / "proj/all");
   for (const auto& [link, why] :
        {std::pair("/srv", "is an absolute path"), std::pair("..", "own files"),
-        std::pair("file", "is not a directory"),
+        std::pair("up", "own files"), std::pair("file", "is not a directory"),
         std::pair("train.sh/x", "cannot be made"),
-        std::pair("../store", "is a store of dtrain")}) {
-    if (std::string(link) == "../store") Train("data");
-    const CliResult result = Train("data", {"--link", link});
+        std::pair("~/data", "only a shell replaces '~' and '$'"),
+        std::pair("../kept/store", "is a store of dtrain"),
+        std::pair("../kept", "contains a store of dtrain"),
+        std::pair("all", "contains a store of dtrain"),
+        std::pair("../kept/store/experiments/1", "is part of a store")}) {
+    const CliResult result = Train("data", {"--store", store, "--link", link});
     EXPECT_EQ(result.code, 2) << link;
     EXPECT_THAT(result.err, HasSubstr(why)) << link;
     EXPECT_EQ(result.err.find("dtrain: error: "),
               result.err.rfind("dtrain: error: "));
   }
-  EXPECT_EQ(dtrain_.Run({"list", "--json"}).Json()["experiments"].size(), 1u);
+  // Nor is one linked because a program names it.
+  AddData("kept");
+  const CliResult named = Train("../kept", {"--store", store});
+  EXPECT_THAT(named.err,
+              HasSubstr("warning: not linked: '../kept', which the program "
+                        "names, contains a store of dtrain"));
+  const json list = dtrain_.Run({"list", "--json", "--store", store}).Json();
+  EXPECT_EQ(list["experiments"].size(), 2u);
+  EXPECT_THAT(NamesIn(root() / "proj"), Not(testing::Contains("~")));
+}
+
+TEST_F(LinksTest, LeadToTheOriginalWhateverItsName) {
+  const fs::path odd = root() / "p\xff";
+  fs::rename(root() / "proj", odd);
+  fs::create_directory_symlink(odd, root() / "proj");
+  dtrain_.Write("proj/train.sh",
+                "cat \"$DTRAIN_CONTEXT/a.csv\"\necho loss=1\n");
+  dtrain_.Write("proj/a.csv", "rows\n");
+  ASSERT_EQ(Train("x").code, 0);
+  EXPECT_THAT(dtrain_.Run({"logs", "1.1"}).out, HasSubstr("1.1 | rows\n"));
 }
 
 TEST_F(LinksTest, AreAdvisedWhereTrialsDownloadTheSame) {
@@ -266,6 +437,59 @@ TEST_F(LinksTest, AreAdvisedWhereTrialsDownloadTheSame) {
   const CliResult linked = Train(
       "{n}", {"--link", "data", "--hp", "n=[1,2,3]", "--searcher", "grid"});
   EXPECT_THAT(linked.err, Not(HasSubstr("wrote the same")));
+}
+
+// In a copy that lies deeper, and where the directory was copied before.
+TEST_F(LinksTest, ReplaceWhatWasCopied) {
+  AddData("proj/data");
+  AddData("shared");
+  dtrain_.Write("proj/train.sh",
+                "cat data/a.csv ../shared/a.csv\necho model > model.pt\n"
+                "echo loss=0.5\n"
+                "printf '{\"type\":\"validation\",\"batches\":1,"
+                "\"metrics\":{\"loss\":1}}\\n' >&3\n"
+                "echo w > \"$DTRAIN_DIRECTORY/w\"\n"
+                "printf '{\"type\":\"checkpoint\",\"batches\":1,"
+                "\"path\":\"%s\"}\\n' \"$DTRAIN_DIRECTORY/w\" >&3\n");
+  dtrain_.Write("proj/x.yaml",
+                "entrypoint: sh train.sh\n"
+                "searcher: {name: single, metric: loss, max_length: 1}\n"
+                "resources: {slots: 'cpu:1'}\n");
+  const CliResult first = dtrain_.Run({"create", "proj/x.yaml"});
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(Links(1).size(), 1u);  // data is copied
+  EXPECT_EQ(dtrain_.Run({"files", "1.1", "model.pt", "--out", "got"}).code, 0);
+  EXPECT_TRUE(fs::exists(root() / "got/model.pt"));
+
+  std::ofstream(root() / "proj/data/a.csv") << "newer rows\n";
+  const CliResult next =
+      dtrain_.Run({"continue", "1", "--set", "context.links=[data]"});
+  ASSERT_EQ(next.code, 0) << next.err;
+  EXPECT_EQ(Links(2).size(), 2u);
+  EXPECT_THAT(dtrain_.Run({"logs", "2.1"}).out,
+              AllOf(HasSubstr("newer rows"), HasSubstr("rows of shared")));
+  // A part of a directory that was linked.
+  fs::create_directory(root() / "shared/train");
+  const CliResult narrower = dtrain_.Run(
+      {"continue", "1", "--set", "context.links=[../shared/train]"});
+  ASSERT_EQ(narrower.code, 0) << narrower.err;
+  ASSERT_EQ(Links(3).size(), 1u);
+  EXPECT_EQ(Links(3)[0]["path"], "../shared/train");
+  EXPECT_THAT(narrower.err, Not(HasSubstr("warning: context.links")));
+  const CliResult misspelt =
+      dtrain_.Run({"continue", "1", "--set", "context.links=[dat]"});
+  EXPECT_THAT(misspelt.err, HasSubstr("did you mean 'data'?"));
+  // Of a directory that has not changed, no more is said than is known.
+  EXPECT_THAT(dtrain_.Run({"reproduce", "2.1"}).err,
+              HasSubstr("whose files have the number, size and newest time of "
+                        "when the experiment was recorded"));
+  // Experiments of earlier versions have no record of their links.
+  fs::remove(dtrain_.store() / "experiments/1/context.links");
+  ASSERT_EQ(
+      dtrain_.Run({"continue", "1", "--set", "context.links=[../shared]"}).code,
+      0);
+  EXPECT_THAT(ReadFile(dtrain_.store() / "experiments/6/context.links"),
+              testing::Optional(HasSubstr("\"below\": \"proj\"")));
 }
 
 TEST_F(LinksTest, AreForPrograms) {

@@ -123,6 +123,8 @@ INSTANTIATE_TEST_SUITE_P(
         Misuse{{"archive", "1.1"}, "'1.1' is not a valid experiment ID"},
         Misuse{{"label", "1"}, "give --add LABEL or --remove LABEL"},
         Misuse{{"label", "1", "--add", ""}, "'' is not a label"},
+        Misuse{{"label", "1", "--add", std::string(101, 'a')},
+               "give at most 100 characters"},
         Misuse{{"label", "1", "--add", "\xff"}, "'\\xff' is not a label"},
         Misuse{{"label", "1", "--add", "x", "--add", "y", "--remove", "y"},
                "'y' is given to both --add and --remove"},

@@ -167,6 +167,33 @@ TEST_F(PlaceholderCommandTest, AreShownAsTheyRun) {
   EXPECT_THAT(Logs(), HasSubstr("dtrain: runs sh train.sh 0.5 4 'a 1."));
 }
 
+// A trial without a hyperparameter, by its condition, has no word for it; and
+// neither has a trial that repeats it.
+TEST_F(PlaceholderCommandTest, LeaveOutWhatIsAbsent) {
+  dtrain_.Write("absent.yaml",
+                "entrypoint: sh train.sh 0.5 4 --m {m} {f:--on|--off} end\n"
+                "hyperparameters:\n"
+                "  o: {type: categorical, vals: [adam, sgd]}\n"
+                "  m: {type: const, val: 0.9, when: {o: sgd}}\n"
+                "  f: {type: const, val: true, when: {o: sgd}}\n"
+                "searcher: {name: grid, metric: loss, max_length: 4,\n"
+                "  max_concurrent_trials: 1}\n"
+                "max_restarts: 0\nresources: {slots: \"cpu:1\"}\n");
+
+  const CliResult result = dtrain_.Run({"create", "absent.yaml"});
+
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(dtrain_.Run({"logs", "1.1"}).out,
+              HasSubstr("words: 0.5 4 --m 0.9 --on end"));
+  EXPECT_THAT(dtrain_.Run({"logs", "1.2"}).out, HasSubstr("words: 0.5 4 end"));
+  const json absent =
+      dtrain_.Run({"trials", "1", "--filter", "hp.m is null", "--json"}).Json();
+  ASSERT_EQ(absent["trials"].size(), 1u);
+  EXPECT_EQ(absent["trials"][0]["hparams"], json({{"o", "adam"}}));
+  EXPECT_EQ(dtrain_.Run({"reproduce", "1.2"}).code, 0);
+  EXPECT_THAT(dtrain_.Run({"logs", "2.1"}).out, HasSubstr("words: 0.5 4 end"));
+}
+
 // Flags that no value, or no place, makes one.
 TEST_F(PlaceholderCommandTest, FlagsNeedTrueOrFalse) {
   const auto refusal = [&](const std::string& entrypoint,

@@ -62,7 +62,7 @@ TEST_F(PlotTest, DrawsTrainingAndValidationApart) {
 TEST_F(PlotTest, DrawsDotsWhereTheLocaleIsUtf8) {
   const CliResult utf8 =
       dtrain_.Run({"plot", "4"}, {.environment = {{"LC_ALL", "C.UTF-8"}}});
-  EXPECT_THAT(utf8.out, HasSubstr("⠤⠤⠤  4.2 accuracy\n"));
+  EXPECT_THAT(utf8.out, HasSubstr("⠤A⠤  4.2 accuracy\n"));
   const CliResult ascii =
       dtrain_.Run({"plot", "4"}, {.environment = {{"LC_ALL", "C"}}});
   EXPECT_THAT(ascii.out, Not(testing::ContainsRegex("[\x80-\xff]")));
@@ -162,10 +162,37 @@ TEST_F(PlotTest, DrawsSeveralExperimentsAndTrials) {
   EXPECT_THAT(result.out, Not(HasSubstr("4.1 accuracy")));
 }
 
+TEST_F(PlotTest, DrawsASvgFileOfAChosenSize) {
+  const std::string svg =
+      Svg({"4", "--width", "340", "--height", "240", "--font-size", "9",
+           "--title", "Rates <of> a search", "--group", "hp.lr"});
+  EXPECT_THAT(svg, HasSubstr("width=\"340.0\" height=\"240.0\""));
+  EXPECT_THAT(svg, HasSubstr("viewBox=\"0 0 491.1 346.7\""));
+  EXPECT_THAT(svg, HasSubstr(">Rates &lt;of&gt; a search</text>"));
+  EXPECT_THAT(svg, HasSubstr("fill-opacity=\"0.2\""));
+  EXPECT_THAT(dtrain_.Run({"plot", "4", "--title", "Mine"}).out,
+              testing::StartsWith("Mine\n"));
+}
+
+TEST_F(PlotTest, RejectsSizesWithoutAFileOrSpace) {
+  const CliResult without = dtrain_.Run({"plot", "4", "--width", "340"});
+  EXPECT_EQ(without.code, 2);
+  EXPECT_THAT(without.err, HasSubstr("--width needs --out FILE.svg"));
+  const CliResult narrow = dtrain_.Run(
+      {"plot", "4", "--width", "340", "--font-size", "13", "--out", "a.svg"});
+  EXPECT_EQ(narrow.code, 2);
+  EXPECT_THAT(narrow.err, HasSubstr("--width: expected at least 364 for this "
+                                    "font size, got 340"));
+  EXPECT_THAT(
+      dtrain_.Run({"plot", "4", "--height", "30000", "--out", "a.svg"}).err,
+      HasSubstr("--height: expected at most 20000 pixels"));
+}
+
 TEST_F(PlotTest, ColorsTrialsByGroup) {
   const CliResult result = dtrain_.Run({"plot", "4", "--group", "hp.lr"});
   EXPECT_THAT(result.out,
-              HasSubstr("experiment 4, delta: accuracy, by lr (medians)\n"));
+              HasSubstr("experiment 4, delta: accuracy, by lr (mean and "
+                        "standard deviation)\n"));
   EXPECT_THAT(result.out, HasSubstr("  A  lr=0.5 (3 trials)\n"));
   const CliResult history =
       dtrain_.Run({"plot", "4", "--kind", "history", "--group", "hp.lr"});
@@ -177,7 +204,7 @@ TEST_F(PlotTest, DrawsTheHistory) {
   // 0.25, 0.75 and 0.6, all within 50 µs: the best is 0.9 from 100 of 300 on.
   const std::string svg = Svg({"4", "--kind", "history", "--y", "0:1"});
   EXPECT_THAT(svg, HasSubstr(">batches of all trials together</text>"));
-  EXPECT_THAT(svg, HasSubstr(">6 validations of 3 trials</text>"));
+  EXPECT_THAT(svg, HasSubstr(">3 trials at their best validation</text>"));
   EXPECT_THAT(svg, HasSubstr("M102.6 262.5L253.6 262.5L253.6 84.5L857.4 84.5"));
   const CliResult text =
       dtrain_.Run({"plot", "4", "--kind", "history", "--x", "trials"});
@@ -286,11 +313,25 @@ class SpacePlotTest : public PlotTest {
   }
 };
 
+TEST_F(SpacePlotTest, DrawsOutliersAsArrowsUnlessAsked) {
+  Store::OpenForWriting(StoreLayout(dtrain_.store())).Write([](StoreWriter& w) {
+    w.AddMetrics({5, 12}, MetricKind::kValidation, 20, 1, {{"loss", 1e9}},
+                 Timestamp(99));
+  });
+  const CliResult cut =
+      dtrain_.Run({"plot", "5", "--kind", "edf", "--at", "last"});
+  EXPECT_THAT(cut.err, HasSubstr("1 trial has values beyond the axis"));
+  EXPECT_THAT(cut.out, HasSubstr(">"));
+  const CliResult whole =
+      dtrain_.Run({"plot", "5", "--kind", "edf", "--at", "last", "--outliers"});
+  EXPECT_THAT(whole.err, Not(HasSubstr("beyond")));
+}
+
 TEST_F(SpacePlotTest, DrawsTheImportance) {
   const CliResult text = dtrain_.Run({"plot", "5", "--kind", "importance"});
   EXPECT_EQ(text.code, 0) << text.err;
-  EXPECT_THAT(text.out, HasSubstr("x +####"));
-  EXPECT_THAT(text.out, HasSubstr("%, correlation 1.00\n"));
+  EXPECT_THAT(text.out, HasSubstr("x +////"));
+  EXPECT_THAT(text.out, HasSubstr("), correlation 1.00\n"));
   const std::string svg = Svg({"5", "--kind", "importance"});
   EXPECT_THAT(svg, HasSubstr(">x</text>"));
   EXPECT_THAT(svg, Not(HasSubstr("<img")));

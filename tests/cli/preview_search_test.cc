@@ -1,5 +1,7 @@
 // `preview-search`: what a search would do, without any training.
 
+#include <set>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -55,6 +57,74 @@ TEST_F(PreviewSearchTest, GivesThePlanAsJson) {
   EXPECT_EQ(document.size(), 6);
 }
 
+constexpr char kConstrained[] =
+    "entrypoint: sh train.sh\n"
+    "hyperparameters:\n"
+    "  width: {type: categorical, vals: [64, 128, 256]}\n"
+    "  layers: {type: int, minval: 1, maxval: 8}\n"
+    "searcher:\n"
+    "  name: grid\n"
+    "  metric: loss\n"
+    "  max_length: {epochs: 10}\n"
+    "  constraints: [width * layers <= 256, layers % 2 == 0]\n";
+
+TEST_F(PreviewSearchTest, CountsThePointsOfAGridThatMeetConstraints) {
+  // 64 with 2 and 4 layers, 128 with 2.
+  const CliResult plan = Preview({"--json"}, kConstrained);
+  EXPECT_EQ(plan.Json()["plan"],
+            json::array({{{"trials", 3}, {"length", 10}}}));
+  const json played =
+      Preview({"--json", "--simulate", "hash", "--seed", "1"}, kConstrained)
+          .Json();
+  json points = json::array();
+  for (const json& trial : played["trials"]) points.push_back(trial["hparams"]);
+  EXPECT_EQ(points, json::parse(R"([{"width": 64, "layers": 4},
+                                    {"width": 128, "layers": 2},
+                                    {"width": 64, "layers": 2}])"));
+}
+
+TEST_F(PreviewSearchTest, DrawsOnlyWhatMeetsConstraints) {
+  for (const char* searcher : {"random", "async_halving", "bayesian_asha"}) {
+    SCOPED_TRACE(searcher);
+    const json played =
+        Preview({"--json", "--simulate", "hash", "--seed", "1", "--set",
+                 std::string("searcher.name=") + searcher, "--set",
+                 "searcher.max_trials=12"},
+                kConstrained)
+            .Json();
+    EXPECT_GE(played["n_trials"], 3);
+    for (const json& trial : played["trials"]) {
+      const json& hparams = trial["hparams"];
+      EXPECT_LE(hparams["width"].get<int>() * hparams["layers"].get<int>(),
+                256);
+      EXPECT_EQ(hparams["layers"].get<int>() % 2, 0);
+    }
+  }
+}
+
+TEST_F(PreviewSearchTest, RefusesConstraintsWithTheirPlace) {
+  struct Case {
+    const char* set;
+    const char* message;
+  };
+  const Case cases[] = {
+      {"hyperparameters.width=512",
+       "searcher.constraints: leave no point of the grid"},
+      {"searcher.constraints=[widht < 3]",
+       "--set searcher.constraints: searcher.constraints[0]: 'widht < 3': at "
+       "character 1: there is no hyperparameter 'widht'; did you mean "
+       "'width'?"},
+      {"searcher.constraints=[width <]",
+       "'width <': expected a value at character 8"},
+      {"searcher.name=single", "not to single; remove it"}};
+  for (const auto& [set, message] : cases) {
+    SCOPED_TRACE(set);
+    const CliResult result = Preview({"--set", set}, kConstrained);
+    EXPECT_EQ(result.code, 2);
+    EXPECT_THAT(result.err, HasSubstr(message));
+  }
+}
+
 TEST_F(PreviewSearchTest, ListsRangesAsValues) {
   const CliResult result = Preview(
       {"--set",
@@ -69,6 +139,51 @@ TEST_F(PreviewSearchTest, ListsRangesAsValues) {
                     ContainsRegex("\nd +0.01 to 1, log-uniform\n"),
                     ContainsRegex("\nlr +0.0001 to 0.1, log-uniform\n"),
                     Not(HasSubstr("\ne "))));
+}
+
+TEST_F(PreviewSearchTest, ListsStepsNormalsAndConditions) {
+  const std::vector<std::string> set = {
+      "--set",
+      "hyperparameters={o: {type: categorical, vals: [adam, sgd]}, n: {type: "
+      "int, minval: 16, maxval: 64, step: 16}, m: {type: int, minval: 1, "
+      "maxval: 8, log: true, when: {o: sgd, n: {minval: 32}}}, x: {type: "
+      "normal, mean: 0, std: 1, maxval: 2, when: {o: [sgd]}, else: 0}, l: "
+      "{type: normal, mean: -4, std: 1, log: true}}"};
+  const CliResult text = Preview(set);
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(
+      text.out,
+      AllOf(ContainsRegex("\nn +16 to 64, in steps of 16\n"),
+            ContainsRegex("\nm +1 to 8, integers, log-uniform when n is at "
+                          "least 32 and o is sgd\n"),
+            ContainsRegex("\nx +normal, mean 0, std 1, up to 2 when o is sgd, "
+                          "else 0\n"),
+            ContainsRegex("\nl +log-normal, mean -4, std 1 of the logarithm")));
+  const json ranges = Preview({set[0], set[1], "--json"}).Json()["ranges"];
+  EXPECT_EQ(ranges[1], json::parse(R"({
+    "name": "m", "type": "int", "minval": 1, "maxval": 8, "log": true,
+    "when": {"o": ["sgd"], "n": {"minval": 32}}})"));
+  EXPECT_EQ(ranges[4]["else"], 0);
+}
+
+// 3 of o, and with sgd also 4 of n and 2 of x: 2 + 4 · 2.
+TEST_F(PreviewSearchTest, CountsTheExistingPointsOfAGrid) {
+  const json document =
+      Preview({"--json", "--simulate", "constant", "--order", "sequential"},
+              "entrypoint: builtin:FaultTrial\n"
+              "hyperparameters:\n"
+              "  o: {type: categorical, vals: [adam, sgd, rmsprop]}\n"
+              "  g: {type: map, when: {o: sgd}, of: {n: {type: int, minval: 1, "
+              "maxval: 4}, x: {type: double, minval: 0, maxval: 1, count: "
+              "2}}}\n"
+              "searcher: {name: grid, metric: loss, max_length: 4}\n")
+          .Json();
+  EXPECT_EQ(document["n_trials"], 10);
+  std::set<json> points;
+  for (const json& trial : document["trials"]) points.insert(trial["hparams"]);
+  EXPECT_EQ(points.size(), 10u);
+  EXPECT_TRUE(points.contains({{"o", "adam"}}));
+  EXPECT_TRUE(points.contains({{"o", "sgd"}, {"g", {{"n", 4}, {"x", 1.0}}}}));
 }
 
 constexpr char kSixTrials[] =
@@ -171,6 +286,51 @@ TEST_F(PreviewSearchTest, WarnsOfAnExperimentThatDoesNotExist) {
   EXPECT_THAT(run.err, HasSubstr("warning: "));
 }
 
+TEST_F(PreviewSearchTest, ShowsWhatAModelIsExpectedToTrain) {
+  const std::vector<std::string> set = {
+      "--set",
+      "searcher={name: bayesian, metric: loss, max_length: 16, max_trials: 32, "
+      "max_concurrent_trials: 2}"};
+  const json document = Preview({set[0], set[1], "--json"}).Json();
+  const json expected = document["expected"];
+  EXPECT_EQ(expected["simulations"], 4);
+  EXPECT_GE(expected["total_length"]["min"], document["total_length"]);
+  EXPECT_EQ(expected["trials"].size(), document["brackets"][0]["rungs"].size());
+
+  const CliResult text = Preview(set);
+  EXPECT_THAT(text.out, ContainsRegex("LENGTH +EXPECTED\n"));
+  EXPECT_THAT(
+      text.out,
+      ContainsRegex("budget .* batches in all trials; expected [0-9-]+ in 4"));
+  EXPECT_EQ(text.err, "");
+}
+
+// A row: how many trials, how many of them at once, and a part of the warning.
+TEST_F(PreviewSearchTest, WarnsOfAModelWithFewResults) {
+  struct Row {
+    std::string trials;
+    std::string at_once;
+    std::string warning;
+  };
+  for (const auto& [trials, at_once, warning] :
+       {Row{"64", "4", ""},
+        Row{"63", "4",
+            "searcher.max_trials: the model of bayesian_asha gets too few "
+            "results from 63 trials, 4 at once; use 64 or more, "
+            "max_concurrent_trials: 3, or async_halving\n"},
+        Row{"15", "1",
+            "from 15 trials, 1 at once; use 16 or more, or async_"}}) {
+    const CliResult result =
+        Preview({"--set",
+                 "searcher={name: bayesian, metric: loss, max_length: "
+                 "16, max_trials: " +
+                     trials + ", max_concurrent_trials: " + at_once + "}"});
+    EXPECT_EQ(result.code, 0);
+    EXPECT_THAT(result.err, HasSubstr(warning));
+    EXPECT_EQ(result.err.empty(), warning.empty()) << result.err;
+  }
+}
+
 // A budget of time ends the search when the times of all trials exceed it.
 TEST_F(PreviewSearchTest, SpendsABudgetOfTime) {
   const json document =
@@ -271,7 +431,8 @@ INSTANTIATE_TEST_SUITE_P(
                   "times into account; remove it"},
         BadOption{{"--set",
                    "searcher={name: bayesian, metric: loss, "
-                   "max_length: 9, max_trials: 9, budget: 1h}",
+                   "max_length: 9, max_trials: 16, max_concurrent_trials: 1, "
+                   "budget: 1h}",
                    "--simulate", "hash"},
                   "--simulate: searcher.budget is a duration; add the training "
                   "time of a unit of length (batches), such as "

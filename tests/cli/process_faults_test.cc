@@ -129,7 +129,7 @@ TEST_F(ProcessFaultsTest, DaemonsEndWithTheirTrial) {
 TEST_F(ProcessFaultsTest, DaemonsEndWithACanceledExperiment) {
   Start(FaultYaml("spawn_daemon: true, step_ms: 10", 1'000'000));
   AwaitBatches(10);
-  ASSERT_THAT(Processes(), SizeIs(4)) << "runner, host, trial, daemon";
+  ASSERT_THAT(Processes(), SizeIs(5)) << "runner, host, monitor, trial, daemon";
   EXPECT_EQ(Run({"cancel", "1"}).code, 0);
   EXPECT_TRUE(Within(Seconds(2), [&] { return Processes().empty(); }));
 }
@@ -138,7 +138,7 @@ TEST_F(ProcessFaultsTest, AllProcessesEndWithinTwoSecondsOfTheRunnersDeath) {
   const pid_t runner =
       Start(FaultYaml("spawn_daemon: true, step_ms: 10", 1'000'000));
   AwaitBatches(10);
-  ASSERT_THAT(Processes(), SizeIs(4)) << "runner, host, trial, daemon";
+  ASSERT_THAT(Processes(), SizeIs(5)) << "runner, host, monitor, trial, daemon";
   ::kill(runner, SIGKILL);
   EXPECT_TRUE(Within(Seconds(2), [&] { return Processes().empty(); }));
   EXPECT_EQ(State(), "INTERRUPTED");

@@ -98,7 +98,7 @@ TEST_F(SlurmDryRunTest, ASearchByAModelDoesNotKnowTheSlotsOfWorkers) {
   EXPECT_THAT(elsewhere.err, HasSubstr("at most 4 trials run at once"));
   const CliResult set =
       dtrain_.Run({"create", "search.yaml", "--dry-run", "--set",
-                   "searcher.max_concurrent_trials=8"});
+                   "searcher.max_concurrent_trials=6"});
   EXPECT_EQ(set.err, "");
 }
 

@@ -96,6 +96,117 @@ TEST_F(WarmStartTest, RunsThePointsFirstAndRecordsTheirTrials) {
   EXPECT_EQ(ReadPoints(again), (std::vector<double>{1, 2}));
 }
 
+// A searcher that takes points takes those of other experiments, too.
+TEST_F(WarmStartTest, BeginsEverySearchThatTakesPoints) {
+  ASSERT_EQ(RunGrid("[3.0, 1.0, 2.0]").code, 0);
+  struct Row {
+    std::string searcher;
+    bool takes;
+  };
+  int id = 1;
+  for (const Row& it :
+       {Row{"name: random, max_trials: 4", true},
+        Row{"name: async_halving, max_trials: 4, divisor: 2", true},
+        Row{"name: async_halving, max_trials: 4, stop_once: true", true},
+        Row{"name: adaptive_asha, max_trials: 4, divisor: 2", true},
+        Row{"name: bayesian_asha, max_trials: 4, num_rungs: 1", true},
+        Row{"name: single", false}, Row{"name: grid", false}}) {
+    dtrain_.Write("warm.yaml", Yaml("{type: double, minval: 0, maxval: 5}",
+                                    it.searcher + ", warm_start: [1]"));
+    const CliResult result = dtrain_.Run({"create", "warm.yaml", "--json"});
+    if (!it.takes) {
+      EXPECT_EQ(result.code, 2) << it.searcher;
+      EXPECT_THAT(result.err,
+                  HasSubstr("searcher.warm_start: only applies to random, "
+                            "async_halving, adaptive_asha, bayesian_asha, not "
+                            "to "));
+      continue;
+    }
+    ASSERT_EQ(result.code, 0) << result.err;
+    const std::string made = std::to_string(++id);
+    const json trials =
+        dtrain_.Run({"trials", made, "--json"}).Json().at("trials");
+    EXPECT_EQ(trials.at(0).at("hparams").at("x"), 1.0) << it.searcher;
+    EXPECT_EQ(trials.at(1).at("hparams").at("x"), 2.0) << it.searcher;
+    EXPECT_EQ(trials.size(), 4u) << it.searcher;
+    EXPECT_EQ(dtrain_.Run({"describe", made, "--json"})
+                  .Json()
+                  .at("provenance")
+                  .at("warm_start"),
+              json({"1.2", "1.1"}))
+        << it.searcher;
+  }
+}
+
+// A row: how a search is made after one grid over x in [1, 3], and whether the
+// grid is named.
+TEST_F(WarmStartTest, NamesEarlierSearchesThatFit) {
+  ASSERT_EQ(RunGrid("[3.0, 1.0, 2.0]").code, 0);
+  const std::string range = "{type: double, minval: 0, maxval: 5}";
+  const std::string random = "name: random, max_trials: 2";
+  struct Row {
+    std::string x;
+    std::string searcher;
+    std::vector<std::string> options;
+    bool named;
+  };
+  for (const Row& row :
+       {Row{range, random, {}, true},
+        Row{range, "name: bayesian_asha, max_trials: 16", {}, true},
+        Row{range, random + ", warm_start: [1]", {}, false},
+        Row{range, random + ", smaller_is_better: false", {}, false},
+        Row{range,
+            random,
+            {"--set", "searcher.metric=other", "--set",
+             "metrics={step: 'Epoch (\\d+)', other: 'o=(\\S+)'}"},
+            false},
+        Row{range, random, {"--quiet"}, false},
+        Row{range, random, {"--store", "empty"}, false},
+        Row{"{type: double, minval: 2, maxval: 5}", random, {}, false},
+        Row{range,
+            random,
+            {"--set", "hyperparameters.y={type: int, minval: 1, maxval: 2}"},
+            false},
+        Row{"1", random, {}, false}, Row{range, "name: single", {}, false},
+        Row{"{type: categorical, vals: [1.0, 2.0]}",
+            "name: grid",
+            {},
+            false}}) {
+    dtrain_.Write("next.yaml", Yaml(row.x, row.searcher));
+    std::vector<std::string> arguments = {"create", "next.yaml", "--dry-run",
+                                          "--json"};
+    arguments.insert(arguments.end(), row.options.begin(), row.options.end());
+    const CliResult result = dtrain_.Run(arguments);
+    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_EQ(result.err.find("note: 1 earlier search fits: "
+                              "searcher.warm_start=[1] tries its best "
+                              "first\n") != std::string::npos,
+              row.named)
+        << row.searcher << row.x << result.err;
+    EXPECT_EQ(result.err.find("earlier search") != std::string::npos, row.named)
+        << result.err;
+    (void)result.Json();
+  }
+}
+
+// The newest four, in the order of their IDs; `run` names them, too, and
+// nothing is applied.
+TEST_F(WarmStartTest, NamesTheNewestFourSearches) {
+  for (int i = 0; i < 5; ++i) ASSERT_EQ(RunGrid("[3.0, 1.0]").code, 0);
+  ASSERT_EQ(dtrain_.Run({"archive", "4"}).code, 0);
+
+  const CliResult result = dtrain_.Run(
+      {"run", "--hp", "x=double(0,5)", "--metric", "loss", "--max-trials", "2",
+       "--dry-run", "--json", "--", "sh", "report.sh", "{x}"});
+
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("note: 4 earlier searches fit: "
+                                    "searcher.warm_start=[1, 2, 3, 5] tries "
+                                    "their best first\n"));
+  EXPECT_EQ(result.Json().at("config").at("searcher").at("points"),
+            json::array());
+}
+
 TEST_F(WarmStartTest, IsResolvedOnceWhenThePausedSearchIsCreated) {
   ASSERT_EQ(RunGrid("[3.0, 1.0, 2.0]").code, 0);
   ASSERT_EQ(Search("[1]", {"--paused"}).code, 0);

@@ -146,6 +146,7 @@ struct Proof {
 std::vector<Proof> ExperimentProofs();
 std::vector<Proof> HyperparameterProofs();
 std::vector<Proof> EarlyStoppingProofs();
+std::vector<Proof> NotifyProofs();
 std::vector<Proof> SearcherProofs();
 std::vector<Proof> ResourcesProofs();
 std::vector<Proof> SlurmProofs();

@@ -20,6 +20,8 @@ constexpr char kSearched[] = "validate $until $DTRAIN_HPARAM_x\n";
 constexpr char kFalling[] =
     "validate 1 5 1; validate 2 4 1; validate 3 3.9 1; validate 4 3.8 1\n"
     "validate 5 3.7 1\n";
+// Takes many periods of the monitor.
+constexpr char kSampled[] = "sleep 1; validate $until 1\n";
 // --- Looks ---
 
 // A field of what the command says.
@@ -27,6 +29,11 @@ Look Says(const std::string& command, const std::string& field) {
   return [=](const PageRun& run) {
     return run.Says(command).at(json::json_pointer(field));
   };
+}
+
+// True if it is recorded what trial 1 used.
+json HasSamples(const PageRun& run) {
+  return run.Run({"describe", "1.1", "--json"}).Json().at("system").is_object();
 }
 
 json TrialCount(const PageRun& run) {
@@ -237,9 +244,9 @@ std::vector<Proof> ExperimentProofs() {
            [](const PageRun& run) { return run.Reports("validation", "loss"); },
        .without = json::array({json::array({4, 3})}),
        .with = json::array({json::array({4, 7})}),
-       .refusals = {{.set = {{"rules", "3"}},
-                     .message = "rules: expected an integer from 1 to 2, got "
-                                "the integer 3"}}},
+       .refusals = {{.set = {{"rules", "4"}},
+                     .message = "rules: expected an integer from 1 to 3, got "
+                                "the integer 4"}}},
       {.key = "time_limit",
        .set = {{"time_limit", "300ms"}},
        .program = "order=$(timeout 4 head -n 1 <&4) || true\n"
@@ -249,6 +256,31 @@ std::vector<Proof> ExperimentProofs() {
        },
        .without = json{"COMPLETED", 0},
        .with = json{"PAUSED", 124}},
+      {.key = "trial_time_limit",
+       .set = {{"trial_time_limit", "300ms"}},
+       .program = "validate 1 1\n"
+                  "order=$(timeout 4 head -n 1 <&4) || true\n"
+                  "[ -n \"$order\" ] || validate $until 1\n",
+       .look = OfTrials("/reason"),
+       .without = json{nullptr},
+       .with = json{"ended early: trial_time_limit of 0.3s reached"}},
+      {.key = "searcher.target",
+       .base = {{"searcher.smaller_is_better", "false"}},
+       .set = {{"searcher.target", "2.5"}},
+       .program = "validate 1 3\n"
+                  "order=$(timeout 4 head -n 1 <&4) || true\n"
+                  "[ -n \"$order\" ] || validate $until 4\n",
+       .look = OfTrials("/reason"),
+       .without = json{nullptr},
+       .with = json{"target reached: trial 1.1, loss 3"}},
+      {.key = "searcher.max_duration",
+       .set = {{"searcher.max_duration", "300ms"}},
+       .program = "sleep 0.6; validate 1 3\n"
+                  "order=$(timeout 4 head -n 1 <&4) || true\n"
+                  "[ -n \"$order\" ] || validate $until 4\n",
+       .look = OfTrials("/reason"),
+       .without = json{nullptr},
+       .with = json{"max_duration reached"}},
       {.key = "hang_timeout",
        .base = {{"max_restarts", "0"}},
        .set = {{"hang_timeout", "300ms"}},
@@ -262,6 +294,19 @@ std::vector<Proof> ExperimentProofs() {
                          "hang_timeout: expected a duration above 0, got "
                          "the integer 0; write seconds or a number with "
                          "ms, s, m, h or d, such as 90 or 1.5h"}}},
+      {.key = "profiling",
+       .variant = "program",
+       .set = {{"profiling", "{system: false}"}},
+       .program = kSampled,
+       .look = HasSamples,
+       .without = true,
+       .with = false},
+      {.key = "profiling.system",
+       .set = {{"profiling.system", "false"}},
+       .program = kSampled,
+       .look = HasSamples,
+       .without = true,
+       .with = false},
       {.key = "environment",
        .set = {{"environment", "{environment_variables: [GREETING=hello]}"}},
        .program = "echo ${GREETING-none} >$HOME/seen; validate $until 1\n",
@@ -308,9 +353,15 @@ std::vector<Proof> HyperparameterProofs() {
             json::array({json::array({1, json{{"type", "int"}}})})),
       proof("int", "minval: 3, maxval: 5", {5, 4, 3}),
       proof("int", "minval: 1, maxval: 9, count: 3", {9, 5, 1}),
+      proof("int", "minval: 16, maxval: 48, step: 16", {48, 32, 16}),
+      proof("int", "minval: 1, maxval: 64, log: true, count: 4",
+            {64, 16, 4, 1}),
       proof("double", "minval: 0, maxval: 1, count: 3", {1, 0.5, 0}),
       proof("double", "minval: 0.25, maxval: 4, log: true, count: 3",
             {4, 1, 0.25}),
+      proof("double", "minval: 0, maxval: 0.3, step: 0.1",
+            {0.3, 0.2, 0.1, 0.0}),
+      proof("normal", "mean: 3, std: 2, minval: 1, maxval: 5, count: 1", {3.0}),
       proof("log", "minval: 0, maxval: 2, count: 3", {100, 10, 1}),
       proof("log", "minval: -1, maxval: 1, base: 2, count: 3", {2, 1, 0.5}),
       proof("categorical", "vals: [a, 2, [3, 4]]",
@@ -345,6 +396,65 @@ std::vector<Proof> EarlyStoppingProofs() {
             loss + " by at least 0.5 (early_stopping)", patience),
       proof(".smaller_is_better", "false", nullptr, loss + " (early_stopping)",
             patience),
+  };
+}
+
+// Waits until every message was sent or given up. Returns the field of each.
+Look OfMessages(const std::string& field) {
+  return [=](const PageRun& run) {
+    while (true) {
+      json fields = json::array();
+      bool waits = false;
+      const json document = run.Says("describe");
+      for (const json& row : document.at("notifications")) {
+        waits = waits || row.at("ended").is_null();
+        fields.push_back(row.at(field));
+      }
+      if (!waits) return fields;
+    }
+  };
+}
+
+// The file that the command of the messages has written.
+json Message(const PageRun& run) {
+  OfMessages("id")(run);
+  std::ifstream file(run.directory() / "message");
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+std::vector<Proof> NotifyProofs() {
+  const Settings silent = {{"notify.command", "['true']"}};
+  const auto proof = [](const std::string& name, const Settings& base,
+                        const std::string& value, Look look,
+                        const json& without, const json& with) -> Proof {
+    return {.key = "notify" + name,
+            .base = base,
+            .set = {{"notify" + name, value}},
+            .program = kPlain,
+            .look = std::move(look),
+            .without = without,
+            .with = with};
+  };
+  return {
+      proof("", {}, "{command: ['true']}", OfMessages("target"), json::array(),
+            {"command true"}),
+      proof(".command", silent, "[sh, -c, 'exit 0']", OfMessages("target"),
+            {"command true"}, {"command sh"}),
+      proof(".url", silent, "http://127.0.0.1:1/x", OfMessages("target"),
+            {"command true"}, {"command true", "http://127.0.0.1:1/..."}),
+      proof(".url_env", silent, "HOME", OfMessages("error"), {nullptr},
+            {nullptr, "is not an address of http or https"}),
+      proof(".format",
+            {{"notify.command",
+              "[sh, -c, 'grep -o \"^{.text.:\" > message; exit 0']"}},
+            "slack", Message, "", "{\"text\":\n"),
+      proof(".secret_env",
+            {{"notify.command",
+              "[sh, -c, 'echo \"${DTRAIN_NOTIFY_SIGNATURE%%=*}\" > "
+              "message']"}},
+            "HOME", Message, "\n", "sha256\n"),
+      proof(".on", silent, "[error, best]", OfMessages("event"), {"completed"},
+            {"best"}),
   };
 }
 
@@ -441,6 +551,36 @@ std::vector<Proof> SearcherProofs() {
        .look = TrialsAtOnce,
        .without = 2,
        .with = 1},
+      {.key = "searcher.repeats",
+       .base = Search("random", "2"),
+       .set = {{"searcher.repeats", "3"}},
+       .program = kSearched,
+       .look = TrialCount,
+       .without = 2,
+       .with = 6,
+       .refusals = {{.set = {{"searcher.name", "async_halving"},
+                             {"searcher.max_trials", "2"},
+                             {"searcher.repeats", "3"}},
+                     .message = "searcher.repeats: only applies to single, "
+                                "random, grid, bayesian_asha, not to "
+                                "async_halving, whose rungs would compare "
+                                "points before all their repeats have ended; "
+                                "remove it",
+                     .column = -9},
+                    {.set = {{"searcher.name", "bayesian_asha"},
+                             {"searcher.max_trials", "2"},
+                             {"searcher.repeats", "3"}},
+                     .message = "searcher.repeats: rungs would compare points "
+                                "before all their repeats have ended; add "
+                                "num_rungs: 1, or remove repeats"}}},
+      {.key = "searcher.repeat_metric",
+       .base = Search("random", "1") + Settings{{"searcher.repeats", "3"}},
+       .set = {{"searcher.repeat_metric", "max"}},
+       .program = "n=$(cat \"$HOME/n\" || echo 0); n=$((n + 1))\n"
+                  "echo $n > \"$HOME/n\"; validate $until $n\n",
+       .look = Says("best", "/best/0/value"),
+       .without = 2.0,
+       .with = 3.0},
       {.key = "searcher.num_rungs",
        .base = Search("async_halving", "4") + kEight,
        .set = {{"searcher.num_rungs", "2"}},
@@ -498,6 +638,15 @@ std::vector<Proof> SearcherProofs() {
        .look = Lengths,
        .without = json{8},
        .with = json{2, 5, 8}},
+      {.key = "searcher.constraints",
+       .base = {{"searcher.name", "grid"},
+                {"resources.slots", "cpu:1"},
+                {"hyperparameters.x", "{type: int, minval: 1, maxval: 4}"}},
+       .set = {{"searcher.constraints", "[x % 2 == 0]"}},
+       .program = kSearched,
+       .look = OfTrials("/hparams/x"),
+       .without = json{4, 3, 2, 1},
+       .with = json{4, 2}},
       {.key = "searcher.points",
        .base = Search("random", "2"),
        .set = {{"searcher.points", "[{x: 0.25}]"}},

@@ -113,9 +113,9 @@ void Append(std::vector<T>& all, const std::vector<T>& more) {
 
 std::vector<Proof> ProgramProofs() {
   std::vector<Proof> all = ExperimentProofs();
-  for (const auto& part :
-       {HyperparameterProofs(), SearcherProofs(), ResourcesProofs(),
-        SlurmProofs(), CheckpointProofs(), EarlyStoppingProofs()}) {
+  for (const auto& part : {HyperparameterProofs(), SearcherProofs(),
+                           ResourcesProofs(), SlurmProofs(), CheckpointProofs(),
+                           EarlyStoppingProofs(), NotifyProofs()}) {
     Append(all, part);
   }
   return all;
@@ -182,6 +182,7 @@ void WriteFakeSlurm(const std::filesystem::path& directory) {
 
 CliCall MakeCall(const Proof& proof, const PageRun& run) {
   CliCall call;
+  call.environment["DTRAIN_SYSTEM_PERIOD"] = "20ms";
   if (proof.on_fake_gpus) {
     call.environment["LD_LIBRARY_PATH"] = DTRAIN_FAKE_DRIVER;
     call.environment["CUDA_MPS_PIPE_DIRECTORY"] = run.directory() / "no-pipes";

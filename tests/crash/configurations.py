@@ -95,6 +95,10 @@ def _random(rng: Random) -> Searcher:
     }
 
 
+def _repeats(rng: Random) -> Searcher:
+    return _random(rng) | {"max_trials": rng.choice([2, 3]), "repeats": 2}
+
+
 def _grid(rng: Random) -> Searcher:
     return {"name": "grid", "max_length": rng.choice([20, 33])}
 
@@ -159,6 +163,7 @@ def _bayesian(rng: Random) -> Searcher:
 _SEARCHERS: dict[str, tuple[Callable[[Random], Searcher], list[int]]] = {
     "single": (_single, [1]),
     "random": (_random, [1, 2, 3]),
+    "repeats": (_repeats, [1, 2, 3]),
     "grid": (_grid, [1, 2, 3]),
     "promotion": (_promotion, [1, 1, 2, 3]),
     "stopping": (_stopping, [1, 1, 2, 3]),
@@ -166,7 +171,7 @@ _SEARCHERS: dict[str, tuple[Callable[[Random], Searcher], list[int]]] = {
     "short-rungs": (_short_rungs, [1, 1, 2]),
     "bayesian": (_bayesian, [1]),
 }
-_PLAIN = ("single", "random", "grid")
+_PLAIN = ("single", "random", "repeats", "grid")
 
 
 def _search(name: str, rng: Random, inner: list[dict[str, Any]], ranks: int = 1) -> Configuration:
@@ -236,7 +241,7 @@ def program(rng: Random) -> Configuration:
 
 def script(rng: Random) -> Configuration:
     """Trials are Python scripts with `import dtrain`."""
-    name = rng.choice(["single", "random", "promotion", "stopping"] + ["short-rungs", "bayesian"] * 2)
+    name = rng.choice(["single", "random", "repeats", "promotion", "stopping"] + ["short-rungs", "bayesian"] * 2)
     return _script(name, rng, _INNER_OF_PROGRAM)
 
 
@@ -418,7 +423,8 @@ def slurm_search(is_long: bool) -> Configuration:
 # Configurations with their relative frequencies.
 CONFIGURATIONS: list[tuple[Callable[[Random], Configuration], int]] = [
     (fault_trial("single"), 2),
-    (fault_trial("random"), 2),
+    (fault_trial("random"), 1),
+    (fault_trial("repeats"), 1),
     (fault_trial("grid"), 1),
     (fault_trial("promotion"), 3),
     (fault_trial("stopping"), 2),

@@ -384,6 +384,27 @@ def _best(values: Mapping[Any, Any], now: Record) -> set[tuple[Any, Any]]:
     return {(value, at) for at, value in finite.items() if value == best}
 
 
+def _best_of_points(now: Record) -> set[tuple[Any, Any]]:
+    """Returns the best values of points that are known, each with every trial of it that may be the
+    best. Without searcher.repeats each trial is a point."""
+    repeats = now.config["searcher"].get("repeats", 1)
+    if repeats == 1:
+        return _best({number: trial["best_value"] for number, trial in now.trials.items()}, now)
+    means, trials = {}, {}
+    for point in {(number - 1) // repeats for number in now.trials}:
+        own = {number: trial for number, trial in now.trials.items() if (number - 1) // repeats == point}
+        values = {number: trial["best_value"] for number, trial in own.items()
+                  if trial["state"] in ("COMPLETED", "STOPPED") and trial["best_value"] is not None}
+        is_known = all(trial["state"] in record.FINAL for trial in own.values()) and (
+            len(own) == repeats or now.state in record.FINAL)
+        if values and is_known:
+            means[point] = 0.0  # in the order of the program, for the same rounding
+            for i, value in enumerate(sorted(values.values())):
+                means[point] += (value - means[point]) / (i + 1)
+            trials[point] = _best(values, now)
+    return {(value, number) for value, point in _best(means, now) for _, number in trials[point]}
+
+
 def _find_untrue(now: Record) -> list[str]:
     """Returns what an experiment's row says wrongly of its trials."""
     its = now.experiment
@@ -392,10 +413,9 @@ def _find_untrue(now: Record) -> list[str]:
     if (its["trials"], its["trials_ended"]) != (len(now.trials), ended):
         wrong.append(f"{its['trials_ended']} of {its['trials']} trials have ended, not {ended} of "
                      f"{len(now.trials)}")
-    of_trials = {number: trial["best_value"] for number, trial in now.trials.items()}
-    if (its["best_value"], its["best_trial"]) not in (_best(of_trials, now) or {(None, None)}):
-        wrong.append(f"the best is {its['best_value']} of trial {its['best_trial']}, not one of "
-                     f"{_best(of_trials, now)}")
+    bests = _best_of_points(now)
+    if (its["best_value"], its["best_trial"]) not in (bests or {(None, None)}):
+        wrong.append(f"the best is {its['best_value']} of trial {its['best_trial']}, not one of {bests}")
     best = now.trials.get(its["best_trial"], {"best_batches": None})
     if its["best_batches"] != best["best_batches"]:
         wrong.append(f"the best is of batch {its['best_batches']}, not {best['best_batches']}")

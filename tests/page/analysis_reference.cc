@@ -89,17 +89,29 @@ json FrontOf(const json& in) {
 json RungsOf(const json& in) {
   std::vector<RungProgress> trials;
   for (const json& one : in.at("trials")) {
-    trials.push_back({.completed = one.at(0).get<std::size_t>(),
-                      .ended = one.at(1).get<bool>()});
+    trials.push_back(
+        {.completed = one.at(0).get<std::size_t>(),
+         .end = static_cast<RungProgress::End>(one.at(1).get<int>())});
   }
   json rungs = json::array();
   for (const RungCount& one : CountRungs(trials)) {
     rungs.push_back({{"reached", one.reached()},
                      {"went_on", one.went_on},
+                     {"completed", one.completed},
                      {"ended", one.ended},
                      {"open", one.open}});
   }
   return rungs;
+}
+
+json LimitsOf(const json& in) {
+  const auto limits =
+      FindRobustLimits(Numbers(in.at("lows")), Numbers(in.at("highs")));
+  if (!limits) return json::array();
+  return {{"low", limits->low},
+          {"high", limits->high},
+          {"below", limits->below},
+          {"above", limits->above}};
 }
 
 json FieldOf(const json& in) {
@@ -128,6 +140,16 @@ json SmoothedOf(const json& in) {
   return values;
 }
 
+json MeanOf(const json& in) {
+  std::vector<std::vector<CurvePoint>> curves;
+  for (const json& curve : in.at("curves")) curves.push_back(Points(curve));
+  json means = json::array();
+  for (const MeanPoint& point : MeanCurve(curves)) {
+    means.push_back({point.x, point.mean, point.deviation, point.count});
+  }
+  return means;
+}
+
 json DecimatedOf(const json& in) {
   return NumbersJson(DecimatedPoints(Points(in.at("points")),
                                      in.at("columns").get<std::size_t>()));
@@ -135,10 +157,11 @@ json DecimatedOf(const json& in) {
 
 int Answer() {
   static const std::map<std::string, json (*)(const json&)> kFunctions = {
-      {"ranks", RanksOf},       {"distribution", DistributionOf},
-      {"history", HistoryOf},   {"front", FrontOf},
-      {"rungs", RungsOf},       {"field", FieldOf},
-      {"smoothed", SmoothedOf}, {"decimated", DecimatedOf}};
+      {"ranks", RanksOf},         {"distribution", DistributionOf},
+      {"history", HistoryOf},     {"front", FrontOf},
+      {"rungs", RungsOf},         {"field", FieldOf},
+      {"limits", LimitsOf},       {"smoothed", SmoothedOf},
+      {"decimated", DecimatedOf}, {"mean", MeanOf}};
   json results = json::array();
   for (const json& request : json::parse(std::cin)) {
     results.push_back(

@@ -110,7 +110,9 @@ class LiveTest(unittest.TestCase):
 
     def wait(self, condition):
         end = time.monotonic() + 300
-        while not self.js(f"return Boolean({condition})"):
+        # Plots out of sight are drawn when they come into sight.
+        draw = "window.dtrain?.drawAll?.(); "
+        while not self.js(f"{draw} return Boolean({condition})"):
             self.assertLess(time.monotonic(), end, condition)
             time.sleep(0.02)
 
@@ -196,6 +198,122 @@ class LiveTest(unittest.TestCase):
         self.browser.get(self.address.split("#")[0] + "#token=" + "0" * 32)
         self.wait("document.getElementById('message').textContent.includes('no valid token')")
         self.browser.get_log("browser")  # the refusal is in the console, too
+
+    def start_run(self):
+        """Starts a run and opens it; returns its number once the page shows its reports."""
+        number = int(run("create", "long.json", "-d").split()[0])
+        self.open(number)
+        self.wait("dtrain.data.experiments[0].rows.value.length > 5")
+        self.js("const {live} = dtrain; const {draw} = live; window.draws = 0; "
+                "live.draw = () => { ++window.draws; draw.call(live); }")
+        return number
+
+    def press(self, kind, x, y):
+        self.browser.execute_cdp_cmd("Input.dispatchMouseEvent", {
+            "type": kind, "x": x, "y": y, "button": "left", "clickCount": 1})
+
+    def test_5_holds_still_while_an_experiment_runs(self):
+        number = self.start_run()
+        try:
+            # A press that a redraw would fall into: it waits for the release.
+            for selector, clicked in (
+                    (f"tr[data-id='{number}'] button", "history.length > window.before"),
+                    (".rows .row .cell:nth-child(2)", "document.querySelector('dialog.trial').open"),
+                    ("#curves .key", "document.querySelector('dialog.trial').open")):
+                x, y = self.js("""
+                    window.before = history.length;
+                    const one = document.querySelector(arguments[0]);
+                    one.scrollIntoView({block: 'center'});
+                    const box = one.getBoundingClientRect();
+                    return [box.x + 9, box.y + box.height / 2];""", selector)
+                self.press("mousePressed", x, y)
+                self.wait("dtrain.live.due.has('show') && dtrain.live.due.has('list')")
+                self.js("dtrain.state.refresh()")
+                self.press("mouseReleased", x, y)
+                self.wait(clicked)
+                self.wait("dtrain.live.due.size === 0")
+                self.js("document.querySelector('dialog.trial').close()")
+            # Keyboard focus, a selected text and a half-written note.
+            for before, after in (
+                    (f"document.querySelector(\"tr[data-id='{number}'] input\").focus()",
+                     f"document.activeElement === document.querySelector(\"tr[data-id='{number}'] input\")"),
+                    ("document.querySelector('.head [title=state]').focus()",
+                     "document.activeElement.title === 'state'"),
+                    ("getSelection().selectAllChildren(document.querySelector('#summary h3'))",
+                     "getSelection().toString().includes('long')"),
+                    ("const note = document.querySelector('[aria-label=note]'); note.focus();"
+                     "document.execCommand('insertText', false, 'half a no')",
+                     "document.activeElement.value === 'half a no'")):
+                self.js(before + "; window.draws = 0")
+                run("label", str(number), "--add", f"l{len(after)}")
+                self.wait(f"dtrain.live.list.get({number}).labels.includes('l{len(after)}') && window.draws > 9")
+                self.assertTrue(self.js("return " + after), after)
+            self.browser.switch_to.active_element.send_keys("te", Keys.ENTER)
+            self.wait(f"dtrain.live.chosen.get({number}).record.note === 'half a note'")
+        finally:
+            run("kill", str(number))
+
+    def test_6_memory_and_nodes_stay_level(self):
+        self.open()
+        numbers = [one["id"] for one in json.loads(run("list", "--json"))["experiments"]]
+        counts = []
+        for change in range(1, 101):
+            number = numbers[change % 2]
+            self.js(f"dtrain.live.choose([{number}])")
+            self.wait(f"dtrain.data.experiments[0].id === {number} && "
+                      f"!dtrain.live.chosen.get({number}).loading")
+            if change not in (20, 100):
+                continue
+            self.browser.execute_cdp_cmd("HeapProfiler.collectGarbage", {})
+            self.browser.execute_cdp_cmd("Performance.enable", {})
+            metrics = self.browser.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
+            counts.append({one["name"]: one["value"] for one in metrics})
+        for name in ("Nodes", "JSEventListeners", "JSHeapUsedSize"):
+            self.assertLess(counts[1][name], 1.3 * counts[0][name], name)
+
+    def test_7_every_experiment_is_said_and_reachable(self):
+        number = max(one["id"] for one in json.loads(run("list", "--json"))["experiments"])
+        row = f"document.querySelector(\"tr[data-id='{number}']\")"
+        run("archive", str(number))
+        self.open()
+        self.wait(f"!{row} && document.getElementById('count').textContent.includes('1 archived')")
+        self.browser.find_element(By.CSS_SELECTOR, "#experiments label input").click()
+        self.wait(f"{row}?.textContent.includes('archived')")
+        self.open(number)
+        self.wait(f"dtrain.data.experiments[0].id === {number} && {row}")
+        self.js("dtrain.live.listed = 1; dtrain.live.drawList()")
+        self.wait("document.querySelectorAll('#experiments tbody tr').length === 1")
+        self.browser.find_element(By.ID, "more").click()
+        self.wait("document.querySelectorAll('#experiments tbody tr').length > 1")
+        run("delete", str(number), "-y")
+        message = "document.getElementById('message').textContent"
+        self.wait(f"{message}.includes('Experiment {number} was deleted.')")
+        self.assertEqual(self.js("return [...dtrain.live.chosen.keys()]"), [])
+        self.assertNotIn("exp=", self.browser.current_url)
+        self.js("document.querySelector('#experiments tbody button').click()")
+        self.wait(f"!{message} && dtrain.live.chosen.size === 1")
+        base, token = self.address.split("#")
+        self.browser.get("about:blank")
+        self.browser.get(f"{base}?exp=999#{token}")
+        self.wait(f"{message}.includes('There is no experiment 999.')")
+
+    def test_8_another_address_in_the_same_tab_works(self):
+        cls = type(self)
+        self.open()
+        self.js("dtrain.state.set({smooth: '0.9'})")
+        port = self.address.split(":")[2].split("/")[0]
+        cls.server.terminate()
+        cls.server.wait()
+        cls.server = subprocess.Popen([DTRAIN, "serve", "--port", port, "--control"],
+                                      stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        cls.address = cls.server.stdout.readline().strip()
+        self.wait("document.getElementById('message').textContent.includes('no valid token')")
+        self.js("location.hash = arguments[0]", self.address.split("#")[1])
+        self.wait("document.getElementById('connection').textContent === 'live'")
+        self.assertNotIn("token", self.browser.current_url)
+        self.assertIn("smooth=0.9", self.browser.current_url)
+        self.assertEqual(self.js("return document.getElementById('message').textContent"), "")
+        self.browser.get_log("browser")  # the refusals are in the console, too
 
 
 if __name__ == "__main__":

@@ -20,12 +20,14 @@ import re
 import shutil
 import socket
 import sqlite3
+import statistics
 import struct
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
+from xml.etree import ElementTree
 
 DRIVER = shutil.which("chromedriver")
 try:
@@ -148,7 +150,9 @@ class BrowserTest(unittest.TestCase):
 
     def wait(self, condition, seconds=300):
         end = time.monotonic() + seconds
-        while not self.js(f"return Boolean({condition})"):
+        # Plots out of sight are drawn when they come into sight.
+        draw = "window.dtrain?.drawAll?.(); "
+        while not self.js(f"{draw} return Boolean({condition})"):
             self.assertLess(time.monotonic(), end, condition)
             time.sleep(0.02)
 
@@ -339,6 +343,41 @@ class PageTest(BrowserTest):
             self.js("dtrain.state.hover(-1)")
             self.wait(f"!({marked}).includes('{chart}')")
 
+    def saved(self, chart, kind):
+        """Presses the button that saves a plot; returns the name of the file and its bytes."""
+        self.js("URL.createObjectURL = (blob) => { window.blob = blob; return 'about:blank#'; };"
+                "HTMLAnchorElement.prototype.click = function() { window.saved = this.download; };"
+                "window.saved = ''; document.querySelector(`#${arguments[0]} .tool[title='save as "
+                "${arguments[1].toUpperCase()}']`).click()", chart, kind)
+        self.wait("window.saved")
+        name, data = self.browser.execute_async_script(
+            "const done = arguments[0]; const reader = new FileReader();"
+            "reader.onload = () => done([saved, reader.result]); reader.readAsDataURL(blob)")
+        return name, base64.b64decode(data.split(",")[1])
+
+    def test_every_plot_is_saved_as_svg_and_png(self):
+        self.open()
+        marks = {"history": 30, "distribution": 1, "curves": 10, "parallel": 30, "importance": 2, "contour": 30,
+                 "pareto": 30, "rungs": 3, "timeline": 2, "slice-x": 30}
+        for chart, least in marks.items():
+            name, data = self.saved(chart, "svg")
+            # No system's special character, whatever the experiment is called.
+            self.assertRegex(name, r"^1_[^/\\<>:|*\s\u202e]+_" + chart + r"\.svg$")
+            svg = ElementTree.fromstring(data)
+            space = "{http://www.w3.org/2000/svg}"
+            self.assertGreaterEqual(len(svg.findall(space + "path")), least, chart)
+            texts = [text.text for text in svg.findall(space + "text")]
+            self.assertTrue(texts[0].endswith("1 " + NAME), texts[0])
+            self.assertGreater(len(texts), 4, chart)
+            self.assertEqual({element.tag for element in svg.iter()} - {
+                space + tag for tag in ("svg", "defs", "clipPath", "path", "text")}, set())
+        name, data = self.saved("history", "png")
+        self.assertTrue(name.endswith("_history.png"))
+        width, height = struct.unpack(">II", data[16:24])
+        self.assertEqual(data[:8], b"\x89PNG\r\n\x1a\n")
+        self.assertEqual(width, 2 * self.js("return dtrain.charts[0].width"))
+        self.assertGreater(height, 600)
+
     def test_a_brush_selects_and_a_link_restores_it(self):
         self.open()
         overlay = self.browser.find_elements(By.CSS_SELECTOR, "#parallel .brush .overlay")[1]
@@ -357,10 +396,165 @@ class PageTest(BrowserTest):
         self.browser.get(link)
         self.wait(f"window.dtrain && dtrain.state.shown === {shown}")
 
+    def test_a_box_zooms_every_plot_and_a_link_restores_it(self):
+        self.open()
+        chart = "[...dtrain.charts, ...dtrain.slices].find((one) => one.card.id === '%s')"
+        for name in ("history", "distribution", "curves", "contour", "pareto", "timeline", "slice-x"):
+            plot = self.browser.find_element(By.CSS_SELECTOR, f"#{name} .plot")
+            self.js("arguments[0].scrollIntoView({block: 'center'})", plot)
+            self.wait(f"{chart % name}.inSight && {chart % name}.drawn")
+            box, x, y = self.js(f"const {{box, scales, width, height}} = {chart % name}; const {{x, y}} = scales;"
+                                "const at = (scale, a, b) => scale && [a, b].map((end) => scale.invert(end) * "
+                                "(scale === x ? scales.unit : 1)).sort((one, other) => one - other);"
+                                "const ends = [box.left + 40, box.left + 120, box.top + 30, box.top + 90];"
+                                "return [[...ends, width, height], at(x, ends[0], ends[1]), at(y, ends[2], ends[3])]")
+            left, right, top, bottom, width, height = box
+            ActionChains(self.browser).move_to_element_with_offset(
+                plot, int(left - width / 2), int(top - height / 2)).click_and_hold() \
+                .move_by_offset(int(right - left), int(bottom - top)).release().perform()
+            self.wait(f"'{name}' in dtrain.state.zooms()")
+            zoom = self.js("return dtrain.state.zooms()[arguments[0]]", name)
+            self.assertAlmostEqual(zoom[0], x[0], delta=0.04 * (x[1] - x[0]), msg=name)
+            self.assertAlmostEqual(zoom[1], x[1], delta=0.04 * (x[1] - x[0]), msg=name)
+            if y:
+                self.assertAlmostEqual(zoom[3], y[1], delta=0.04 * (y[1] - y[0]), msg=name)
+            self.assertFalse(self.js("return Boolean(document.querySelector('dialog[open]'))"))
+        self.open(self.js("return location.hash"))
+        self.assertEqual(len(self.js("return Object.keys(dtrain.state.zooms())")), 7)
+        outside = self.js("""return [...dtrain.charts, ...dtrain.slices].flatMap(({box, marks, zoom}) =>
+            marks.filter(([x, y]) => zoom && (x < box.left || x > box.right || y < box.top || y > box.bottom)))""")
+        self.assertEqual(outside, [])
+        self.assertEqual(self.js(f"return {chart % 'history'}.scales.x.domain().map((end) => Number(end.toPrecision(6)))"),
+                         self.js("return dtrain.state.zooms().history.slice(0, 2)"))
+        reset = self.browser.find_element(By.CSS_SELECTOR, "#history .tools button")
+        self.assertTrue(reset.is_displayed())
+        reset.click()
+        self.wait("!('history' in dtrain.state.zooms()) && document.querySelector('#history .tools button').hidden")
+        plot = self.browser.find_element(By.CSS_SELECTOR, "#history .plot")
+        plot.send_keys("+")
+        self.wait("'history' in dtrain.state.zooms()")
+        before = self.js("return dtrain.state.zooms().history")
+        plot.send_keys(Keys.SHIFT + Keys.ARROW_RIGHT)
+        self.wait(f"dtrain.state.zooms().history[0] > {before[0]}")
+        plot.send_keys("0")
+        self.wait("!('history' in dtrain.state.zooms())")
+        # A box of one metric means nothing for another; a broken link shows everything.
+        self.js("dtrain.state.set({metric: 'validation/speed'})")
+        self.wait("Object.keys(dtrain.state.zooms()).length === 0")
+        self.open("#zoom=" + '{"history":[1,"a",2],"curves":7}')
+        self.assertEqual(self.js("return dtrain.state.zooms()"), {})
+
+    def test_marks_have_a_contrast_of_three_in_both_themes(self):
+        """WCAG 2.1, 1.4.11; faint ones, too, as long as there are at most 200."""
+        def luminance(color):
+            parts = [int(part) / 255 for part in re.findall(r"\d+", color)[:3]]
+            linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+            return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+        for theme in ("light", "dark"):
+            self.open(f"#theme={theme}")
+            colors, ranks, card = self.js("""
+                const node = document.body.appendChild(document.createElement('i'));
+                const color = (value) => { node.style.color = value; return getComputedStyle(node).color; };
+                const names = ['one', 'ghost', 'bad', 'accent', 'text', 'quiet', ...[...Array(8).keys()].map((i) => 'c' + i)];
+                return [names.map((name) => [name, color(`var(--${name})`)]),
+                  [...Array(51).keys()].map((i) => ['rank ' + i, color(dtrain.rankColor(i / 50))]), color('var(--card)')];""")
+            for name, color in [*colors, *ranks]:
+                low, high = sorted((luminance(color), luminance(card)))
+                self.assertGreaterEqual((high + 0.05) / (low + 0.05), 3, f"{theme} {name} {color}")
+            # The better, the farther from the background, also without color.
+            contrasts = [abs(luminance(color) - luminance(card)) for _, color in ranks]
+            self.assertEqual(contrasts, sorted(contrasts, reverse=True))
+
+    def test_every_plot_has_its_numbers_as_a_table(self):
+        self.open()
+        least = {"history": TRIALS, "distribution": 5, "curves": 2 * TRIALS, "parallel": TRIALS, "importance": 3,
+                 "contour": TRIALS, "pareto": TRIALS, "rungs": 3, "timeline": TRIALS, "slice-x": TRIALS}
+        for chart, rows in least.items():
+            self.js("document.querySelector(`#${arguments[0]} > details.data:last-child > summary`).click()", chart)
+            self.wait(f"document.querySelectorAll('#{chart} > details:last-child tbody tr').length >= {rows}")
+        best = json.loads(run("best", "1", "-n", "1", "--json"))["best"][0]
+        texts = self.js("return [...document.querySelectorAll('#history details tbody tr')].map((row) => "
+                        "[...row.children].map((cell) => cell.textContent))")
+        [row] = [one for one in texts if one[0] == best["trial"]]
+        self.assertEqual(row[1], best["state"])
+        self.assertAlmostEqual(float(row[2].split(" ")[0]), best["value"], 5)
+        # It follows the filter.
+        self.js("dtrain.state.set({filter: 'number < 4'})")
+        self.wait("document.querySelectorAll('#history details tbody tr').length === 3")
+
+    def test_a_screen_reader_hears_answers_and_no_updates(self):
+        self.open()
+        regions = self.js("return [...document.querySelectorAll('[role=status], [role=alert], [aria-live]')]"
+                          ".map((one) => one.id || one.parentNode.parentNode.id)")
+        self.assertEqual(sorted(regions), ["filter-error", "spoken", "trials"])
+        spoken = lambda: self.js("return document.getElementById('spoken').textContent")
+        self.js("dtrain.state.set({metric: 'validation/speed'})")
+        self.wait("document.querySelector('#history svg').textContent.includes('speed')")
+        self.assertEqual(spoken(), "")
+        plot = self.browser.find_element(By.CSS_SELECTOR, "#history .plot")
+        plot.send_keys(Keys.ARROW_RIGHT)
+        self.assertEqual(spoken(), self.js("return document.querySelector('#history .tip').textContent"))
+        self.browser.find_element(By.CSS_SELECTOR, "#trials .scroll").send_keys(Keys.ARROW_DOWN)
+        self.assertRegex(spoken(), r"^id 1\.\d+, state [A-Z]+, best ")
+        self.browser.find_element(By.ID, "filter").send_keys("number < 4")
+        self.assertEqual(spoken(), f"3 of {TRIALS} trials")
+        scroll = self.browser.find_element(By.CSS_SELECTOR, "#trials .scroll")
+        self.wait("document.querySelector('#trials .scroll').ariaRowCount === '4'")
+        self.assertEqual(self.js("return [...document.querySelectorAll('.rows .row')].map((row) => row.ariaRowIndex)"),
+                         ["2", "3", "4"])
+        self.assertEqual(scroll.aria_role, "table")
+        self.assertEqual(self.js("return document.querySelector('a, button, input, select, [tabindex]').id"), "skip")
+        self.browser.find_element(By.ID, "skip").send_keys(Keys.ENTER)
+        self.wait("document.activeElement.tagName === 'MAIN'")
+
+    def test_the_keyboard_brushes_and_orders_axes(self):
+        self.open()
+        self.js("document.querySelector('#parallel > details > summary').click()")
+        self.wait("document.querySelectorAll('#parallel .slider').length === 4")
+        slider = lambda label: self.browser.find_element(By.CSS_SELECTOR, f"#parallel input[aria-label='{label}']")
+        field = slider("least x")
+        field.send_keys(Keys.ARROW_RIGHT * 40)
+        self.wait("(dtrain.state.brushes()['hp.x'] || [0])[0] > 0.35")
+        self.assertTrue(self.js("return arguments[0] === document.activeElement", field))  # outlives the redraws
+        [low, high] = self.js("return dtrain.state.brushes()['hp.x']")
+        self.assertAlmostEqual(low, 0.4, delta=0.05)
+        inside = sum(low <= trial["hparams"]["x"] <= high for trial in self.trials())
+        self.wait(f"dtrain.state.shown === {inside}")
+        self.assertEqual(self.js("return document.getElementById('spoken').textContent"), f"{inside} of {TRIALS} trials")
+        slider("most kind").send_keys(Keys.HOME)
+        self.wait("dtrain.state.brushes()['hp.kind']?.join() === '-0.25,0.25'")
+        plain = sum(low <= one["hparams"]["x"] <= high and one["hparams"]["kind"] == "plain" for one in self.trials())
+        self.wait(f"dtrain.state.shown === {plain}")
+        slider("most kind").send_keys(Keys.END)
+        self.wait("!dtrain.state.brushes()['hp.kind']")
+        before = self.js("return dtrain.charts.find((one) => one.card.id === 'parallel').drawnAxes.map(({name}) => name)")
+        self.js("document.querySelector('#parallel .slider [title=\"move right\"]').click()")
+        self.wait("dtrain.charts.find((one) => one.card.id === 'parallel').drawnAxes[1].name === "
+                  f"{json.dumps(before[0])}")
+
+    def test_paper_has_the_whole_table(self):
+        self.open()
+        printed = self.js("""
+            window.dispatchEvent(new Event('beforeprint'));
+            const printed = [...document.querySelectorAll('.rows .row')].map((row) => row.dataset.trial);
+            window.dispatchEvent(new Event('afterprint'));
+            return printed;""")
+        self.assertEqual(len(printed), TRIALS)
+        self.assertEqual(printed, self.js("return dtrain.table.rows.map((trial) => dtrain.data.idOf(trial))"))
+        self.assertLess(self.js("return document.querySelectorAll('.rows .row').length"), TRIALS)
+
     def test_the_front_of_two_metrics_is_that_of_best(self):
         self.open("#pareto=validation%2Floss%7Cvalidation%2Fspeed")
-        front = self.js("return dtrain.charts.find((c) => c.card.id === 'pareto').front"
-                        ".map((i) => dtrain.data.idOf(i))")
+        chart = "dtrain.charts.find((c) => c.card.id === 'pareto')"
+        # The better direction of a metric that no search is for must be chosen.
+        self.wait(f"{chart}.note.textContent.includes('small or large speed is better')")
+        self.assertEqual(self.js(f"return {chart}.front"), [])
+        self.js("document.querySelector('#pareto select[aria-label=\"y: better is\"]').value = 'smaller'")
+        self.js("document.querySelector('#pareto select[aria-label=\"y: better is\"]').onchange("
+                "{target: {value: 'smaller'}})")
+        self.wait(f"{chart}.front.length")
+        front = self.js(f"return {chart}.front.map((i) => dtrain.data.idOf(i))")
         listed = json.loads(run("best", "1", "--pareto", "loss:min,speed:min", "--json"))
         self.assertEqual(sorted(front), sorted(t["trial"] for t in listed["pareto"]))
 
@@ -397,11 +591,16 @@ class PageTest(BrowserTest):
                 {"function": "distribution", "values": values},
                 {"function": "smoothed", "values": values, "weight": drawn.choice([0, 0.6, 0.98])},
                 {"function": "front", "points": [[v, drawn.randrange(4)] for v in finite]},
-                {"function": "rungs", "trials": [[drawn.randrange(4), drawn.random() < 0.5]
-                                                 for _ in values]},
+                {"function": "rungs", "trials": [[drawn.randrange(4), drawn.randrange(3)] for _ in values]},
+                {"function": "limits", "lows": values, "highs": drawn.choice([values, [
+                    v if isinstance(v, str) else v + abs(drawn.gauss(0, 30 ** drawn.randrange(6)))
+                    for v in values]])},
                 {"function": "field", "columns": drawn.choice([1, 3, 24]), "rows": 5,
                  "by_name_x": case % 2 == 0, "by_name_y": case % 3 == 0,
                  "samples": [[drawn.random(), drawn.random(), v] for v in finite]},
+                {"function": "mean", "curves": [
+                    [[x, v] for x, v in enumerate(values[start:], start) if x % every == 0]
+                    for start, every in ((0, 1), (0, 3), (2, 1), (1, 2))]},
                 {"function": "decimated", "columns": drawn.choice([1, 3, 10]),
                  "points": [[x, v] for x, v in enumerate(values)]},
                 {"function": "history", "smaller": case % 2 == 0, "start": 1_000_000,
@@ -423,9 +622,12 @@ class PageTest(BrowserTest):
               smoothed: (one) => list(dtrain.smoothed(one.values.map(read), one.weight)),
               front: (one) => dtrain.paretoFront(one.points).sort((a, b) => a - b),
               rungs: (one) => dtrain.countRungs(one.trials.map(([rungs]) => rungs),
-                one.trials.map(([, ended]) => ended)),
+                one.trials.map(([, end]) => ['open', 'ended', 'completed'][end])),
+              limits: (one) => dtrain.robustRange(one.lows.map(read), one.highs.map(read)) || [],
               field: (one) => list(dtrain.estimateField(one.samples, one.columns, one.rows,
                 one.by_name_x, one.by_name_y)),
+              mean: (one) => dtrain.meanBand(one.curves.map((curve) => (
+                {x: (i) => curve[i][0], values: curve.map(([, y]) => read(y))}))),
               decimated: (one) => dtrain.decimatedPoints((i) => one.points[i][0],
                 one.points.map(([, y]) => read(y)), one.columns),
               history: (one) => {
@@ -459,7 +661,8 @@ class PageTest(BrowserTest):
         efforts = ["batches", "trials", "seconds"]
         wanted = reference([
             {"function": "distribution", "values": values},
-            {"function": "rungs", "trials": [[t["rung"], t["state"] != "RUNNING"] for t in trials]},
+            {"function": "rungs", "trials": [[t["rung"], 2 if t["state"] == "COMPLETED" else 1]
+                                             for t in trials]},
             *({"function": "history", "observations": observations, "effort": effort,
                "start": (started // 1000 - created // 1000) * 1000, "smaller": True} for effort in efforts)])
         self.open()
@@ -518,6 +721,115 @@ class PageTest(BrowserTest):
         self.assertIn(trial["checkpoint"], dialog.text)
         self.browser.find_element(By.CSS_SELECTOR, "dialog .close").click()
         self.wait("!location.hash.includes('trial=')")
+
+    def test_pinned_trials_stand_side_by_side_and_in_the_address(self):
+        self.open()
+        self.assertFalse(self.browser.find_element(By.ID, "pinned").is_displayed())
+        ids = self.js("return [...document.querySelectorAll('.rows .row')].map((row) => row.dataset.trial)")
+        self.js("document.querySelector('.rows .pin input').click()")
+        scroll = self.browser.find_element(By.CSS_SELECTOR, "#trials .scroll")
+        scroll.send_keys(Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.SPACE)
+        self.wait("dtrain.state.pinned().length === 2")
+        self.js("dtrain.state.set({trial: arguments[0]})", ids[20])
+        self.wait("document.querySelector('dialog .pin-trial')")
+        self.browser.find_element(By.CSS_SELECTOR, "dialog .pin-trial").click()
+        self.js("dtrain.state.set({trial: ''})")
+        pins = [ids[0], ids[1], ids[20]]
+        self.wait("document.querySelectorAll('#pinned thead th').length === 3")
+        self.open(self.js("return location.hash"))  # a link shows the same
+        rows = self.js("return [...document.querySelectorAll('#pinned tbody tr')].map((row) => "
+                       "[row.className, ...[...row.children].map((cell) => cell.textContent)])")
+        shown = {row[1].lstrip("≠").strip(): (row[0], row[2:]) for row in rows if len(row) > 2}
+        trials = {trial["id"]: trial for trial in self.trials()}
+        self.assertEqual(shown["state"][1], [trials[one]["state"] for one in pins])
+        self.assertEqual(shown["constant"], ("", ["7"] * 3))
+        self.assertEqual(shown["kind"][1], [trials[one]["hparams"]["kind"] for one in pins])
+        self.assertEqual(shown["x"][0], "differs")
+        self.assertIn(" (best)", shown["loss"][1][0])
+        self.assertEqual(shown["length"][1], [f"{trials[one]['batches']} batches" for one in pins])
+        legend = self.js("return [...document.querySelectorAll('#curves .key')].map((key) => key.textContent)")
+        self.assertEqual(legend[10:], [ids[20]])
+        self.js("document.querySelector('#pinned .controls input').click()")
+        self.wait("![...document.querySelectorAll('#pinned tbody tr')].some((row) => row.textContent.includes('constant'))")
+        self.assertIn("differing=1", self.browser.current_url)
+        self.js("document.querySelector('#pinned .controls button').click()")
+        self.wait("dtrain.state.shown === 3")
+        self.js("document.querySelector('#pinned [aria-label^=unpin]').click()")
+        self.wait("document.querySelectorAll('#pinned thead th').length === 2")
+
+    def test_the_mean_of_a_group_and_its_spread_are_those_of_its_trials(self):
+        self.open("#group=hp.kind&kinds=validation")
+        curves = "dtrain.charts.find((one) => one.card.id === 'curves')"
+        groups = {}
+        trials = {trial["id"]: trial["hparams"]["kind"] for trial in self.trials()}
+        for row in json.loads(run("metrics", "1", "--json"))["metrics"]:
+            if (row["kind"], row["name"]) == ("validation", "loss"):
+                groups.setdefault(trials[row["trial"]], {}).setdefault(row["batches"], []).append(row["value"])
+        names = self.js(f"return {curves}.groups.names")
+        self.assertEqual(sorted(names), sorted(groups))
+        for band in self.js(f"return {curves}.bands"):
+            values = groups[names[band["group"]]]
+            wanted = [[place, statistics.mean(ones), statistics.stdev(ones), len(ones)]
+                      for place, ones in sorted(values.items()) if len(ones) > 1]
+            self.assert_near(band["points"], wanted, names[band["group"]], 1e-6)  # single precision
+        legend = self.js("return [...document.querySelectorAll('#curves .key')].map((key) => key.textContent)")
+        self.assertEqual(len(legend), len(groups))
+        tip = self.js(f"const chart = {curves}; return chart.describe(chart.scales.x(20), chart.box.top + 9)")
+        self.assertRegex(tip.split("\n")[0], r" validation: [\d.]+ ± [\d.]+ \(\d+\) at 20$")
+        # A number with many values has four groups of as many trials.
+        self.js("dtrain.state.set({group: 'hp.x'})")
+        self.wait(f"{curves}.groups.names.length === 4")
+        sizes = self.js(f"return [0, 1, 2, 3].map((n) => [...{curves}.groups.places.values()]"
+                        ".filter((one) => one === n).length)")
+        self.assertEqual(sum(sizes), TRIALS)
+        self.assertLessEqual(max(sizes) - min(sizes), 2)
+
+    def test_a_hyperparameter_colors_the_trials_of_all_plots(self):
+        self.open("#color=hp.kind")
+        trials = self.trials()
+        colors = self.js("const [chart] = dtrain.charts; return [...Array(dtrain.data.trials.count).keys()]"
+                         ".map((i) => chart.colorOf(i, ''))")
+        by_kind = {}
+        for trial, color in zip(trials, colors):
+            by_kind.setdefault(trial["hparams"]["kind"], set()).add(color)
+        self.assertEqual(len(by_kind), 3)
+        self.assertEqual({len(ones) for ones in by_kind.values()}, {1})
+        self.assertEqual(len(set.union(*by_kind.values())), 3)
+        for card in ("history", "curves", "metrics", "parallel", "slices", "pareto"):
+            texts = self.js("return [...document.querySelectorAll(`#${arguments[0]} > .legend`)]"
+                            ".map((legend) => legend.textContent).join(' ')", card)
+            self.assertIn("kind:", texts, card)
+            self.assertIn("/srv/secret/kind", texts, card)
+        self.js("dtrain.state.set({color: 'hp.rate'})")  # a logarithm
+        self.wait("document.querySelector('#history .legend .gradient')")
+        places = sorted(trials, key=lambda trial: trial["hparams"]["rate"])
+        colors = self.js("return arguments[0].map((id) => dtrain.charts[0].colorOf(dtrain.data.trialOf(id), ''))",
+                         [trial["id"] for trial in places])
+        self.assertGreater(len(set(colors)), TRIALS * 0.9)
+
+    def test_smoothing_keeps_the_values_behind(self):
+        self.open("#smooth=0.9")
+        curves = self.js("return dtrain.charts.find((one) => one.card.id === 'curves').curves"
+                         ".map(({raw, values}) => [[...raw], [...values], [...dtrain.smoothed(raw, 0.9)]])")
+        self.assertGreater(len(curves), 10)
+        for raw, values, wanted in curves:
+            self.assertEqual(values, wanted)
+        self.assertTrue(any(raw != values for raw, values, _ in curves))
+
+    def test_a_grid_has_all_metrics(self):
+        self.open()
+        names = lambda: self.js("return [...document.querySelectorAll('#metrics .slices h2')]"
+                                ".map((one) => one.textContent)")
+        self.assertEqual(names(), ["loss", "speed"])
+        field = self.browser.find_element(By.CSS_SELECTOR, "#metrics input")
+        field.send_keys("SPE")
+        self.wait("document.querySelectorAll('#metrics .slices h2').length === 1")
+        self.assertIn("find=SPE", self.browser.current_url)
+        self.wait("dtrain.grid.drawn.every((one) => one.drawn)")
+        self.assertEqual(self.js("const [chart] = dtrain.grid.drawn; return [...new Set(chart.curves.map("
+                                 "(one) => one.kind))]"), ["validation"])
+        self.js("document.querySelector('#metrics .tools [title^=\"show this metric\"]').click()")
+        self.wait("dtrain.state.metric() === 'validation/speed'")
 
     def test_a_profiled_trial_shows_where_its_time_went(self):
         with sqlite3.connect(os.environ["DTRAIN_STORE"] + "/dtrain.db") as store:
@@ -756,6 +1068,12 @@ class BadInputTest(BrowserTest):
         self.assertEqual(self.js("return document.images.length"), 0)
         header = self.browser.find_element(By.TAG_NAME, "header").size["height"]
         self.assertLess(header, 160)
+        grid = "document.querySelectorAll('#metrics .slices > .card').length"
+        self.assertEqual(self.js(f"return {grid}"), 12)
+        self.js("document.querySelector('#metrics > button').click()")
+        self.wait(f"{grid} === 24")
+        self.js("dtrain.state.set({find: 'img'})")
+        self.wait(f"{grid} === 1 && dtrain.grid.drawn[0].drawn")
         notes = self.notes()
         self.assertRegex(notes["parallel"], r"The \d+ most important hyperparameters of 200")
         # The axis of the metric is there nevertheless.
@@ -775,7 +1093,7 @@ class BadInputTest(BrowserTest):
             self.wait("dtrain.charts[0].note.textContent.startsWith('Nothing finite')")
             self.assertIn("Nothing finite", self.notes()["curves"])
         self.js("dtrain.state.set({metric: arguments[0]})", "validation/nul\0nul")
-        self.wait("!dtrain.charts[0].note.textContent")
+        self.wait("!dtrain.charts[0].note.textContent.includes('Nothing finite')")
 
     def test_a_search_without_a_finite_value_says_so(self):
         self.open_report(self.HOPELESS)
@@ -877,9 +1195,198 @@ class BadInputTest(BrowserTest):
                 store.execute("DELETE FROM metrics WHERE trial = ? AND batches > 3", (row,))
                 store.execute("UPDATE trials SET best_batches = ? WHERE id = ?", (best, row))
 
+    def test_no_more_values_are_thinned_than_are_too_many(self):
+        with sqlite3.connect(os.environ["DTRAIN_STORE"] + "/dtrain.db") as store:
+            rows = [row for row, in store.execute("SELECT id FROM trials WHERE experiment = ?", (self.LARGE,))]
+            for row in rows:
+                store.execute(
+                    "WITH RECURSIVE n(i) AS (SELECT 4 UNION ALL SELECT i + 1 FROM n WHERE i < ?) INSERT INTO "
+                    "metrics (trial, kind, batches, name, epoch, value, special, time) SELECT ?, 0, i, "
+                    "(SELECT id FROM metric_names WHERE name = 'loss'), 0, i % 1000, 0, i * 1000 FROM n",
+                    (1_000_080 // len(rows), row))
+        try:
+            run("report", str(self.LARGE), "--html", "over.html")
+            metrics = bundle_of(pathlib.Path("over.html").read_text("utf-8"))[0]["experiments"][0]["metrics"]
+            self.assertGreater(metrics["rows"], 1_000_000)
+            self.assertTrue(metrics["thinned"])
+            self.assertGreater(metrics["kept"], 900_000)
+            self.assertLessEqual(metrics["kept"], 1_000_000)
+        finally:
+            with sqlite3.connect(os.environ["DTRAIN_STORE"] + "/dtrain.db") as store:
+                for row in rows:
+                    store.execute("DELETE FROM metrics WHERE trial = ? AND kind = 0 AND batches > 3", (row,))
+
     def test_all_of_them_together(self):
         self.open_report(*range(1, 6))
         self.assertEqual(self.js("return dtrain.data.experiments.length"), 5)
+
+# Reports a loss that depends on lr, and diverges at large ones; an accuracy, too.
+OVERLAY_PROGRAM = """#!/bin/sh
+set -eu
+awk -v from="$DTRAIN_DONE" -v until="$DTRAIN_UNTIL" -v rate="$DTRAIN_HPARAM_lr" 'BEGIN {
+    if (rate == "auto") rate = 0.02
+    for (batch = from + 1; batch <= until; ++batch) {
+      loss = 1 / batch + (log(rate) + 5) ^ 2 / 100 + (rate > 0.06 ? 1e9 : 0)
+      printf "{\\"type\\":\\"training\\",\\"batches\\":%d,\\"metrics\\":{\\"loss\\":%.17g}}\\n", batch, loss * 1.1
+      if (batch % 2 == 0)
+        printf "{\\"type\\":\\"validation\\",\\"batches\\":%d,\\"metrics\\":{\\"loss\\":%.17g,\\"accuracy\\":%.17g}}\\n", batch, loss, 1 / (1 + loss)
+    }
+  }' >&3
+"""
+
+
+class OverlayTest(BrowserTest):
+    """Several experiments on one page."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        write_program("train.sh", OVERLAY_PROGRAM)
+        pareto = {"type": "log", "base": 10, "minval": -5, "maxval": -1}
+        spaces = [
+            ({"lr": pareto, "other": 1}, "random", "loss", 20),
+            ({"lr": {"type": "categorical", "vals": [0.001, 0.003, "auto"]}, "other": 2}, "grid", "loss", 0),
+            ({"lr": 0.01, "other": 2}, "single", "loss", 0),
+            ({"lr": pareto, "other": 1}, "async_halving", "accuracy", 12)]
+        for number, (hyperparameters, searcher, metric, trials) in enumerate(spaces, 1):
+            config = search(f"e{number}", "train.sh", hyperparameters, trials)
+            config["searcher"] = {
+                "name": searcher, "metric": metric, "smaller_is_better": metric == "loss",
+                "max_length": {"batches": 8}, **({"max_trials": trials} if trials else {}),
+                **({"num_rungs": 2} if searcher == "async_halving" else {})}
+            config["labels"] = [f"l{number}"]
+            pathlib.Path("one.json").write_text(json.dumps(config), encoding="utf-8")
+            run("create", "one.json")
+        for name in ("1 2 3", "1 4", "4", "1"):
+            run("report", *name.split(), "--html", name.replace(" ", "") + ".html")
+
+    def open_report(self, name, fragment=""):
+        self.open(fragment, pathlib.Path(name + ".html").resolve().as_uri())
+
+    def listed(self, experiments, filter_):
+        return json.loads(run("trials", *experiments, "--filter", filter_, "--json"))["trials"]
+
+    def test_filters_and_places_go_by_the_value(self):
+        """A category in one experiment, a range in another, constant in the third."""
+        self.open_report("123")
+        for expression in ("hp.lr > 0.01", "hp.lr < 0.0001", "hp.lr == 0.01", "hp.lr == 0.001", "lr >= 0.003",
+                           "hp.lr == auto", "hp.lr in (0.001, auto)", "hp.lr is null", "hp.other == 2",
+                           "other == 1 and lr < 0.1", "metric.loss < 1"):
+            self.js("dtrain.state.set({filter: arguments[0]})", expression)
+            self.assertEqual(self.js("return [dtrain.state.error, dtrain.state.shown]"),
+                             ["", len(self.listed("123", expression))], expression)
+        self.js("dtrain.state.set({filter: ''})")
+        texts = self.js("const axis = dtrain.data.axes.find((one) => one.name === 'lr');"
+                        "return [...axis.values.keys()].map((i) => "
+                        "[dtrain.data.idOf(i), axis.values[i], dtrain.data.hparamText(axis, i)])")
+        trials = {one["id"]: one["hparams"]["lr"] for one in self.listed("123", "number > 0")}
+        self.assertEqual(len(texts), len(trials))
+        for name, place, text in texts:
+            if trials[name] == "auto":
+                self.assertEqual((place, text), (None, "auto"))
+            else:
+                self.assertEqual(place, trials[name], name)
+        self.assertTrue(self.js("return dtrain.data.axes.find((one) => one.name === 'lr').log"))
+        self.wait("document.querySelector('#parallel .plot').textContent.includes('other')")
+        self.assertIn("1 trial without a place", self.js(
+            "return dtrain.slices.find((one) => one.card.id === 'slice-lr').note.textContent"))
+
+    def test_knows_the_names_of_the_command_line_and_no_others(self):
+        self.open_report("4")
+        names = self.js("return [...dtrain.trialFields(dtrain.data).keys()]")
+        for name in ("id", "number", "trial", "duration", "seconds", "experiment", "name", "label", "hp.lr",
+                     "metric.loss", "batches", "checkpoint", "reason", "created", "runs", "pid"):
+            self.assertIn(name, names)
+        for name in names:
+            expression = f"{name} is not null"
+            self.js("dtrain.state.set({filter: arguments[0]})", expression)
+            self.assertEqual(self.js("return [dtrain.state.error, dtrain.state.shown]"),
+                             ["", len(self.listed("4", expression))], expression)
+        for expression in ("duration < 10m", "created > -2d", "ended >= 2026-01-01", "trial < 5 or number == 9",
+                           "label == l4 and experiment == 4", "hparams ~ 'lr=.* other=1'", "rung > 0 and state == STOPPED"):
+            self.js("dtrain.state.set({filter: arguments[0]})", expression)
+            self.assertEqual(self.js("return [dtrain.state.error, dtrain.state.shown]"),
+                             ["", len(self.listed("4", expression))], expression)
+
+    def test_outliers_are_arrows_and_do_not_flatten_the_others(self):
+        self.open_report("1")
+        chart = "dtrain.charts.find((one) => one.card.id === '%s')"
+        diverged = sum(one["best"]["value"] > 1e8 for one in self.listed("1", "number > 0"))
+        self.assertGreater(diverged, 0)
+        trials = f"{diverged} trial{'s' if diverged > 1 else ''}"
+        for name in ("history", "curves", "distribution", "parallel", "slice-lr", "pareto"):
+            text = self.js("return document.querySelector(`#${arguments[0]} .note`).textContent", name)
+            self.assertIn(f"{diverged} value" if name == "pareto" else trials, text)
+            self.assertIn("all values", text, name)
+        self.js("dtrain.state.set({log: 'all'})")
+        self.wait(f"!{chart % 'history'}.note.textContent")
+
+    def test_experiments_with_different_goals_are_sorted_within(self):
+        self.open_report("14")
+        rows = self.js("return dtrain.table.rows.map((i) => [dtrain.data.idOf(i), "
+                       "dtrain.data.placesInExperiments()[i]])")
+        firsts = {json.loads(run("best", str(one), "-n", "1", "--json"))["best"][0]["trial"] for one in (1, 4)}
+        self.assertEqual({name for name, _ in rows[:2]}, firsts)
+        places = [place for _, place in rows if place is not None]
+        self.assertEqual(places, sorted(places))
+        self.assertIn("1 for the smallest loss, 4 for the largest accuracy",
+                      self.browser.find_element(By.CSS_SELECTOR, "#trials .about").text)
+
+    def test_training_and_validation_are_in_one_picture(self):
+        self.open_report("1")
+        curves = "dtrain.charts.find((one) => one.card.id === 'curves')"
+        self.assertEqual(self.js(f"return [...new Set({curves}.curves.map((one) => one.kind))].sort()"),
+                         ["training", "validation"])
+        rows = json.loads(run("metrics", "1.1", "--json"))["metrics"]
+        for row in rows[:4]:
+            tip = self.js(f"""
+                const chart = {curves};
+                const mark = chart.marks.find(([, , trial, one, i]) => dtrain.data.idOf(trial) === '1.1' &&
+                  one.kind === arguments[0] && one.batches[i] === arguments[1]);
+                return mark && chart.textOf(mark[2], mark);""", row["kind"], row["batches"])
+            if row["name"] != "loss" or not tip:
+                continue
+            number = re.search(r"loss: ([\d.e−+]+) after (\d+)", tip)
+            self.assertAlmostEqual(float(number[1].replace("−", "-")) / float(row["value"]), 1, 4)
+            self.assertEqual(int(number[2]), row["batches"])
+
+    def test_trials_are_compared_at_one_length(self):
+        self.open_report("4")
+        at = json.loads(run("trials", "4", "--columns", "id,at(accuracy,4)", "--json"))["trials"]
+        self.js("dtrain.state.set({at: '4'})")
+        found = self.js("return [...dtrain.state.valuesOf('validation/accuracy')]")
+        wanted = self.js("return dtrain.data.trials.count")
+        self.assertEqual(len(found), wanted)
+        self.assertEqual(sum(value is not None for value in found),
+                         len(self.listed("4", "at(accuracy,4) is not null")))
+        self.assertTrue(at)
+
+    def test_pictures_of_the_page_are_those_of_plot(self):
+        """The terminal draws the same figures as the SVG (chart.h)."""
+        self.open_report("4")
+        states = {one["state"] for one in self.listed("4", "number > 0")}
+        run("plot", "4", "--kind", "timeline", "--out", "t.svg")
+        colors = set(re.findall(r'<path stroke="(#\w+)" stroke-width="\d', pathlib.Path("t.svg").read_text("utf-8")))
+        shown = self.js("return [...document.querySelectorAll('#timeline .key')].map((key) => "
+                        "[key.textContent.split(' ')[0], key.firstChild.style.background])")
+        self.assertEqual({state for state, _ in shown}, states)
+        rgb = {f"rgb({int(c[1:3], 16)}, {int(c[3:5], 16)}, {int(c[5:], 16)})" for c in colors}
+        self.assertEqual({color for _, color in shown}, rgb)
+        run("plot", "4", "--kind", "rungs", "--out", "r.svg")
+        svg = pathlib.Path("r.svg").read_text("utf-8")
+        rows = self.js("return dtrain.charts.find((one) => one.card.id === 'rungs').rows")
+        for row in rows:
+            self.assertEqual(row["reached"], row["went_on"] + row["completed"] + row["ended"] + row["open"])
+            self.assertIn(f">{row['reached']}</text>", svg)
+        self.assertEqual(rows[-1]["completed"], rows[-1]["reached"])
+        run("plot", "4", "--kind", "history", "--out", "h.svg")
+        dots = max((path.count("h.1") for path in re.findall(r' d="([^"]*)"',
+                    pathlib.Path("h.svg").read_text("utf-8"))), default=0)
+        places = self.js("const history = dtrain.charts[0]; const {places} = "
+                         "history.historyOf(dtrain.data.experiments[0], 'validation/accuracy', 'batches');"
+                         "return places.size")
+        self.assertLessEqual(dots, places)
+        self.assertIn(f"{places} trials at their best validation", pathlib.Path("h.svg").read_text("utf-8"))
 
 
 if __name__ == "__main__":

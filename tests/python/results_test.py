@@ -132,9 +132,26 @@ class WithoutStoreTest(unittest.TestCase):
                           "--name=a b", "--", "-x"])
 
     def test_rejects_what_cannot_name_an_experiment(self):
-        for name in (None, 3.7, True, "", [3]):
-            with self.assertRaisesRegex(TypeError, "ID, such as 3, or by its name; got"):
+        for name in (None, 3.7, True, "", [], [3.7], [3, ""], [[3]], {3: 5}):
+            with self.assertRaisesRegex(TypeError, "ID, such as 3, or by its name, several .*; got"):
                 results.experiment(name)
+
+    def test_several_experiments_are_read_together(self):
+        for names, words in (([3, 5], ["3", "5"]), (("a", 5), ["a", "5"]), ([3], ["3"])):
+            self.answer({"trials": []})
+            results.experiment(names).trials()
+            self.assertEqual(self.arguments(), ["trials", "--json", "--", *words])
+            self.answer({"metrics": []})
+            results.experiment(names).metrics(name="loss")
+            self.assertEqual(self.arguments(),
+                             ["metrics", "--json", "--name=loss", "--", *words])
+            row = self.best_row()
+            self.answer({"experiments": [3, 5], "metric": "loss", "best": row["best"]})
+            self.assertEqual(results.best(names).trial, "3.7")
+            self.assertEqual(self.arguments(), ["best", "--json", "--", *words])
+        self.answer({"experiments": [3, 5], "metric": "loss", "best": []})
+        with self.assertRaisesRegex(LookupError, "^experiments 3, 5 have no finite .* 'loss'$"):
+            results.best([3, 5])
 
     def test_strings_for_numbers_become_numbers_only_in_fields_of_numbers(self):
         self.answer({"trials": [{"hparams": {"kind": "NaN"}, "reason": "Infinity",

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "searchers/hparam_grid.h"
 #include "tests/support/golden.h"
 
 namespace dtrain {
@@ -96,7 +97,7 @@ TEST(HparamSpaceTest, TakesTheKeysOfARangeAsNames) {
   EXPECT_EQ(sample.at("vals"), json({1, 2}));
   EXPECT_TRUE(sample.at("lr").is_number());
   EXPECT_FALSE(IsConstant(space));
-  EXPECT_EQ(HparamsOfPoint(space, {{"lr", 1.5}}).at("type"), "const");
+  EXPECT_EQ(HparamsOfPoint(space, {{"lr", 1.5}}, rng).at("type"), "const");
 }
 
 TEST(HparamSpaceTest, DrawsADoubleInItsLogarithm) {

@@ -1,8 +1,11 @@
 #include "searchers/point_space.h"
 
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "searchers/hparam_space.h"
 
 namespace dtrain {
 namespace {
@@ -61,6 +64,42 @@ TEST_F(PointSpaceTest, KeepsTheBoundsOfTheRanges) {
   EXPECT_EQ(high.at("net").at("alpha"), 3);
   EXPECT_NEAR(low.at("lr").get<double>(), 1e-4, 1e-18);
   EXPECT_NEAR(high.at("lr").get<double>(), 1e-2, 1e-16);
+}
+
+// A row: the values, the key `ordered` or "", and whether they are ordered.
+TEST_F(PointSpaceTest, OrdersListsOfNumbers) {
+  struct Row {
+    std::string values;
+    std::string ordered;
+    bool is_ordered;
+  };
+  for (const auto& [values, ordered, is_ordered] :
+       {Row{"[1, 2, 4]", "", true}, Row{"[0.9, 0.5, -1]", "", true},
+        Row{"[1, 2, 4]", "false", false}, Row{"[1, 2]", "", false},
+        Row{"[1, 4, 2]", "", false}, Row{"[1, 2, 2]", "", false},
+        Row{"[1, 2, \"4\"]", "", false}, Row{"[false, true, 2]", "", false},
+        Row{"[1, 2, null]", "", false},
+        Row{"[\"small\", \"large\"]", "true", true},
+        Row{"[\"a\", \"b\", \"c\"]", "", false}}) {
+    json range = {{"type", "categorical"}, {"vals", json::parse(values)}};
+    if (!ordered.empty()) range["ordered"] = json::parse(ordered);
+    const PointSpace space(json{{"x", range}});
+
+    EXPECT_EQ(space.Categorical(), std::vector<bool>{!is_ordered}) << values;
+    EXPECT_EQ(PointSpace(json{{"x", range}}, false).Categorical(),
+              std::vector<bool>{true});
+    const Point second_value = space.Encode({{"x", range["vals"].at(1)}});
+    EXPECT_EQ(space.Decode(second_value).at("x"), range["vals"].at(1));
+    const auto count = static_cast<double>(range["vals"].size());
+    EXPECT_DOUBLE_EQ(second_value.at(0), is_ordered ? 1.5 / count : 1);
+    // The draws are those of SampleHparams.
+    Rng first(3);
+    Rng second(3);
+    for (int i = 0; i < 20; ++i) {
+      EXPECT_EQ(space.Decode(space.Draw(first)),
+                SampleHparams({{"x", range}}, second));
+    }
+  }
 }
 
 TEST_F(PointSpaceTest, ChangesAtLeastOneCoordinateOfANeighbour) {

@@ -118,6 +118,38 @@ TEST(RandomSearcherTest, TriesThePointsFirst) {
   EXPECT_NE(point.request_id, behind.request_id);
 }
 
+TEST(RandomSearcherTest, DrawsWhatAPointDoesNotName) {
+  const json space = json::parse(R"({
+    "a": {"type": "int", "minval": 0, "maxval": 1000},
+    "net": {"b": {"type": "double", "minval": 0, "maxval": 1},
+            "c": {"type": "categorical", "vals": [1, 2]}},
+    "fixed": 5})");
+  SearcherConfig config = Random(5, 1);
+  config.points = {json::parse(R"({"net": {"c": 2}})"),
+                   json::parse(R"({"a": 7})"), json::object()};
+  const auto plain = MakeSearcher(Random(5, 1), space, 1);
+  const auto pointed = MakeSearcher(config, space, 1);
+
+  const json sampled = std::get<Create>(plain->Handle(Started{})[0]).hparams;
+  std::vector<json> drawn = {
+      std::get<Create>(pointed->Handle(Started{})[0]).hparams};
+  for (int trial = 0; trial < 3; ++trial) {
+    drawn.push_back(
+        std::get<Create>(pointed->Handle(Closed{trial})[0]).hparams);
+  }
+
+  EXPECT_EQ(drawn[0].at("net").at("c"), 2);
+  EXPECT_EQ(drawn[1].at("a"), 7);
+  for (const json& hparams : drawn) {
+    EXPECT_EQ(hparams.at("fixed"), 5);
+    EXPECT_TRUE(hparams.at("net").at("b").is_number_float());
+  }
+  EXPECT_NE(drawn[0].at("net").at("b"), drawn[1].at("net").at("b"));
+  // They are of another stream than the samples.
+  EXPECT_EQ(drawn[3], sampled);
+  EXPECT_NE(drawn[2], sampled);
+}
+
 TEST(RandomSearcherTest, ProgressCountsTheTrialsThatEnded) {
   const auto searcher = MakeSearcher(Random(4, 4), kSpace, 1);
   (void)searcher->Handle(Started{});

@@ -126,6 +126,28 @@ TEST(SimulationTest, ExpectsATrialInTheTopRungIfThereAreEnough) {
 
 TEST(SimulationTest, ExpectsNothingOfAVeryLargeSearch) {
   EXPECT_FALSE(ExpectSearch(ThreeRungs(20'000), kOneDimension));
+  SearcherConfig by_model = ThreeRungs(2'000);
+  by_model.name = "bayesian_asha";
+  EXPECT_FALSE(ExpectSearch(by_model, kOneDimension));
+  by_model.max_trials = 9;
+  by_model.budget_seconds = 60;
+  EXPECT_FALSE(ExpectSearch(by_model, kOneDimension));
+}
+
+// Its last decision may exceed the budget by less than the longest rung.
+TEST(SimulationTest, ExpectsTheBudgetOfASearchByAModel) {
+  SearcherConfig by_model = ThreeRungs(16);
+  by_model.name = "bayesian_asha";
+  by_model.max_concurrent_trials = 1;
+
+  const auto expected = ExpectSearch(by_model, kOneDimension);
+
+  ASSERT_TRUE(expected);
+  EXPECT_EQ(expected->simulations, 4);
+  EXPECT_GE(expected->total_length.min, SearchBudget(by_model));
+  EXPECT_LT(expected->total_length.max, SearchBudget(by_model) + 6);
+  EXPECT_EQ(expected->trials.size(), 3u);
+  EXPECT_GE(expected->trials.at(9).max, 1);
 }
 
 TEST(SimulationTest, ExpectsThePlanOfASearchWithoutRungs) {

@@ -1,7 +1,7 @@
 // Fake of NVIDIA's driver libraries (NVML and CUDA in one) for a machine with
-// two GPUs: 0, "GPU-a", with 37% utilization, and 1, "GPU-b", whose utilization
-// is unknown. Words in the variable FAKE_DRIVER, separated by blanks, change
-// it:
+// two GPUs: 0, "GPU-a", with 37% utilization at 61 degrees, and 1, "GPU-b",
+// whose utilization, power and temperature are unknown. Words in the variable
+// FAKE_DRIVER, separated by blanks, change it:
 //
 //   init=N, count=N, cuinit=N   these calls fail with result N
 //   driver=N                    its version (580), and so the CUDA that it
@@ -15,6 +15,8 @@
 //   used=N                      N bytes of each GPU are used (100)
 //   own=N                       this process has N bytes on each GPU
 //   pid=N                       process N uses each GPU, not process 1
+//   power=N                     GPU 0 draws N mW (250500)
+//   sensors_crash, sensors_hang reading the utilization does this
 
 #include <cstdio>
 #include <cstdlib>
@@ -113,7 +115,22 @@ DTRAIN_API int nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
 
 DTRAIN_API int nvmlDeviceGetUtilizationRates(void* device, FakeRates* rates) {
   if (device != &gpus[0]) return 3;
+  if (Setting("sensors_crash")) std::abort();
+  if (Setting("sensors_hang")) ::pause();
   rates->gpu = 37;
+  return 0;
+}
+
+DTRAIN_API int nvmlDeviceGetPowerUsage(void* device, unsigned* milliwatts) {
+  if (device != &gpus[0]) return 3;
+  *milliwatts = static_cast<unsigned>(Number("power", 250'500));
+  return 0;
+}
+
+DTRAIN_API int nvmlDeviceGetTemperature(void* device, int sensor,
+                                        unsigned* celsius) {
+  if (device != &gpus[0] || sensor != 0) return 3;
+  *celsius = 61;
   return 0;
 }
 

@@ -14,20 +14,16 @@
 namespace dtrain {
 namespace {
 
-// Reads the header of a request up to the empty line.
-std::string ReadHead(int connection) {
-  std::string head;
-  std::array<char, 4096> buffer;
-  while (head.find("\r\n\r\n") == std::string::npos) {
-    const ssize_t got = ::recv(connection, buffer.data(), buffer.size(), 0);
-    if (got <= 0) return "";
-    head.append(buffer.data(), static_cast<std::size_t>(got));
-  }
-  return head;
+constexpr char kHeadEnd[] = "\r\n\r\n";
+
+// Returns the length of the body that a header announces.
+std::size_t BodyLength(const HttpRequest& request) {
+  const std::string length = request.Header("Content-Length");
+  return length.empty() ? 0 : std::stoul(length);
 }
 
 HttpRequest Parse(const std::string& head) {
-  HttpRequest request;
+  HttpRequest request{.head = head};
   const std::size_t begin = head.find(' ') + 1;
   request.path = head.substr(begin, head.find(' ', begin) - begin);
   const std::string name = "Range: bytes=";
@@ -36,6 +32,23 @@ HttpRequest Parse(const std::string& head) {
     request.from = std::stoll(head.substr(range + name.size()));
   }
   return request;
+}
+
+// Reads a request; its head is empty if it is not whole.
+HttpRequest ReadRequest(int connection) {
+  std::string text;
+  std::array<char, 4096> buffer;
+  while (true) {
+    const std::size_t end = text.find(kHeadEnd);
+    if (end != std::string::npos) {
+      HttpRequest request = Parse(text.substr(0, end + 2));
+      request.body = text.substr(end + 4);
+      if (request.body.size() >= BodyLength(request)) return request;
+    }
+    const ssize_t got = ::recv(connection, buffer.data(), buffer.size(), 0);
+    if (got <= 0) return {};
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+  }
 }
 
 bool SendText(int connection, std::string_view text) {
@@ -61,6 +74,14 @@ std::string Head(const HttpAnswer& answer) {
 }
 
 }  // namespace
+
+std::string HttpRequest::Header(const std::string& name) const {
+  const std::string line = "\r\n" + name + ": ";
+  const std::size_t begin = head.find(line);
+  if (begin == std::string::npos) return "";
+  const std::size_t value = begin + line.size();
+  return head.substr(value, head.find("\r\n", value) - value);
+}
 
 HttpServer::HttpServer(Handler handler)
     : handler_(std::move(handler)),
@@ -105,9 +126,8 @@ void HttpServer::Listen() {
 }
 
 void HttpServer::Serve(UniqueFd connection) {
-  const std::string head = ReadHead(connection.get());
-  if (head.empty()) return;
-  const HttpRequest request = Parse(head);
+  const HttpRequest request = ReadRequest(connection.get());
+  if (request.head.empty()) return;
   {
     const std::lock_guard lock(mutex_);
     requests_.push_back(request);

@@ -18,6 +18,11 @@ namespace dtrain {
 struct HttpRequest {
   std::string path;
   std::int64_t from = -1;  // FROM of "Range: bytes=FROM-"; -1: no such header
+  std::string head;        // request line and headers
+  std::string body;
+
+  /// Returns the value of a header, or "".
+  std::string Header(const std::string& name) const;
 };
 
 /// A response, which may be wrong on purpose.

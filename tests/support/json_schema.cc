@@ -172,9 +172,12 @@ const std::map<std::string, std::vector<std::string>>& SchemasOfCommands() {
   static const std::map<std::string, std::vector<std::string>> kSchemas = {
       {"create", {"run", "created", "dry-run", "test", "refused"}},
       {"resume", {"run", "created", "resume-all", "refused"}},
+      {"extend", {"run", "created", "set-max-trials", "refused"}},
       {"activate", {"run", "created", "resume-all", "refused"}},
       {"continue", {"run", "created", "refused"}},
       {"reproduce", {"run", "created", "comparison", "refused"}},
+      {"rerun", {"run", "created", "refused"}},
+      {"confirm", {"run", "created", "refused"}},
       {"run", {"run", "created", "dry-run", "refused"}},
       {"preview-search", {"preview-search", "simulation"}},
       {"describe", {"describe", "describe-trial"}},
@@ -196,8 +199,9 @@ fs::path SchemaPath(const std::string& schema) {
 
 // A word of a shell command may be a part of a quoted name.
 bool IsKnown(const std::string& word) {
-  return word == "checkpoint" || word == "data" || word == "set" ||
-         SchemasOfCommands().contains(word) || fs::exists(SchemaPath(word));
+  return word == "checkpoint" || word == "data" || word == "notify" ||
+         word == "set" || SchemasOfCommands().contains(word) ||
+         fs::exists(SchemaPath(word));
 }
 
 Asked ReadArguments(const std::vector<std::string>& argv) {
@@ -216,7 +220,7 @@ Asked ReadArguments(const std::vector<std::string>& argv) {
     } else if (!word->starts_with("-") && asked.command.empty()) {
       if (!is_quoted || IsKnown(*word)) asked.command = *word;
     } else if (asked.command == "checkpoint" || asked.command == "data" ||
-               asked.command == "set") {
+               asked.command == "notify" || asked.command == "set") {
       asked.command += " " + *word;
     }
   }

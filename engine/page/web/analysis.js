@@ -13,6 +13,29 @@ export function ranksOf(values) {
   return ranks;
 }
 
+/**
+ * Limits of an axis without outliers, or null if none would flatten it: values
+ * beyond three interquartile ranges from the quartiles (Tukey, 1977), if the
+ * others would fill less than a third of the axis. `lows` and `highs` are the
+ * extremes of each curve, or both the values of points: {low, high, below,
+ * above}, with the numbers of those outside.
+ */
+export function robustRange(lows, highs = lows) {
+  const sorted = (values) => Float64Array.from(values).filter(Number.isFinite).sort();
+  const [l, h] = [sorted(lows), sorted(highs)];
+  if (l.length < 5 || h.length < 5) return null;
+  const quartiles = (all) => [1, 3].map((n) => all[Math.floor(n * (all.length - 1) / 4)]);
+  const [l1, l3] = quartiles(l);
+  const [h1, h3] = quartiles(h);
+  const lowest = l.find((value) => value >= l1 - 3 * (l3 - l1));
+  const highest = h.findLast((value) => value <= h3 + 3 * (h3 - h1));
+  if (!(highest > lowest) || h[h.length - 1] - l[0] <= 3 * (highest - lowest)) return null;
+  const margin = 0.03 * (highest - lowest);
+  const [low, high] = [lowest - margin, highest + margin];
+  return {low, high, below: l.filter((value) => value < low).length,
+    above: h.filter((value) => value > high).length};
+}
+
 /** For each distinct value, ascending: [value, share of values that are at most as large]. */
 export function distributionOf(values) {
   const sorted = Float64Array.from(values).filter((value) => !Number.isNaN(value)).sort();
@@ -85,16 +108,18 @@ export function paretoFront(points) {
 }
 
 /**
- * Trials by completed rung: {reached, went_on, ended, open}; [0] counts all.
- * `completed` has a number of rungs for each trial, `ended` says whether it ended.
+ * Trials by completed rung: {reached, went_on, completed, ended, open}; [0]
+ * counts all. `rungs` has the number that each trial completed, `ends` what it
+ * did after the last: 'completed' all that it was to train, 'ended' or 'open'.
  */
-export function countRungs(completed, ended) {
-  const counts = [{reached: 0, went_on: 0, ended: 0, open: 0}];
-  completed.forEach((rungs, trial) => {
-    while (counts.length <= rungs) counts.push({reached: 0, went_on: 0, ended: 0, open: 0});
-    for (let i = 0; i <= rungs; ++i) {
-      ++counts[i].reached;
-      ++counts[i][i < rungs ? 'went_on' : ended[trial] ? 'ended' : 'open'];
+export function countRungs(rungs, ends) {
+  const counts = [];
+  const countOf = (i) => (counts[i] ||= {reached: 0, went_on: 0, completed: 0, ended: 0, open: 0});
+  countOf(0);
+  rungs.forEach((last, trial) => {
+    for (let i = 0; i <= last; ++i) {
+      ++countOf(i).reached;
+      ++counts[i][i < last ? 'went_on' : ends[trial]];
     }
   });
   return counts;
@@ -151,6 +176,45 @@ export function smoothed(values, weight) {
     result[i] = Number.isFinite(value) ? sum / weights : value;
   }
   return result;
+}
+
+/**
+ * Mean and standard deviation of several curves {x(i), values}, at the places of
+ * their points or at 200 even ones if there are more: [x, mean, deviation, count]
+ * of those that have a finite value there, with straight lines between their
+ * points. Places that only one curve reaches are left out. Ascending x.
+ */
+export function meanBand(curves) {
+  const MAX_PLACES = 200;
+  const all = new Set();
+  for (const {x, values} of curves) {
+    for (let i = 0; i < values.length; ++i) if (Number.isFinite(x(i))) all.add(x(i));
+  }
+  let places = Float64Array.from(all).sort();
+  if (places.length > MAX_PLACES) {
+    const low = places[0];
+    const step = (places[places.length - 1] - low) / (MAX_PLACES - 1);
+    places = Float64Array.from({length: MAX_PLACES}, (_, i) => low + i * step);
+  }
+  // By Welford's method, curve by curve.
+  const band = Array.from(places, (place) => [place, 0, 0, 0]);
+  for (const {x, values} of curves) {
+    let after = 0;  // the first point behind the place
+    for (const point of band) {
+      while (after < values.length && x(after) <= point[0]) ++after;
+      if (after === 0) continue;
+      const left = x(after - 1);
+      if (left !== point[0] && after === values.length) break;
+      const value = left === point[0] ? values[after - 1] : values[after - 1] +
+          (point[0] - left) / (x(after) - left) * (values[after] - values[after - 1]);
+      if (!Number.isFinite(value)) continue;
+      const before = value - point[1];
+      point[1] += before / ++point[3];
+      point[2] += before * (value - point[1]);
+    }
+  }
+  for (const point of band) point[2] = Math.sqrt(point[2] / (point[3] - 1));
+  return band.filter(([, , , count]) => count > 1);
 }
 
 /**

@@ -4,11 +4,15 @@
 //
 // A trial is an index into the columns of `trials`; those of an experiment are
 // adjacent, from `first` on. Hyperparameters of the same name are one axis for
-// all experiments; a category is a place in `choices`, and a missing value is
-// NaN. An integer that a number cannot hold is in `exact` besides, as a BigInt.
+// all experiments: of numbers if one of them searches a range, else of `choices`,
+// with a place for each; a missing value is NaN. `exact` has, by trial, values
+// that have no place on the axis, and as BigInt integers that a number cannot
+// hold.
 // Series are not copied for each trial: they are ranges of three long columns.
 // The live page passes columns in place of references to them (live.js,
 // assembled).
+
+import {ranksOf} from './analysis.js';
 
 /** Bytes of a base64 text. */
 export function decodeBase64(text) {
@@ -126,13 +130,25 @@ function indexSeries(experiment, column) {
 export class Data {
   constructor(bundle) { this.load(bundle); }
 
+  hasRepeats() {
+    return this.experiments.some((one) => (one.config?.searcher?.repeats ?? 1) > 1);
+  }
+
+  /** Point and repeat of a trial, from 1, in a search with repeats; else null. */
+  repeatOf(trial) {
+    const repeats = this.experimentOf(trial).config?.searcher?.repeats ?? 1;
+    if (repeats === 1) return null;
+    const index = this.trials.number[trial] - 1;
+    return {point: Math.floor(index / repeats) + 1, repeat: index % repeats + 1};
+  }
+
   /** Replaces everything; axes of the same name remain the same objects. */
   load({document, column}) {
     this.about = document;
     this.experiments = document.experiments;
     this.trials = {count: 0};
-    const names = ['number', 'state', 'batches', 'best', 'best_batches', 'latest',
-      'started', 'ended', 'seconds', 'restarts', 'rung', 'lane'];
+    const names = ['number', 'state', 'batches', 'best', 'best_batches', 'latest', 'created',
+      'started', 'ended', 'seconds', 'restarts', 'preemptions', 'runs', 'pid', 'seed', 'rung', 'lane'];
     const parts = names.map(() => []);
     this.experiments.forEach((experiment, e) => {
       experiment.index = e;
@@ -141,6 +157,7 @@ export class Data {
       experiment.count = parts[0][e].length;
       this.trials.count += experiment.count;
       for (const axis of experiment.searched) axis.values = column(axis.values);
+      if (experiment.compared) experiment.compared.values = column(experiment.compared.values);
       const {runs} = experiment;  // only with all metrics
       for (const name of runs ? ['trial', 'from', 'to', 'lane'] : []) runs[name] = column(runs[name]);
       const saved = experiment.checkpoints;
@@ -171,35 +188,58 @@ export class Data {
     return all;
   }
 
-  // Searched hyperparameters of all experiments. Axes of one name are one, with
-  // all choices and a range that contains all.
+  // Hyperparameters that an experiment searches, or that are constant but not
+  // the same in all.
   joinAxes() {
-    const axes = new Map();
+    const names = new Set(this.experiments.flatMap(({searched}) => searched.map(({name}) => name)));
+    const constants = new Map();
     for (const experiment of this.experiments) {
-      for (const own of experiment.searched) {
-        if (!axes.has(own.name)) {
-          axes.set(own.name, {...own, choices: [], exact: new Map(),
-            values: new Float64Array(this.trials.count).fill(NaN)});
-        }
-        const axis = axes.get(own.name);
-        const places = own.choices.map((choice) => this.addChoice(axis, choice));
-        for (let i = 0; i < experiment.count; ++i) {
-          const value = own.values[i];
-          axis.values[experiment.first + i] =
-              places.length && !Number.isNaN(value) ? places[value] : value;
-        }
-        for (const [i, digits] of Object.entries(own.exact)) {
-          axis.exact.set(experiment.first + Number(i), BigInt(digits));
-        }
-        axis.log = axis.log && own.log;
-        axis.low = Math.min(axis.low, own.low);
-        axis.high = Math.max(axis.high, own.high);
+      for (const [name, value] of Object.entries(experiment.constants || {})) {
+        const text = JSON.stringify(value);
+        if ((constants.get(name) ?? text) !== text) names.add(name);
+        constants.set(name, text);
       }
     }
-    for (const axis of axes.values()) {
-      if (axis.choices.length) Object.assign(axis, {low: 0, high: axis.choices.length - 1});
+    return [...names].map((name) => this.joinAxis(name));
+  }
+
+  // A constant is a value of every trial of its experiment.
+  joinAxis(name) {
+    const ownOf = ({searched}) => searched.find((own) => own.name === name);
+    const searched = this.experiments.map(ownOf).filter(Boolean);
+    const ranges = searched.filter(({choices}) => !choices.length);
+    const isNumeric = ranges.length > 0 || (!searched.length &&
+        this.experiments.every(({constants: {[name]: value = 0} = {}}) => typeof value === 'number'));
+    const axis = {name, choices: [], exact: new Map(), log: ranges.length > 0 &&
+        ranges.every(({log}) => log), low: Infinity, high: -Infinity,
+    values: new Float64Array(this.trials.count).fill(NaN)};
+    // The place of a value of JSON, or NaN.
+    const placeOf = (value) => {
+      if (!isNumeric) return this.addChoice(axis, value);
+      return typeof value === 'number' && (!axis.log || value > 0) ? value : NaN;
+    };
+    for (const experiment of this.experiments) {
+      const own = ownOf(experiment) ||
+          {low: Infinity, high: -Infinity, choices: [experiment.constants?.[name]]};
+      if (own.choices[0] === undefined && !own.values) continue;
+      const places = own.choices.map(placeOf);
+      for (let i = 0; i < experiment.count; ++i) {
+        const value = own.values ? own.values[i] : 0;
+        const place = places.length && !Number.isNaN(value) ? places[value] : value;
+        axis.values[experiment.first + i] = place;
+        if (Number.isNaN(place) && !Number.isNaN(value)) {
+          axis.exact.set(experiment.first + i, own.choices[value]);
+        }
+      }
+      for (const [i, digits] of Object.entries(own.exact || {})) {
+        axis.exact.set(experiment.first + Number(i), BigInt(digits));
+      }
+      const ends = own.choices.length ? places.filter((place) => !Number.isNaN(place)) :
+        [own.low, own.high];
+      axis.low = Math.min(axis.low, ...ends);
+      axis.high = Math.max(axis.high, ...ends);
     }
-    return [...axes.values()];
+    return axis;
   }
 
   /** Hyperparameters with several values, the most important ones first. */
@@ -321,6 +361,60 @@ export class Data {
     return this.atBest.get(key);
   }
 
+  /** A metric's values after so many batches; NaN for trials without one there. */
+  valuesAt(key, batches) {
+    if (!batches) return this.valuesAtBest(key);
+    const name = batches + ' ' + key;
+    if (!this.atBest.has(name)) {
+      this.atBest.set(name, Float64Array.from({length: this.trials.count}, (_, i) => {
+        const series = this.series(i, key);
+        const at = series ? series.batches.indexOf(Number(batches)) : -1;
+        return at < 0 ? NaN : series.value[at];
+      }));
+    }
+    return this.atBest.get(name);
+  }
+
+  /** Batches after which several trials were validated in a metric: at most 12, the commonest. */
+  lengths(key) {
+    if (!this.atBest.has('lengths ' + key)) this.atBest.set('lengths ' + key, this.findLengths(key));
+    return this.atBest.get('lengths ' + key);
+  }
+
+  findLengths(key) {
+    const counts = new Map();
+    for (let i = 0; i < this.trials.count; ++i) {
+      for (const batches of this.series(i, key)?.batches || []) {
+        counts.set(batches, (counts.get(batches) || 0) + 1);
+      }
+    }
+    return [...counts].filter(([, count]) => count > 1).sort((a, b) => b[1] - a[1] || b[0] - a[0])
+        .slice(0, 12).map(([batches]) => batches).sort((a, b) => a - b);
+  }
+
+  /** A sentence if the experiments searched for different goals; empty otherwise. */
+  goalNote() {
+    const goals = this.experiments.map(({metric, smaller_is_better: smaller}) =>
+      `the ${smaller ? 'smallest' : 'largest'} ${metric}`);
+    return new Set(goals).size < 2 ? '' : 'The experiments were searched for different goals: ' +
+        this.experiments.map(({id}, i) => `${id} for ${goals[i]}`).join(', ') + '.';
+  }
+
+  /** Share of each trial's rank among the best values of its experiment, 0 for the best. */
+  placesInExperiments() {
+    if (!this.atBest.has('')) {
+      const shares = new Float64Array(this.trials.count).fill(NaN);
+      for (const {first, count, smaller_is_better: smaller} of this.experiments) {
+        const found = [];
+        for (let i = first; i < first + count; ++i) if (Number.isFinite(this.trials.best[i])) found.push(i);
+        const ranks = ranksOf(found.map((i) => this.trials.best[i] * (smaller ? 1 : -1)));
+        found.forEach((i, n) => { shares[i] = (ranks[n] - 1) / Math.max(found.length - 1, 1); });
+      }
+      this.atBest.set('', shares);
+    }
+    return this.atBest.get('');
+  }
+
   valueAtBest(trial, key) {
     if (key === metricKey('validation', this.experimentOf(trial).metric)) {
       return this.trials.best[trial];  // in full precision
@@ -333,10 +427,23 @@ export class Data {
     return NaN;
   }
 
+  /** The uuid of the trial's checkpoint after the most batches, or null. */
+  latestCheckpoint(trial) {
+    const {checkpoints: {uuid, trial: owner, batches}} = this.experimentOf(trial);
+    let last = -1;
+    for (let i = 0; i < uuid.length; ++i) {
+      if (owner[i] === this.trials.number[trial] && !(batches[i] < batches[last])) last = i;
+    }
+    return uuid[last] ?? null;
+  }
+
+  hasHparam(axis, trial) { return !Number.isNaN(axis.values[trial]) || axis.exact.has(trial); }
+
   /** A trial's hyperparameter as text. */
   hparamText(axis, trial) {
-    return axis.exact.has(trial) ? formatNumber(axis.exact.get(trial)) :
-      this.axisText(axis, axis.values[trial]);
+    const exact = axis.exact.get(trial);
+    if (exact !== undefined) return typeof exact === 'bigint' ? formatNumber(exact) : textOf(exact);
+    return this.axisText(axis, axis.values[trial]);
   }
 
   /** A value on an axis as text. */

@@ -13,20 +13,22 @@
 // in the record only, which is loaded again when the experiment ends, and
 // before that at most every WHOLE_MS. While experiments, metrics and
 // hyperparameters stay the same, new data goes into the same Data, so that
-// plots and the reader's choices stay; otherwise the page is built again.
+// plots and the reader's choices stay; otherwise the page is built again. A
+// redraw patches what is there, and waits while a pointer is pressed: what moves
+// away between press and release gets no click.
 
 import {FilterError, matches, parseFilter} from './query.js';
 import {Data, formatDuration, formatNumber, readBundle} from './data.js';
-import {element} from './chart.js';
+import {countOf, element, patch, patchChildren, shorten} from './chart.js';
 import {build, summary} from './app.js';
 
 const MAX_ROWS = 2_000_000;  // of metrics in memory
 const MAX_KNOWN = 256;
 const WHOLE_MS = 10_000;     // between two loads of a whole experiment that changes
-const SHOW_MS = 5_000;       // between two drawings while metrics arrive
 const STEP_MS = 250;         // between two loads of changes
 const SILENCE_MS = 40_000;   // the server sends something every 15 s
 const FINAL = ['COMPLETED', 'CANCELED', 'ERROR', 'STOPPED', 'INVALID'];
+const LISTED = 500;          // experiments in the list, and more on request
 
 const sleep = (ms) => new Promise((done) => { setTimeout(done, ms); });
 
@@ -40,12 +42,18 @@ class Refused extends Error {
 /** The server. The token comes in the fragment of the address, once. */
 class Server {
   constructor() {
+    this.takeToken('');
+    this.token ||= sessionStorage.getItem('dtrain-token') || '';
+  }
+
+  /** Takes the token out of the address, which gets `fragment` instead; true if there was one. */
+  takeToken(fragment) {
     const given = new URLSearchParams(location.hash.slice(1)).get('token');
-    if (given) {
-      sessionStorage.setItem('dtrain-token', given);
-      history.replaceState(null, '', location.pathname + location.search);
-    }
-    this.token = given || sessionStorage.getItem('dtrain-token') || '';
+    if (!given) return false;
+    sessionStorage.setItem('dtrain-token', given);
+    history.replaceState(null, '', location.pathname + location.search + fragment);
+    this.token = given;
+    return true;
   }
 
   async request(path, options = {}) {
@@ -71,6 +79,7 @@ class Server {
   /** Calls onEvent for each event until the stream ends. */
   async follow(onEvent) {
     const ended = new AbortController();
+    this.stop = () => ended.abort();
     const reply = await this.request('/api/events', {signal: ended.signal});
     const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
     let text = '';
@@ -99,8 +108,8 @@ class Server {
 
 /** One experiment: its record, and what has arrived of its trials and metrics. */
 class Experiment {
-  constructor(server, id, onChange) {
-    Object.assign(this, {server, id, onChange});
+  constructor(server, id, onChange, onProgress) {
+    Object.assign(this, {server, id, onChange, onProgress});
     this.record = null;
     this.places = new Map();  // by trial, its place in the record
     this.series = new Map();  // by trial, then by kind/name: {batches, milliseconds, value}
@@ -112,22 +121,18 @@ class Experiment {
     this.whole = 0;  // time of the last load of everything but metrics
   }
 
-  /** Loads everything, and shows it part by part. */
+  /** Loads everything; shows the record at once, and the metrics when all have arrived. */
   async load() {
     await this.loadRecord();
     this.onChange();
     let place = '0:0:-1';
-    let shown = performance.now();
     while (place && !this.closed && this.rows < MAX_ROWS) {
       const {document, column} =
           await this.server.bundle(`/api/experiment/${this.id}/metrics?from=${place}`);
       this.addMetrics(document.metrics, column);
       const {next} = document.metrics;
       place = next && `${next.trial}:${next.kind}:${next.after}`;
-      if (performance.now() - shown > SHOW_MS) {
-        this.onChange();
-        shown = performance.now();
-      }
+      this.onProgress();
     }
     this.cut = Boolean(place);
     this.loading = false;
@@ -147,6 +152,8 @@ class Experiment {
     for (const name of ['trial', 'batches', 'bytes']) {
       record.checkpoints[name] = column(record.checkpoints[name]);
     }
+    if (record.compared) record.compared.values = column(record.compared.values);
+    this.fields = document.fields;
     record.trials.number.forEach((number, i) => this.compareRuns(number, record.trials.runs[i]));
     this.record = record;
     this.places = new Map(record.trials.number.map((number, i) => [number, i]));
@@ -186,7 +193,7 @@ class Experiment {
     this.addMetrics(change.metrics, column);
     if (change.more) this.dirty = true;
     const ended = FINAL.includes(change.state) !== FINAL.includes(this.record.state);
-    for (const name of ['trials', 'searched', 'metrics', 'reasons', 'more']) delete change[name];
+    for (const name of ['trials', 'searched', 'metrics', 'reasons', 'slots', 'more']) delete change[name];
     Object.assign(this.record, change);
     if (ended || start - this.whole > WHOLE_MS) await this.loadRecord();
     else this.scheduleWhole();
@@ -256,7 +263,7 @@ class Experiment {
       if (isNew) all.lane[to] = this.freeLane();
       this.record.searched.forEach((axis, i) => { axis.values[to] = axes[i][from]; });
     });
-    Object.assign(this.record.reasons, change.reasons);
+    for (const name of ['reasons', 'slots']) Object.assign(this.record[name], change[name]);
   }
 
   // The lowest lane of the timeline that no running trial has.
@@ -329,31 +336,63 @@ class Experiment {
 class Live {
   constructor() {
     this.server = new Server();
+    this.due = new Map();    // what is to be drawn when no pointer is pressed
     this.list = new Map();   // rows by id
+    this.listed = LISTED;
+    this.missing = '';       // what the reader asked for and there is not
     this.chosen = new Map();  // Experiment by id, in the order of choice
     this.message = document.getElementById('message');
     this.problem = element('p', {class: 'error', role: 'alert', id: 'problem'});
     this.body = element('tbody');
     this.search = element('input', {type: 'search', placeholder: 'find experiments',
       'aria-label': 'find experiments', oninput: () => this.drawList()});
+    this.archived = element('input', {type: 'checkbox', onchange: () => this.drawList()});
+    this.count = element('div', {class: 'controls fact', id: 'count'});
     this.connection = element('span', {class: 'fact', id: 'connection', role: 'status'});
     this.controls = element('div', {class: 'controls', id: 'controls'});
     document.getElementById('live').append(element('section', {class: 'card', id: 'experiments'},
         element('div', {class: 'toolbar'}, element('h2', {}, 'Experiments'), this.search,
-            this.connection),
+            element('label', {}, this.archived, ' archived'), this.connection),
         this.problem, element('div', {class: 'experiments'}, element('table', {},
             element('thead', {}, element('tr', {}, ...['', 'id', 'name', 'state', 'best', 'trials',
               'time', 'labels'].map((name) => element('th', {scope: 'col'}, name)))), this.body)),
-        this.controls));
+        this.count, this.controls));
     window.addEventListener('popstate', () => this.choose(this.idsOfAddress(), false));
+    // Another address in the same tab, of a server that was started again.
+    window.addEventListener('hashchange', (event) => {
+      if (!this.server.takeToken(new URL(event.oldURL).hash.replace(/^#token=.*/, ''))) return;
+      this.server.stop?.();
+      this.wake?.();
+    });
+    const release = () => {
+      this.pressed = false;
+      setTimeout(() => {  // after the click
+        if (this.pressed) return;
+        const due = [...this.due.values()];
+        this.due.clear();
+        for (const draw of due) draw();
+      });
+    };
+    window.addEventListener('pointerdown', () => { this.pressed = true; }, true);
+    for (const type of ['pointerup', 'pointercancel']) window.addEventListener(type, release, true);
+    window.addEventListener('blur', release);
     document.addEventListener('visibilitychange', () => {
       if (!document.hidden) for (const one of this.chosen.values()) if (one.dirty) one.changed();
     });
   }
 
+  // Draws now, or when the pointer is released.
+  whenReleased(name, draw) {
+    if (this.pressed) this.due.set(name, draw);
+    else draw();
+  }
+
   idsOfAddress() {
     const text = new URLSearchParams(location.search).get('exp') || '';
-    return text.split(',').map(Number).filter((id) => this.list.has(id));
+    const ids = text.split(',').filter(Boolean).map(Number);
+    const missing = ids.filter((id) => !this.list.has(id));
+    this.missing = missing.length ? `There is no experiment ${missing.join(', ')}.` : '';
+    return ids.filter((id) => this.list.has(id));
   }
 
   async run() {
@@ -366,24 +405,29 @@ class Live {
           this.receive(event);
         });
       } catch (error) {
-        if (error instanceof Refused && error.status === 401) return this.refused();
         console.warn(error.message);
+        if (error instanceof Refused && error.status === 401) {
+          this.refused();
+          await new Promise((done) => { this.wake = done; });
+          continue;
+        }
       }
       wait = Math.min(2 * wait, 10_000);
       this.connection.textContent = `not connected; next try in ${wait / 1000} s`;
       this.connection.classList.add('error');
-      await sleep(wait);
+      await Promise.race([sleep(wait), new Promise((done) => { this.wake = done; })]);
     }
   }
 
   refused() {
     this.connection.textContent = 'not connected';
+    this.connection.classList.add('error');
     this.message.textContent = 'This page has no valid token. Open the address that ' +
         'dtrain serve printed; a server that was started again has a new one.';
   }
 
   receive(event) {
-    this.connection.textContent = 'live';
+    if (this.connection.textContent !== 'live') this.connection.textContent = 'live';
     this.connection.classList.remove('error');
     this.control = event.control ?? this.control;
     if (event.problem !== undefined) this.problem.textContent = event.problem;
@@ -392,23 +436,37 @@ class Live {
     for (const id of event.removed || []) this.list.delete(id);
     this.drawList();
     if (event.all) {
+      if (this.message.textContent.startsWith('This page has no')) this.message.textContent = '';
       document.querySelector('footer').textContent = 'dtrain ' + event.dtrain +
           (event.control ? '' : ' · read-only');
-      const newest = [...this.list.keys()].slice(-1);
-      const asked = this.idsOfAddress();
-      for (const one of this.chosen.values()) one.closed = true;
-      this.chosen.clear();
-      this.choose(asked.length ? asked : newest, false);
-      return;
+      // After a pause of the connection, what is shown stays and is brought up to date.
+      const before = event.store === this.store ? [...this.chosen.keys()] : [];
+      this.store = event.store;
+      if (!before.length) {
+        for (const one of this.chosen.values()) one.closed = true;
+        this.chosen.clear();
+        const asked = this.idsOfAddress();
+        this.choose(asked.length || this.missing ? asked : this.newest(), false);
+        return;
+      }
+      for (const one of this.chosen.values()) one.changed();
     }
     const gone = [...this.chosen.keys()].filter((id) => !this.list.has(id));
     if (gone.length) {
-      this.choose([...this.chosen.keys()].filter((id) => this.list.has(id)), false);
-      this.message.textContent = `Experiment ${gone.join(', ')} was deleted or archived.`;
+      const ids = [...this.chosen.keys()].filter((id) => this.list.has(id));
+      this.missing = `Experiment ${gone.join(', ')} was deleted.`;
+      this.setAddress(ids, 'replaceState');
+      this.choose(ids, false);
     }
-    if (!this.chosen.size && this.list.size) this.choose([...this.list.keys()].slice(-1), false);
+    if (!this.chosen.size && !this.missing) this.choose(this.newest(), false);
     for (const id of event.changed || []) this.chosen.get(id)?.changed();
     this.drawControls();
+  }
+
+  newest() { return [...this.list.values()].filter((row) => !row.archived).slice(-1).map(({id}) => id); }
+
+  setAddress(ids, how) {
+    history[how](null, '', (ids.length ? '?exp=' + ids.join(',') : location.pathname) + location.hash);
   }
 
   choose(ids, remember = true) {
@@ -417,7 +475,10 @@ class Live {
       one.closed = true;
       this.chosen.delete(id);
     }
-    if (remember) history.pushState(null, '', '?exp=' + ids.join(',') + location.hash);
+    if (remember) {
+      this.missing = '';
+      this.setAddress(ids, 'pushState');
+    }
     for (const id of ids) {
       if (!this.chosen.has(id)) this.open(id);
     }
@@ -431,7 +492,7 @@ class Live {
       if (one.closed) return;
       if (error) this.message.textContent = error.message;
       else this.show();
-    });
+    }, () => { this.message.textContent = this.status(); });
     this.chosen.set(id, one);
     try {
       await one.load();
@@ -440,13 +501,16 @@ class Live {
     }
   }
 
+  show() { this.whenReleased('show', () => this.draw()); }
+
   // Shows what has arrived: in the same plots if their axes remain.
-  show() {
+  draw() {
     const ready = [...this.chosen.values()].filter((one) => one.record);
     const names = ready.map((one) => `${one.id} ${one.record.name}`).join(', ');
     document.title = names ? `${names} · dtrain` : 'dtrain';
     document.querySelector('h1').textContent = names || 'dtrain';
-    this.message.textContent = this.status(ready);
+    this.message.textContent = this.status();
+    this.drawControls();
     if (!ready.length) {
       this.view?.state.stop();
       this.view = null;
@@ -454,14 +518,14 @@ class Live {
       document.querySelector('header .toolbar')?.remove();
       return;
     }
-    const bundle = {document: {experiments: ready.map((one) => one.assembled())},
+    const bundle = {document: {fields: ready[0].fields, experiments: ready.map((one) => one.assembled())},
       column: (values) => values};
     const shape = JSON.stringify(bundle.document.experiments.map((one) =>
       [one.id, one.metrics.names, one.searched.map((axis) => axis.name)]));
     if (this.view && this.shape === shape) {
       const {data, state} = this.view;
       data.load(bundle);
-      document.getElementById('summary').replaceWith(summary(data));
+      patch(document.getElementById('summary'), summary(data));
       state.refresh();
     } else {
       this.view?.state.stop();
@@ -471,26 +535,45 @@ class Live {
     window.dtrain = {...this.view, live: this, FilterError, matches, parseFilter};
   }
 
-  status(ready) {
-    const loading = [...this.chosen.values()].filter((one) => one.loading && !one.closed);
+  status() {
+    const parts = this.missing ? [this.missing] : [];
+    const all = [...this.chosen.values()];
+    const loading = all.filter((one) => one.loading);
     if (loading.length) {
-      return `Loading experiment ${loading.map((one) => one.id).join(', ')} …`;
+      parts.push(`Loading experiment ${loading.map(({id}) => id).join(', ')} … ` +
+          `${loading.reduce((sum, {rows}) => sum + rows, 0)} metric values so far.`);
     }
-    const cut = ready.filter((one) => one.cut).map((one) => one.id);
+    const cut = all.filter((one) => one.cut).map((one) => one.id);
     if (cut.length) {
-      return `Experiment ${cut.join(', ')} has more than ${MAX_ROWS} metric values; the curves of ` +
-          'its later trials are not loaded.';
+      parts.push(`Experiment ${cut.join(', ')} has more than ${MAX_ROWS} metric values; the curves ` +
+          'of its later trials are not loaded.');
     }
-    if (ready.length) return '';
-    return this.list.size ? '' : 'There is no experiment yet; dtrain create makes one.';
+    if (!all.length) {
+      parts.push(this.list.size ? 'Choose an experiment in the list.' :
+        'There is no experiment yet; dtrain create makes one.');
+    }
+    return parts.join(' ');
   }
 
-  drawList() {
+  drawList() { this.whenReleased('list', () => this.drawRows()); }
+
+  drawRows() {
     const wanted = this.search.value.toLowerCase();
-    const rows = [...this.list.values()].reverse().filter((row) =>
+    const all = [...this.list.values()].reverse();
+    const rows = all.filter((row) =>
+      (this.archived.checked || !row.archived || this.chosen.has(row.id)) &&
       `${row.id} ${row.name} ${row.state} ${(row.labels || []).join(' ')}`.toLowerCase()
           .includes(wanted));
-    this.body.replaceChildren(...rows.slice(0, 500).map((row) => this.rowOf(row)));
+    const shown = rows.slice(0, this.listed);
+    patchChildren(this.body, shown.map((row) => this.rowOf(row)));
+    const archived = all.filter((row) => row.archived).length;
+    const more = element('button', {type: 'button', id: 'more', onclick: () => {
+      this.listed += LISTED;
+      this.drawList();
+    }}, `Show ${Math.min(LISTED, rows.length - shown.length)} more`);
+    patchChildren(this.count, [element('span', {}, `${shown.length} of ` +
+        countOf(all.length, 'experiment') + (archived ? `, ${archived} archived` : '')),
+    ...(rows.length > shown.length ? [more] : [])]);
   }
 
   rowOf(row) {
@@ -499,10 +582,10 @@ class Live {
     const name = element('button', {type: 'button', class: 'key',
       onclick: () => this.choose([row.id])}, row.name);
     const best = row.best ? formatNumber(Number(row.best.value)) : '–';
-    const cells = [box, String(row.id), name, row.state, best,
+    const cells = [box, String(row.id), name, row.state + (row.archived ? ', archived' : ''), best,
       `${row.trials_ended} of ${row.trials}`, formatDuration(row.duration),
-      (row.labels || []).join(', ')];
-    return element('tr', {'data-id': row.id, class: this.chosen.has(row.id) ? 'chosen' : ''},
+      (row.labels || []).map((label) => shorten(label, 100)).join(', ')];
+    return element('tr', {'data-id': row.id, 'data-key': row.id, class: this.chosen.has(row.id) ? 'chosen' : ''},
         ...cells.map((cell) => element('td', {}, cell)));
   }
 
@@ -511,21 +594,19 @@ class Live {
     this.choose(ids.includes(id) ? ids.filter((one) => one !== id) : [...ids, id]);
   }
 
-  // Buttons for the chosen experiments, drawn again only when they change.
+  // Buttons for the chosen experiments.
   drawControls() {
     if (!this.control) return;
     const rows = [...this.chosen.keys()].map((id) => this.list.get(id)).filter(Boolean);
-    const drawn = JSON.stringify(rows.map((row) => [row.id, row.state, row.labels]));
-    if (drawn === this.drawn) return;
-    this.drawn = drawn;
-    this.controls.replaceChildren(...rows.map((row) => this.controlsOf(row)));
+    this.whenReleased('controls', () =>
+      patchChildren(this.controls, rows.map((row) => this.controlsOf(row))));
   }
 
   controlsOf(row) {
     const open = !FINAL.includes(row.state);
     const runs = row.state === 'RUNNING' || row.state === 'PENDING';
     const button = (action, text, question) => element('button', {type: 'button',
-      'data-action': action, onclick: () => this.order({action, experiment: row.id}, question)}, text);
+      'data-action': action, 'data-key': action, onclick: () => this.order({action, experiment: row.id}, question)}, text);
     const buttons = [];
     if (runs) buttons.push(button('pause', 'Pause'));
     if (open && !runs) buttons.push(button('resume', 'Resume'));
@@ -538,15 +619,25 @@ class Live {
           `Kill experiment ${row.id}? Its trials end without a checkpoint.`));
     }
     const label = element('input', {placeholder: 'add a label', 'aria-label': 'add a label',
-      onchange: () => this.order({action: 'label', experiment: row.id, add: label.value})});
+      'data-key': 'label', onchange: ({target}) => {
+        const add = target.value;
+        target.value = '';
+        this.order({action: 'label', experiment: row.id, add});
+      }});
     const labels = (row.labels || []).map((one) => element('button', {type: 'button',
-      title: 'remove the label', onclick: () =>
-        this.order({action: 'label', experiment: row.id, remove: one})}, one + ' ×'));
+      'data-key': 'remove ' + one, title: 'remove the label', onclick: () =>
+        this.order({action: 'label', experiment: row.id, remove: one})}, shorten(one, 100) + ' ×'));
     const note = element('input', {placeholder: 'note', 'aria-label': 'note', size: 40,
-      onchange: () => this.order({action: 'note', experiment: row.id, text: note.value})});
-    note.value = this.chosen.get(row.id)?.record?.note ?? '';
-    return element('div', {class: 'controls', 'data-experiment': row.id},
+      'data-key': 'note', value: this.chosen.get(row.id)?.record?.note ?? '',
+      onchange: ({target}) =>
+        this.order({action: 'note', experiment: row.id, text: target.value})});
+    return element('div', {class: 'controls', 'data-experiment': row.id, 'data-key': row.id},
         element('strong', {}, String(row.id)), ...buttons, ...labels, label, note);
+  }
+
+  // The message is no live region: it tells of loading, too.
+  answer(text) {
+    this.message.textContent = document.getElementById('spoken').textContent = text;
   }
 
   async order(order, question) {
@@ -554,12 +645,10 @@ class Live {
     try {
       this.message.textContent = '';
       await this.server.control(order);
-      this.message.textContent = `Requested: ${order.action} ${order.experiment}.`;
+      this.answer(`Requested: ${order.action} ${order.experiment}.`);
     } catch (error) {
-      this.message.textContent = error.message;
+      this.answer(error.message);
     }
-    this.drawn = '';
-    this.drawControls();
   }
 }
 

@@ -3,13 +3,16 @@
 /* global d3 */
 
 import {countRungs} from './analysis.js';
-import {Chart, countOf, drawAxis, element, experimentColor, scaleOf, themeColor, timeUnit}
+import {Chart, categoryColor, categoryStyle, countOf, drawAxis, element, scaleOf, themeColor, timeUnit}
   from './chart.js';
 import {formatDuration} from './data.js';
 
-export const STATE_COLORS = {COMPLETED: '#009e73', STOPPED: '#56b4e9', ERROR: '#d55e00',
-  CANCELED: '#7f7f7f', RUNNING: '#e69f00', PAUSED: '#cc79a7', INTERRUPTED: '#8c6bb1',
-  PENDING: '#bbbbbb', INVALID: '#999933'};
+// Categories of states; engine/report/plot_trials.cc has the same.
+const STATES = {COMPLETED: 2, STOPPED: 5, ERROR: 1, CANCELED: 7, RUNNING: 4, PAUSED: 3, INTERRUPTED: 6, INVALID: 0};
+const stateColor = (name) => (name in STATES ? categoryColor(STATES[name]) : themeColor('ghost'));
+
+/** Color of a state of trials, as a style. */
+export const stateStyle = (name) => (name in STATES ? categoryStyle(STATES[name]) : 'var(--ghost)');
 
 // States in which a trial stays.
 const ENDED = new Set(['COMPLETED', 'STOPPED', 'CANCELED', 'ERROR', 'INVALID']);
@@ -45,6 +48,11 @@ export class Timeline extends Chart {
     return runs;
   }
 
+  heightNow() {
+    const lanes = d3.sum(this.data.experiments, (experiment) => d3.max(this.runsOf(experiment).lane, (lane) => lane + 1) || 0);
+    return this.margin.top + this.margin.bottom + Math.min(40 * Math.max(lanes, 1), 230);
+  }
+
   // Draws the visible runs; `lanes` are the rows of the experiments above.
   drawRuns(experiment, lanes, x, each, used) {
     const {data, state} = this;
@@ -60,11 +68,24 @@ export class Timeline extends Chart {
       if (!used.has(name)) used.set(name, new Set());
       used.get(name).add(i);
       const y = this.box.top + (lanes + lane[n]) * each;
-      const [left, right] = [x(from[n]), x(to[n])];
-      const gap = right - left > 3 ? 0.5 : 0;
-      this.context.fillStyle = STATE_COLORS[name];
-      this.context.fillRect(left, y + each * 0.08, Math.max(right - left - gap, 1), each * 0.84);
-      this.rows.push([left, Math.max(right, left + 2), y, y + each, i]);
+      this.rows.push([x(from[n]), Math.max(x(to[n]), x(from[n]) + 1), y, y + each, i]);
+    }
+  }
+
+  // Narrow bars of one state beside each other are one: rounded to pixels their
+  // gaps would look like load.
+  drawBars() {
+    const color = ([, , , , i]) => stateColor(this.data.stateOf(i));
+    const bars = this.rows.slice().sort((a, b) => a[2] - b[2] || a[0] - b[0]);
+    for (let n = 0, next = 0; n < bars.length; n = next) {
+      const [left, right, top, bottom] = bars[n];
+      let end = right;
+      for (next = n + 1; next < bars.length && bars[next][2] === top && bars[next][0] < end + 1 &&
+          bars[next][1] - bars[next][0] < 3 && end - bars[next - 1][0] < 3 &&
+          color(bars[next]) === color(bars[n]); ++next) end = Math.max(end, bars[next][1]);
+      this.context.fillStyle = color(bars[n]);
+      this.context.fillRect(left, top + (bottom - top) * 0.08, end - left - (end - left > 3 ? 0.5 : 0),
+          (bottom - top) * 0.84);
     }
   }
 
@@ -81,7 +102,8 @@ export class Timeline extends Chart {
     const last = Math.max(...ends) || 1;
     const unit = timeUnit(last);
     const x = scaleOf({low: 0, high: last}, left, right);
-    drawAxis(this.svg, scaleOf({low: 0, high: last / unit.seconds}, left, right), 'bottom',
+    this.zoomedScales(x, null);
+    drawAxis(this.svg, x.copy().domain(x.domain().map((end) => end / unit.seconds)), 'bottom',
         {at: top + Math.min(40 * lanes, bottom - top), length: right - left, label: `${unit.name} since the start of the experiment`});
     const used = new Map();
     const each = Math.min(40, (bottom - top) / lanes);
@@ -93,22 +115,39 @@ export class Timeline extends Chart {
           .text(data.experiments.length > 1 ? experiment.id : '');
       above += rows[e];
     });
+    this.clip();
+    this.drawBars();
+    this.context.restore();
     this.legend.replaceChildren(...[...used].map(([name, trials]) => {
       const key = element('span', {class: 'key'}, element('span', {class: 'swatch block'}),
           `${name} ${countOf(trials.size, 'trial')}`);
-      key.firstChild.style.background = STATE_COLORS[name];
+      key.firstChild.style.background = stateColor(name);
       return key;
     }));
     return undefined;
   }
 
+  tableOf() {
+    const rows = this.data.experiments.flatMap((experiment) => {
+      const {trial, from, to} = this.runsOf(experiment);
+      return Array.from(trial, (number, n) => [`${experiment.id}.${number}`, from[n], to[n]]);
+    }).sort((a, b) => a[1] - b[1]);
+    return {heads: ['trial', 'state', 'from', 'to', 'time'], rows: rows.map(([id, from, to]) => {
+      const trial = this.data.trialOf(id);
+      return this.state.visible[trial] ? [id, this.data.stateOf(trial), ...[from, to, to - from]
+          .map(formatDuration)] : null;
+    }).filter(Boolean)};
+  }
+
   highlight(trial) {
+    this.clip();
     for (const [from, to, top, bottom, i] of this.rows || []) {
       if (i !== trial) continue;
       this.context.strokeStyle = themeColor('text');
       this.context.lineWidth = 2;
       this.context.strokeRect(from, top, to - from, bottom - top);
     }
+    this.context.restore();
   }
 
   find(x, y) {
@@ -117,14 +156,16 @@ export class Timeline extends Chart {
     return hit ? hit[4] : -1;
   }
 
-  textOf(trial) {
-    return super.textOf(trial) + '\n' + formatDuration(this.data.trials.seconds[trial]);
+  facts(trial) {
+    return [...super.facts(trial), formatDuration(this.data.trials.seconds[trial])];
   }
 }
 
-// What became of trials after a rung, with the opacity of its bars.
-const AFTER_RUNG = [['went_on', 1, 'completed the next rung'],
-  ['open', 0.6, 'may still complete it'], ['ended', 0.25, 'ended before that']];
+// What became of trials after a rung; engine/report/plot_trials.cc has the same.
+const AFTER_RUNG = [['went_on', 0, 'completed the next rung'],
+  ['completed', 2, 'completed: trained as long as it was to'],
+  ['ended', 5, 'ended after this rung'],
+  ['open', 4, 'has not ended: running or waiting']];
 
 /** How many trials reached each rung of the search. */
 export class Rungs extends Chart {
@@ -133,10 +174,9 @@ export class Rungs extends Chart {
       'How many trials completed each rung, a length at which the search decides which trials ' +
       'train on.'});
     this.margin.left = 90;
-    this.legend = element('div', {class: 'legend'}, ...AFTER_RUNG.map(([, alpha, name]) => {
+    this.legend = element('div', {class: 'legend'}, ...AFTER_RUNG.map(([, color, name]) => {
       const key = element('span', {class: 'key'}, element('span', {class: 'swatch block'}), name);
-      key.firstChild.style.background = experimentColor(0);
-      key.firstChild.style.opacity = alpha;
+      key.firstChild.style.background = categoryStyle(color);
       return key;
     }));
     this.card.insertBefore(this.legend, this.note);
@@ -146,8 +186,9 @@ export class Rungs extends Chart {
     const trials = d3.range(experiment.first, experiment.first + experiment.count)
         .filter((i) => this.state.visible[i]);
     if (!trials.length) return [];
-    const ended = trials.map((i) => ENDED.has(this.data.stateOf(i)));
-    return countRungs(trials.map((i) => this.data.trials.rung[i]), ended)
+    const ends = trials.map((i) => (this.data.stateOf(i) === 'COMPLETED' ? 'completed' :
+      ENDED.has(this.data.stateOf(i)) ? 'ended' : 'open'));
+    return countRungs(trials.map((i) => this.data.trials.rung[i]), ends)
         .map((rung, i) => ({...rung, i, experiment}));
   }
 
@@ -163,19 +204,22 @@ export class Rungs extends Chart {
     this.rows.forEach((row, n) => {
       let from = left;
       const y = top + n * each;
-      for (const [part, alpha] of AFTER_RUNG) {
-        this.context.globalAlpha = alpha;
-        this.context.fillStyle = experimentColor(row.experiment.index);
+      for (const [part, color] of AFTER_RUNG) {
+        this.context.fillStyle = categoryColor(color);
         const width = x(row[part]) - left;
         this.context.fillRect(from, y + each * 0.12, width, each * 0.76);
         from += width;
       }
-      this.context.globalAlpha = 1;
       const text = this.svg.append('text').attr('class', 'mark').attr('y', y + each * 0.5 + 4);
       text.clone().attr('x', left - 6).attr('text-anchor', 'end').text(this.nameOf(row));
       text.attr('x', from + 5).text(row.reached);
     });
     return this.say(rows.length > MAX_ROWS ? `${MAX_ROWS} of ${rows.length} rungs are shown.` : '');
+  }
+
+  tableOf() {
+    return {heads: ['rung', 'trials', ...AFTER_RUNG.map(([, , name]) => name)], rows: (this.rows || []).map((row) =>
+      [this.nameOf(row), String(row.reached), ...AFTER_RUNG.map(([part]) => String(row[part]))])};
   }
 
   nameOf(row) {
@@ -190,6 +234,6 @@ export class Rungs extends Chart {
     const row = py >= top && py < bottom &&
         this.rows[Math.floor((py - top) / (bottom - top) * this.rows.length)];
     return row ? `${this.nameOf(row)}: ${countOf(row.reached, 'trial')}\n` +
-        AFTER_RUNG.map(([part, , name]) => `${row[part]} ${name}`).join('\n') : '';
+        AFTER_RUNG.map(([part, , name]) => `${row[part]}: ${name}`).join('\n') : '';
   }
 }

@@ -7,17 +7,23 @@
 //   or          and {"or" and}
 //   and         not {"and" not}
 //   not         "not" not | "(" or ")" | comparison
-//   comparison  field operator value | field ["not"] "in" "(" value … ")"
-//               | field "is" ["not"] "null"
+//   comparison  field operator value | term operator term
+//               | field ["not"] "in" "(" value … ")" | field "is" ["not"] "null"
+//   term        product {("+" | "-") product}
+//   product     operand {("*" | "/" | "%") operand}
+//   operand     number | field | "(" term ")"
 //
 // The kind of the field decides how its value is read (literal). An unknown
 // name is an error when the filter is parsed, not when it is evaluated. The
-// tree is {or: […]}, {and: […]}, {not: …} or a test {field, op, values, regex}.
+// tree is {or: […]}, {and: […]}, {not: …} or a test {field, op, values, regex} or
+// {left, op, right}, whose terms are numbers, {field}, or {sign, a, b}.
 
 const MAX_DEPTH = 100;
 const MAX_BYTES = 65536;
 const SYMBOLS = ['==', '!=', '<=', '>=', '<', '>', '~', '(', ')', ',', '=', '!'];
 const END_OF_WORD = ' \t\r\n<>=!~(),';
+const ARITHMETIC = '+-*/%';
+const COMPARES = ['==', '!=', '<=', '>=', '<', '>'];
 const FUNCTIONS = ['min', 'max', 'last', 'at', 'spark'];
 const DAY = 86400e3;
 
@@ -128,11 +134,22 @@ class Tokens {
   isWord(word) { return this.next.kind === 'word' && same(this.next.text, word); }
   takeWord(word) { return this.isWord(word) ? Boolean(this.take()) : false; }
   isValue() { return this.next.kind === 'word' || this.next.kind === 'quoted'; }
+  isSign() {
+    const {kind, text} = this.next;
+    return kind === 'word' && text.length === 1 && ARITHMETIC.includes(text);
+  }
+  compares() { return this.next.kind === 'symbol' && COMPARES.includes(this.next.text); }
+  isNumber() { return this.next.kind === 'word' && parseNumber(this.next.text) !== null; }
 }
+
+const isNumeric = (kind) => !['text', 'texts', 'time'].includes(kind);
 
 function hintFor(token) {
   if (token.kind === 'symbol' && token.text === '=') return 'write == for equal';
   if (token.kind === 'symbol' && token.text === '!') return "write 'not' for the opposite";
+  if (token.kind === 'word' && token.text.length > 1 && ARITHMETIC.includes(token.text[0])) {
+    return `to calculate, write blanks around ${token.text[0]}`;
+  }
   if (token.text === '&&' || token.text === '&') return "write 'and'";
   if (token.text === '||' || token.text === '|') return "write 'or'";
   if (token.kind === 'symbol' && token.text === ')') return "no '(' is open for it";
@@ -169,10 +186,10 @@ class Parser {
   parseNot(depth) {
     const {tokens} = this;
     const opens = tokens.is('(');
-    if (!opens && !tokens.isWord('not')) return this.parseComparison();
-    if (depth === MAX_DEPTH) {
-      tokens.fail(`more than ${MAX_DEPTH} levels of parentheses and 'not'`, tokens.next.begin);
+    if ((!opens && !tokens.isWord('not')) || (opens && this.opensTerm())) {
+      return this.parseComparison();
     }
+    this.checkDepth(depth);
     tokens.take();
     if (!opens) return {not: this.parseNot(depth + 1)};
     const inner = this.parseOr(depth + 1);
@@ -180,6 +197,101 @@ class Parser {
       tokens.expected("')', 'and' or 'or'", tokens.next.begin, hintFor(tokens.next));
     }
     return inner;
+  }
+
+  checkDepth(depth) {
+    if (depth < MAX_DEPTH) return;
+    this.tokens.fail(`more than ${MAX_DEPTH} levels of parentheses and 'not'`,
+        this.tokens.next.begin);
+  }
+
+  // True if the next "(" belongs to a term: behind the one that closes it, a
+  // sign or a comparison follows.
+  opensTerm() {
+    this.terms ??= this.findTerms();
+    return this.terms.has(this.tokens.next.begin);
+  }
+
+  findTerms() {
+    const found = new Set();
+    const open = [];
+    try {
+      for (const ahead = this.ahead(); ahead.next.kind !== 'end';) {
+        const token = ahead.take();
+        if (token.kind === 'symbol' && token.text === '(') open.push(token.begin);
+        if (token.kind !== 'symbol' || token.text !== ')' || open.length === 0) continue;
+        const begin = open.pop();
+        if (ahead.isSign() || ahead.compares()) found.add(begin);
+      }
+    } catch (error) {
+      // A quote is not closed, which the parser reports in its turn.
+    }
+    return found;
+  }
+
+  // A copy of the tokens, to look ahead.
+  ahead() { return Object.assign(Object.create(Tokens.prototype), this.tokens); }
+
+  // Runs `look` with the tokens behind the next operand; false if none follows.
+  behindOperand(look) {
+    const {tokens} = this;
+    this.tokens = this.ahead();
+    try {
+      if (this.tokens.isNumber()) this.tokens.take(); else this.parseField();
+      return look(this.tokens);
+    } catch (error) {
+      return false;
+    } finally {
+      this.tokens = tokens;
+    }
+  }
+
+  parseTerms() {
+    const {tokens} = this;
+    const left = this.parseSum(0);
+    const token = tokens.next;
+    if (!tokens.compares()) {
+      tokens.expected('an operator (== != < <= > >= + - * / %)', token.begin, hintFor(token));
+    }
+    tokens.take();
+    return {left, op: token.text, right: this.parseSum(0)};
+  }
+
+  parseSum(depth) {
+    return this.parseSigns('+-', () => this.parseSigns('*/%', () => this.parseOperand(depth)));
+  }
+
+  parseSigns(signs, parsePart) {
+    const {tokens} = this;
+    let term = parsePart();
+    while (tokens.isSign() && signs.includes(tokens.next.text)) {
+      const sign = tokens.take().text;
+      term = {sign, a: term, b: parsePart()};
+    }
+    return term;
+  }
+
+  parseOperand(depth) {
+    const {tokens} = this;
+    const {begin} = tokens.next;
+    if (tokens.is('(')) {
+      this.checkDepth(depth);
+      tokens.take();
+      const term = this.parseSum(depth + 1);
+      if (!tokens.takeIf(')')) {
+        tokens.expected("')' or one of + - * / %", tokens.next.begin, hintFor(tokens.next));
+      }
+      return term;
+    }
+    if (tokens.isNumber()) return parseNumber(tokens.take().text);
+    if (!tokens.isValue()) tokens.expected('a number or name', begin, hintFor(tokens.next));
+    const name = this.parseField();
+    const field = {name, ...this.resolveAt(name, begin)};
+    if (!isNumeric(field.kind)) {
+      tokens.expected('a number', begin,
+          `'${name}' is a ${field.kind === 'time' ? 'time' : 'text'}`);
+    }
+    return {field};
   }
 
   parseField() {
@@ -236,6 +348,12 @@ class Parser {
   parseComparison() {
     const {tokens} = this;
     const begin = tokens.next.begin;
+    const first = tokens.next;
+    const unknownNumber = tokens.isNumber() && !this.knows(first.text);
+    if (tokens.is('(') || this.behindOperand((ahead) =>
+      ahead.isSign() || (unknownNumber && ahead.compares()))) {
+      return this.parseTerms();
+    }
     const name = this.parseField();
     const field = {name, ...this.resolveAt(name, begin)};
     const negated = tokens.takeWord('not');
@@ -245,7 +363,7 @@ class Parser {
       return negated ? {not: test} : test;
     }
     if (negated) tokens.expected("'in'", at);
-    if (!tokens.takeWord('is')) return this.parseOperator(field);
+    if (!tokens.takeWord('is')) return this.parseOperator(field, first);
     const inverse = tokens.takeWord('not');
     if (!tokens.takeWord('null')) {
       tokens.expected(inverse ? "'null'" : "'null' or 'not null'", tokens.next.begin);
@@ -261,7 +379,8 @@ class Parser {
     }
   }
 
-  parseOperator(field) {
+  // `first`: the token of the field, which is taken.
+  parseOperator(field, first) {
     const {tokens} = this;
     const token = tokens.next;
     const known = ['==', '!=', '<=', '>=', '<', '>', '~'];
@@ -275,6 +394,12 @@ class Parser {
       tokens.expected('==, !=, ~ or in', token.begin, `'${field.name}' is a text`);
     }
     if (op === '~') return {field, op, regex: this.parseRegex()};
+    const isTerm = isNumeric(field.kind) &&
+        (tokens.is('(') || this.behindOperand((ahead) => ahead.isSign()));
+    if (isTerm) {
+      const number = first.kind === 'quoted' ? null : parseNumber(field.name);
+      return {left: number ?? {field}, op, right: this.parseSum(0)};
+    }
     return {field, op, values: [this.parseValue(field, op)]};
   }
 
@@ -414,10 +539,51 @@ function holds({op, values, regex}, actual) {
   }
 }
 
+// The value of a term, or null without one. A division by zero has none.
+function calculate(term, lookup) {
+  if (typeof term === 'number') return term;
+  if (term.field) {
+    const value = lookup(term.field.name);
+    return isNumber(value) ? Number(value) : null;
+  }
+  // Sums of thousands of operands nest as deep on the left.
+  const signs = [];
+  let first = term;
+  for (; first.sign; first = first.a) signs.push(first);
+  let value = calculate(first, lookup);
+  while (signs.length > 0 && value !== null) {
+    const {sign, b} = signs.pop();
+    const right = calculate(b, lookup);
+    value = right === null ? null : calculateOne(value, sign, right);
+  }
+  return value;
+}
+
+function calculateOne(a, sign, b) {
+  switch (sign) {
+    case '+': return a + b;
+    case '-': return a - b;
+    case '*': return a * b;
+    case '/': return b === 0 ? null : a / b;
+    default: {  // the rest has the sign of the divisor
+      const rest = a % b;
+      return b === 0 ? null : rest !== 0 && rest < 0 !== b < 0 ? rest + b : rest;
+    }
+  }
+}
+
+function termsHold({left, op, right}, lookup) {
+  const [a, b] = [calculate(left, lookup), calculate(right, lookup)];
+  if (isNull(a) || isNull(b)) return false;
+  if (op === '==') return a === b;
+  return op === '!=' ? a !== b : isOrdered(a, op, {value: b});
+}
+
 /** True if the filter holds; `lookup(name)` returns the value of a field. */
 export function matches(tree, lookup) {
   if (tree.or) return tree.or.some((part) => matches(part, lookup));
   if (tree.and) return tree.and.every((part) => matches(part, lookup));
   if (tree.not) return !matches(tree.not, lookup);
+  if (tree.left !== undefined) return termsHold(tree, lookup);
   return holds(tree, lookup(tree.field.name));
 }

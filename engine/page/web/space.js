@@ -11,11 +11,13 @@
 /* global d3 */
 
 import {estimateField, ranksOf} from './analysis.js';
-import {Chart, choice, drawAxis, experimentColor, countOf, metricLabel, nameOf, namesOf, rangeOf,
+import {Chart, choice, drawAxis, element, experimentColor, countOf, metricLabel, nameOf, namesOf, opacityOf, patchChildren, rangeOf,
   rankColor, rankLegend, rankShares, scaleOf, shorten, themeColor} from './chart.js';
 import {formatNumber} from './data.js';
 
 const MIN_AXIS_WIDTH = 44;
+const LANE = 24;  // height of the lane of trials that lack a hyperparameter
+const FEW_BEST = 5;  // trials, as in `dtrain importance`
 
 /** Parallel coordinates: a line a trial over all axes. */
 export class Parallel extends Chart {
@@ -23,7 +25,11 @@ export class Parallel extends Chart {
     super(state, {id: 'parallel', title: 'Parallel coordinates', wide: true, height: 360, about:
       'Drag along an axis to select a range, drag a name to reorder, double click a name to turn ' +
       'its axis round. A line is a trial, named where it crosses an axis, its color the rank by the metric.'});
-    this.card.insertBefore(rankLegend(), this.note);
+    this.addColorKey(true);
+    this.sliders = element('div', {class: 'sliders'});
+    this.ranges = element('details', {class: 'data'}, element('summary', {}, 'Ranges and order of the axes'), this.sliders);
+    this.ranges.addEventListener('toggle', () => this.drawSliders());
+    this.card.insertBefore(this.ranges, this.details);
     this.margin = {top: 40, right: 40, bottom: 20, left: 40};
   }
 
@@ -39,8 +45,9 @@ export class Parallel extends Chart {
     const all = chosen.map((axis) => ({
       ...axis, name: 'hp.' + axis.name, label: axis.name, names: namesOf(axis),
       text: (value) => data.axisText(axis, value)}));
-    const values = data.valuesAtBest(key);
-    const range = rangeOf(values) || {low: 0, high: 1};
+    const values = state.valuesOf(key);
+    const shown = values.filter((_, i) => state.visible[i]);
+    const range = this.limits(rangeOf(shown), shown) || {low: 0, high: 1};
     all.push({name: key, label: nameOf(key), full: metricLabel(state, key), values, ...range, names: null, text: formatNumber,
       log: state.get('log').includes('y') && range.low > 0});
     const order = state.get('order').split('|').filter(Boolean);
@@ -63,25 +70,35 @@ export class Parallel extends Chart {
     const {left, top, right, bottom} = this.box;
     axes.forEach((axis, i) => {
       axis.x = left + (right - left) * i / (axes.length - 1);
-      axis.scale = scaleOf(axis, axis.turned ? top : bottom, axis.turned ? bottom : top);
+      // Below the axis is a lane for trials that lack the hyperparameter, or have
+      // a value without a place on it.
+      const off = axis.exact ? [...state.visible.keys()].filter((n) =>
+        state.visible[n] && Number.isNaN(axis.values[n])) : [];
+      const absent = off.length > 0;
+      axis.off = off.some((n) => axis.exact.has(n)) ? 'other' : 'absent';
+      axis.lane = absent ? bottom : null;
+      axis.end = absent ? bottom - LANE : bottom;
+      axis.scale = scaleOf(axis, axis.turned ? top : axis.end, axis.turned ? axis.end : top).clamp(true);
     });
-    const {shares, order} = rankShares(state, data.valuesAtBest(state.metric()),
+    const {shares, order} = rankShares(state, state.valuesOf(state.metric()),
         state.smallerIsBetter(state.metric()));
     this.context.lineWidth = order.length > 2000 ? 0.6 : 1.2;
     // Many lines hide each other: then they are faint, the best tenth less so.
-    const alpha = Math.min(0.9, 300 / order.length);
+    const alpha = opacityOf(order.length, Math.min(0.9, 300 / order.length));
     let invisible = 0;
     for (let n = order.length - 1; n >= 0; --n) {  // the best on top
-      this.context.globalAlpha = shares[order[n]] < 0.1 ? Math.min(0.9, 5 * alpha) : alpha;
-      if (!this.drawLine(axes, order[n], rankColor(shares[order[n]]), true)) ++invisible;
+      this.context.globalAlpha = shares[order[n]] < 0.1 ? Math.min(1, 5 * alpha) : alpha;
+      if (!this.drawLine(axes, order[n], this.colorOf(order[n], rankColor(shares[order[n]])), true)) ++invisible;
     }
     this.context.globalAlpha = 1;
     this.drawnAxes = axes;
     axes.forEach((axis, i) => this.drawParallelAxis(axes, i));
+    this.drawSliders();
     const missing = state.shown - order.length;
     return this.say([this.omitted ? `The ${axes.length - 1} most important hyperparameters of ` +
       `${axes.length - 1 + this.omitted}; the page is too narrow for more.` : '',
       missing > 0 ? `${countOf(missing, 'trial')} without a finite value, not drawn.` : '',
+      this.outlierNote(axes.find((axis) => axis.name === state.metric()) || {}, 'trial'),
       invisible ? `${countOf(invisible, 'trial')} without values on adjacent axes, not drawn.` : '']
         .filter(Boolean).join(' '));
   }
@@ -90,6 +107,19 @@ export class Parallel extends Chart {
     if (!this.marks.length) return;
     this.context.lineWidth = 3;
     this.drawLine(this.drawnAxes, trial, themeColor('text'));
+  }
+
+  facts(trial, mark) {
+    const axis = this.drawnAxes.find(({x}) => x === mark[0]);
+    return [...(axis?.exact ? [this.hparamFact({...axis, name: axis.label}, trial)] : []), ...super.facts(trial)];
+  }
+
+  tableOf() {
+    const axes = this.drawnAxes || [];
+    const trials = [...new Set(this.marks.map(([, , trial]) => trial))].reverse();  // the best first
+    return {heads: ['trial', 'state', ...axes.map(({label}) => label)], rows: trials.map((trial) =>
+      [this.data.idOf(trial), this.data.stateOf(trial), ...axes.map((axis) => (axis.exact ?
+        this.data.hparamText(axis, trial) : axis.text(axis.values[trial])))])};
   }
 
   // Returns false if no two adjacent axes have a value of the trial.
@@ -101,11 +131,11 @@ export class Parallel extends Chart {
     let drawn = false;  // a piece between two axes
     for (const axis of axes) {
       const value = axis.values[trial];
-      if (!Number.isFinite(value)) {
+      if (!Number.isFinite(value) && axis.lane === null) {
         open = false;
         continue;
       }
-      const y = axis.scale(value);
+      const y = Number.isFinite(value) ? axis.scale(value) : axis.lane;
       if (open) context.lineTo(axis.x, y);
       else context.moveTo(axis.x, y);
       drawn ||= open;
@@ -118,9 +148,18 @@ export class Parallel extends Chart {
 
   drawParallelAxis(axes, i) {
     const axis = axes[i];
-    const {top, bottom} = this.box;
+    const {top} = this.box;
     const group = this.svg.append('g').attr('class', 'parallel-axis');
-    drawAxis(group, axis.scale, 'left', {at: axis.x, length: bottom - top, names: axis.names});
+    drawAxis(group, axis.scale, 'left', {at: axis.x, length: axis.end - top, names: axis.names});
+    if (axis.lane !== null) {
+      group.append('text').attr('class', 'mark').attr('x', axis.x - 8).attr('y', axis.lane + 4)
+          .attr('text-anchor', 'end').text(axis.off);
+    }
+    for (const [count, value, sign] of [[axis.above, axis.high, '▲'], [axis.below, axis.low, '▼']]) {
+      if (!count) continue;
+      group.append('text').attr('class', 'mark').attr('x', axis.x + 5).attr('y', axis.scale(value) + 4)
+          .text(`${sign} ${count}`);
+    }
     const room = Math.max(6, Math.floor((this.width / axes.length) / 7));
     const label = group.append('text').attr('class', 'axis-label movable').attr('x', axis.x)
         .attr('y', i % 2 && axes.length > 8 ? 30 : 16)
@@ -132,15 +171,16 @@ export class Parallel extends Chart {
     label.call(d3.drag().on('start', () => { this.busy = true; }).on('end', () => {
       this.busy = false;
       if (Math.abs(d3.event.x - axis.x) > 10) this.move(axes, i, d3.event.x);
+      else this.redraw();
     }));
-    const brush = d3.brushY().extent([[axis.x - 10, top], [axis.x + 10, bottom]])
+    const brush = d3.brushY().extent([[axis.x - 10, top], [axis.x + 10, axis.end]])
         .on('start', () => { this.busy = true; })
         .on('end', () => this.brushed(axis));
     const range = this.state.brushes()[axis.name];
     const brushed = group.append('g').attr('class', 'brush').call(brush);
     if (range) {
       const ends = range.map(axis.scale).sort((a, b) => a - b);
-      brushed.call(brush.move, [Math.max(top, ends[0]), Math.min(bottom, ends[1])]);
+      brushed.call(brush.move, [Math.max(top, ends[0]), Math.min(axis.end, ends[1])]);
     }
   }
 
@@ -148,8 +188,58 @@ export class Parallel extends Chart {
     this.busy = false;
     const chosen = d3.event.selection;
     if (!d3.event.sourceEvent) return;  // moved by drawing
-    this.state.setBrush(axis.name, chosen ?
-        chosen.map(axis.scale.invert).sort((a, b) => a - b) : null);
+    if (!chosen) return void this.state.setBrush(axis.name, null);
+    this.select(axis, ...chosen.map(axis.scale.invert).sort((a, b) => a - b));
+  }
+
+  select(axis, low, high) {
+    // The ends of the axis stand for the outliers beyond them.
+    this.state.setBrush(axis.name, [axis.below && low <= axis.low ? -Number.MAX_VALUE : low,
+      axis.above && high >= axis.high ? Number.MAX_VALUE : high]);
+  }
+
+  // What brushing and dragging do, for the keyboard: two sliders an axis, and buttons.
+  drawSliders() {
+    const axes = this.drawnAxes;
+    if (!this.ranges.open || !axes) return;
+    const brushes = this.state.brushes();
+    patchChildren(this.sliders, axes.map((axis, i) => {
+      const steps = axis.names ? axis.names.length - 1 : 100;
+      const scale = axis.names ? d3.scaleLinear().domain([0, steps]).range([0, steps]) : scaleOf(axis, 0, steps);
+      const [low, high] = brushes[axis.name] ? brushes[axis.name]
+          .map((end) => Math.min(Math.max(scale(end), 0) || 0, steps)) : [0, steps];
+      const ends = [axis.names ? Math.ceil(low) : low, axis.names ? Math.floor(high) : high];
+      const slider = (n, label) => {
+        const value = Math.round(ends[n]);
+        return element('input', {type: 'range', min: 0, max: steps, value, 'data-key': axis.name + ' ' + label,
+          'aria-label': `${label} ${axis.label}`, 'aria-valuetext': axis.text(axis.names ? value : scale.invert(value)),
+          oninput: ({target}) => {
+            const both = ends.slice();
+            both[n] = Number(target.value);
+            both[1 - n] = n ? Math.min(both[0], both[1]) : Math.max(both[0], both[1]);
+            if (both[0] <= 0 && both[1] >= steps) this.state.setBrush(axis.name, null);
+            else if (axis.names) this.select(axis, both[0] - 0.25, both[1] + 0.25);
+            else this.select(axis, scale.invert(both[0]), scale.invert(both[1]));
+            this.state.speak(`${this.state.shown} of ${this.data.trials.count} trials`);
+          }});
+      };
+      const button = (text, label, onclick) => element('button', {type: 'button', class: 'tool',
+        'data-key': `${axis.name} ${label}`, 'aria-label': `${label}: ${axis.label}`, title: label, onclick}, text);
+      return element('div', {class: 'slider', 'data-key': axis.name}, element('span', {title: axis.label},
+          shorten(axis.label, 30)), slider(0, 'least'), slider(1, 'most'),
+      element('span', {class: 'fact'}, ends.map((end) => axis.text(axis.names ? Math.round(end) : scale.invert(end))).join(' to ')),
+      button('←', 'move left', () => this.shift(axes, i, -1)), button('→', 'move right', () => this.shift(axes, i, 1)),
+      button('↕', 'turn round', () => this.turn(axes, i)));
+    }));
+    for (const input of this.sliders.querySelectorAll('input')) {
+      if (input !== document.activeElement) input.value = input.defaultValue;
+    }
+  }
+
+  shift(axes, i, by) {
+    const at = Math.min(Math.max(i + by, 0), axes.length - 1);
+    axes.splice(at, 0, ...axes.splice(i, 1));
+    this.saveOrder(axes);
   }
 
   saveOrder(axes) {
@@ -174,8 +264,9 @@ export class Importance extends Chart {
   constructor(state) {
     super(state, {id: 'importance', title: 'Importance', about:
       'How much a hyperparameter matters for being among the best tenth of an experiment’s ' +
-      'trials (PED-ANOVA), as shares of 100 %. ρ: rank correlation with the metric. All trials ' +
-      'count, whatever is selected.'});
+      'trials (PED-ANOVA), as shares of 100 %. Line: where 90 % of samples from these trials lie ' +
+      '(bootstrap). Hatched: fewer than 5 best trials, a matter of chance. ρ: rank correlation with ' +
+      'the metric. All trials count, whatever is selected.'});
     this.margin = {top: 8, right: 16, bottom: 8, left: 130};
   }
 
@@ -196,26 +287,59 @@ export class Importance extends Chart {
 
   draw() {
     const notes = this.data.experiments.map(({id, metric, importance: {why, place, best, trials}}) =>
-      (why ? `${id}: ${why}.` : `${id}: the best ${best} of ${trials} trials by ${metric} ${place}.`));
+      (why ? `${id}: ${why}.` : `${id}: the best ${best} of ${trials} trials by ${metric} ${place}` +
+        (best < FEW_BEST ? `: ${countOf(best, 'trial')} ${best === 1 ? 'is' : 'are'} few to compare with.` : '.')));
     const rows = this.rowsOf();
     const shown = rows.slice(0, 20);
     if (rows.length > shown.length) notes.push(`${shown.length} of ${rows.length} shown.`);
     this.say(notes.join(' '));
     if (!shown.length) return;
-    const largest = Math.max(...shown.map((row) => row.share));
+    const largest = Math.max(...shown.map((row) => row.share), ...shown.map((row) => row.high));
     const {left, top, right, bottom} = this.box;
-    const x = scaleOf({low: 0, high: Math.max(largest, 1e-9)}, left, right - 110);
+    const x = scaleOf({low: 0, high: Math.max(largest, 1e-9)}, left, right - 150);
     const each = Math.min(36, (bottom - top) / shown.length);
     shown.forEach((row, i) => {
       const y = top + i * each;
-      this.context.fillStyle = experimentColor(row.experiment.index);
-      this.context.fillRect(left, y + each * 0.15, Math.max(1, x(row.share) - left), each * 0.7);
+      this.bar(row, left, y + each * 0.15, Math.max(1, x(row.share) - left), each * 0.7);
+      this.context.fillStyle = themeColor('text');
+      this.context.fillRect(x(row.low), y + each * 0.5 - 1, Math.max(1, x(row.high) - x(row.low)), 2);
       const text = this.svg.append('text').attr('class', 'mark').attr('y', y + each * 0.5 + 4);
-      text.clone().attr('x', left - 6).attr('text-anchor', 'end').text(shorten(row.name, 17));
+      const id = this.data.experiments.length > 1 ? row.experiment.id + ' · ' : '';
+      text.clone().attr('x', left - 6).attr('text-anchor', 'end').text(shorten(id + row.name, 17));
       const correlation = row.correlation === null ? '' :
           `, ρ ${row.correlation.toFixed(2).replace('-', '−')}`;
-      text.attr('x', Math.max(left, x(row.share)) + 5).text((row.share * 100).toFixed(1) + ' %' + correlation);
+      const percent = (share) => (share * 100).toFixed(0);
+      text.attr('x', Math.max(left, x(Math.max(row.share, row.high))) + 5)
+          .text(`${percent(row.share)} % (${percent(row.low)}–${percent(row.high)})${correlation}`);
     });
+  }
+
+  heightNow() { return 16 + 36 * Math.min(Math.max(this.rowsOf().length, 2), 8); }
+
+  tableOf() {
+    const percent = (share) => `${(share * 100).toFixed(1)} %`;
+    return {heads: ['experiment', 'hyperparameter', 'importance', '90 % from', 'to', 'rank correlation'],
+      rows: this.rowsOf().map(({experiment, name, share, low, high, correlation}) => [String(experiment.id), name,
+        percent(share), percent(low), percent(high), correlation === null ? '–' : formatNumber(correlation)])};
+  }
+
+  bar({experiment}, left, top, width, height) {
+    const {context} = this;
+    context.fillStyle = context.strokeStyle = experimentColor(experiment.index);
+    if (experiment.importance.best >= FEW_BEST) return context.fillRect(left, top, width, height);
+    context.lineWidth = 1;
+    context.strokeRect(left, top, width, height);
+    context.save();
+    context.beginPath();
+    context.rect(left, top, width, height);
+    context.clip();
+    context.beginPath();
+    for (let x = left - height; x < left + width; x += 6) {
+      context.moveTo(x, top + height);
+      context.lineTo(x + height, top);
+    }
+    context.stroke();
+    return context.restore();
   }
 
   find() { return -1; }
@@ -231,15 +355,17 @@ export class Slice extends Chart {
   draw() {
     const {axis, data, state} = this;
     const key = state.metric();
-    const values = data.valuesAtBest(key);
+    const values = state.valuesOf(key);
     const log = state.get('log').includes('y');
-    const range = rangeOf(values, (i) => state.visible[i], log);
+    const range = this.limits(rangeOf(values, (i) => state.visible[i], log),
+        values.filter((_, i) => state.visible[i]));
     this.marks.length = 0;
     if (!range) return this.say('No selected trial has a finite value.');
     const {left, top, right, bottom} = this.box;
     const x = scaleOf({...axis, names: namesOf(axis)}, left, right);
     const y = scaleOf({...range, log}, bottom, top);
-    y.nice();
+    if (range.above === undefined) y.nice();
+    this.zoomedScales(x, y);
     this.axes(x, y, {x: axis.name, y: nameOf(key)}, {x: namesOf(axis)});
     const {shares, order} = rankShares(state, values, state.smallerIsBetter(key));
     this.clip();
@@ -249,13 +375,16 @@ export class Slice extends Chart {
       if (Number.isNaN(axis.values[i]) || (log && values[i] <= 0)) continue;
       // Trials of one category beside each other, the same at each drawing.
       const jitter = axis.choices.length ? ((data.trials.number[i] * 0.618) % 1 - 0.5) * 0.5 : 0;
-      const [px, py] = [x(axis.values[i] + jitter), y(values[i])];
-      this.dot(px, py, rankColor(shares[i]), radius);
-      this.marks.push([px, py, i]);
+      const at = this.dot(x(axis.values[i] + jitter), y(values[i]), this.colorOf(i, rankColor(shares[i])), radius);
+      this.marks.push([...at, i]);
     }
     this.context.restore();
-    return undefined;
+    const off = order.filter((i) => Number.isNaN(axis.values[i])).length;
+    return this.say([this.outlierNote(range, 'trial'), off ? `${countOf(off, 'trial')} without a place ` +
+      'on this axis.' : ''].filter(Boolean).join(' '));
   }
+
+  facts(trial) { return [this.hparamFact(this.axis, trial), ...super.facts(trial)]; }
 }
 
 const FIELD_CELLS = 24;
@@ -282,6 +411,25 @@ export class Contour extends Chart {
 
   usable() { return this.data.varyingAxes(); }
 
+  // The values that ranks are of: unless the reader chose, those of `dtrain plot`
+  // at the length that enough trials of an experiment have in common.
+  compared(key) {
+    const {data, state} = this;
+    const all = data.experiments.map(({compared}) => compared);
+    const own = data.experiments.every(({metric}, i) => all[i] && key === 'validation/' + metric);
+    if (state.get('at') || !own) return {values: state.valuesOf(key), place: state.placeText()};
+    const values = new Float64Array(data.trials.count).fill(NaN);
+    for (const {first, compared} of data.experiments) values.set(compared.values, first);
+    const places = new Set(all.map(({place}) => place));
+    return {values, place: places.size === 1 ? [...places][0] : 'at the default length of each'};
+  }
+
+  facts(trial) {
+    const {values, place} = this.compared(this.state.metric());
+    return [...this.chosen(this.usable()).map((axis) => this.hparamFact(axis, trial)),
+      `${this.valueText(this.state.metric(), values[trial])} ${place}`];
+  }
+
   // The chosen pair; by default the two most important ones.
   chosen(axes) {
     const wanted = this.state.get('contour').split('|');
@@ -297,13 +445,13 @@ export class Contour extends Chart {
     this.marks.length = 0;
     if (!ay) return this.say('This needs two hyperparameters that vary.');
     const key = state.metric();
-    const {order} = rankShares(state, data.valuesAtBest(key), state.smallerIsBetter(key));
+    const {values, place} = this.compared(key);
+    const {order} = rankShares(state, values, state.smallerIsBetter(key));
     const {left, top, right, bottom} = this.box;
     const [xNames, yNames] = [namesOf(ax), namesOf(ay)];
     const x = scaleOf({...ax, names: xNames}, left, right);
     const y = scaleOf({...ay, names: yNames}, bottom, top);
     const both = order.filter((i) => !Number.isNaN(ax.values[i]) && !Number.isNaN(ay.values[i]));
-    const values = data.valuesAtBest(key);
     const ranks = ranksOf(both.map((i) => (state.smallerIsBetter(key) ? values[i] : -values[i])));
     const samples = both.map((i, n) => [(x(ax.values[i]) - left) / (right - left),
       (bottom - y(ay.values[i])) / (bottom - top),
@@ -314,38 +462,43 @@ export class Contour extends Chart {
     const thinned = samples.filter((_, i) => i % Math.ceil(samples.length / MAX_FIELD_SAMPLES) === 0);
     const columns = xNames ? xNames.length : FIELD_CELLS;
     const rows = yNames ? yNames.length : FIELD_CELLS;
-    const made = [state.version, key, state.smallerIsBetter(key), ax.name, ay.name].join();
+    const made = [state.version, key, place, state.smallerIsBetter(key), ax.name, ay.name].join();
     if (this.made !== made) {
       this.field = estimateField(thinned, columns, rows, Boolean(xNames), Boolean(yNames));
       this.made = made;
     }
-    this.drawField(columns, rows);
-    for (const [sx, sy, , i] of thinned) {
-      const [px, py] = [left + sx * (right - left), bottom - sy * (bottom - top)];
-      this.dot(px, py, themeColor('text'), thinned.length > 500 ? 1 : 2);
-      this.marks.push([px, py, i]);
+    const [allX, allY] = [x.copy(), y.copy()];
+    this.zoomedScales(x, y);
+    this.clip();
+    this.drawField((share) => x(allX.invert(left + share * (right - left))), columns,
+        (share) => y(allY.invert(bottom - share * (bottom - top))), rows);
+    this.context.restore();
+    for (const [, , , i] of thinned) {
+      const place = [x(ax.values[i]), y(ay.values[i])];
+      if (thinned.length <= 500) this.dot(...place, themeColor('card'), 3);  // a rim
+      const at = this.dot(...place, themeColor('text'), thinned.length > 500 ? 1 : 2);
+      this.marks.push([...at, i]);
     }
     this.axes(x, y, {x: ax.name, y: ay.name}, {x: xNames, y: yNames});
-    return this.say(thinned.length < samples.length ?
-      `Every n-th trial, ${thinned.length} of ${samples.length}.` : '');
+    const others = state.shown - samples.length;
+    return this.say(`Values ${place}.` + (thinned.length < samples.length ?
+      ` One trial in ${Math.ceil(samples.length / MAX_FIELD_SAMPLES)}, ${thinned.length} of ${samples.length}.` : '') +
+      (others ? ` ${countOf(others, 'trial')} without a value there or a place on these axes.` : ''));
   }
 
-  // Edges are whole pixels: others would leave lines between cells.
-  drawField(columns, rows) {
-    const {left, top, right, bottom} = this.box;
-    const edge = (i, count, from, to) => Math.round(from + (to - from) * i / count);
+  // `x` and `y` have the place of a share of the axis. Edges are whole pixels:
+  // others would leave lines between cells.
+  drawField(x, columns, y, rows) {
     for (let row = 0; row < rows; ++row) {
       for (let column = 0; column < columns; ++column) {
         const share = this.field[row * columns + column];
         if (Number.isNaN(share)) continue;
-        const [x0, x1] = [0, 1].map((n) => edge(column + n, columns, left, right));
-        const [y0, y1] = [0, 1].map((n) => edge(row + n, rows, bottom, top));
+        const [x0, x1] = [0, 1].map((n) => Math.round(x((column + n) / columns)));
+        const [y0, y1] = [0, 1].map((n) => Math.round(y((row + n) / rows)));
         this.context.fillStyle = rankColor(share);
-        this.context.globalAlpha = 0.75;
         this.context.fillRect(x0, y1, x1 - x0, y0 - y1);
       }
     }
-    this.context.globalAlpha = 1;
   }
 }
 

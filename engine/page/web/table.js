@@ -3,11 +3,12 @@
 // are in sight, and each is placed by its number. TrialView, below, is the
 // dialog with all that is known about one trial.
 
-import {element, nameOf, shorten, themeColor} from './chart.js';
+import {element, nameOf, patchChildren, shorten, themeColor} from './chart.js';
 import {formatDuration, formatNumber, lengthText, textOf} from './data.js';
-import {STATE_COLORS} from './progress.js';
+import {stateStyle} from './progress.js';
 
 const ROW_HEIGHT = 26;
+const MAX_PRINTED = 1000;  // rows, some 20 sheets
 
 // Phases of a profile, in the order of a batch.
 const PHASES = ['data', 'forward', 'backward', 'exchange', 'optimizer', 'report', 'validation',
@@ -27,7 +28,12 @@ function columnsOf(data) {
   const columns = [
     {name: 'id', value: (i) => i, text: (i) => data.idOf(i)},
     {name: 'state', value: (i) => data.stateOf(i), text: (i) => data.stateOf(i)},
-    {...numeric('best'), label: bestLabel(data)},
+    ...['point', 'repeat'].filter(() => data.hasRepeats()).map((name) => ({name, numeric: true,
+      value: (i) => data.repeatOf(i)?.[name], text: (i) => formatNumber(data.repeatOf(i)?.[name])})),
+    {...numeric('best'), label: bestLabel(data),
+      ...(data.goalNote() ? {order: (i) => data.placesInExperiments()[i]} : {})},
+    ...(data.goalNote() ? [{name: 'metric', value: (i) => data.experimentOf(i).metric,
+      text: (i) => data.experimentOf(i).metric}] : []),
     numeric('batches'),
   ];
   for (const axis of data.axes) {
@@ -51,21 +57,23 @@ export class Table {
     this.state = state;
     this.data = state.data;
     this.columns = columnsOf(this.data);
-    this.head = element('div', {class: 'row head', role: 'row'});
-    this.body = element('div', {class: 'rows'});
+    this.head = element('div', {class: 'row head', role: 'row', 'aria-rowindex': '1'});
+    this.body = element('div', {class: 'rows', role: 'rowgroup'});
     this.scroll = element('div', {class: 'scroll', tabindex: '0', role: 'table',
       'aria-label': 'trials'}, this.head, this.body);
     this.picker = element('details', {class: 'picker'}, element('summary', {}, 'Columns'));
+    this.paper = element('p', {class: 'note'});
     this.copied = element('span', {class: 'fact', role: 'status'});
     const copy = element('button', {type: 'button', onclick: () => this.copy()}, 'Copy as CSV');
     this.card = element('section', {class: 'card wide', id: 'trials'},
         element('h2', {}, 'Trials'), element('p', {class: 'about'},
-            'Click a heading to sort, a row to see the trial; arrows and Enter do, too. Values are ' +
-            'those of the best validation.'),
-        element('div', {class: 'controls'}, this.picker, copy, this.copied), this.scroll);
+            'Click a heading to sort, a row to see the trial; arrows and Enter do, too. The box of a row, ' +
+            'or the space bar, pins its trial to compare it. Values are those of the best validation.' + (this.data.goalNote() ? ' ' + this.data.goalNote() +
+            ' Sorted by “best”, trials are in the order of their places within their experiments.' : '')),
+        element('div', {class: 'controls'}, this.picker, copy, this.copied), this.scroll, this.paper);
     this.scroll.addEventListener('scroll', () => this.drawRows());
     this.scroll.addEventListener('keydown', (event) => this.key(event));
-    new ResizeObserver(() => this.drawRows()).observe(this.scroll);
+    state.observe(this.scroll, new ResizeObserver(() => this.drawRows()));
     state.onChange(() => this.redraw());
     state.onHover(() => this.drawRows());
   }
@@ -89,7 +97,7 @@ export class Table {
     const sign = descending ? -1 : 1;
     const rows = [];
     for (let i = 0; i < this.data.trials.count; ++i) if (this.state.visible[i]) rows.push(i);
-    const values = rows.map((i) => column.value(i));
+    const values = rows.map((i) => (column.order || column.value)(i));
     const order = rows.map((_, n) => n);
     const missing = (value) => value === '–' || Number.isNaN(value);
     order.sort((a, b) => {
@@ -104,12 +112,14 @@ export class Table {
   // Best first unless the reader has chosen: the best has no minus where small is best.
   firstSort() {
     const [one] = this.data.experiments;
-    return one?.smaller_is_better ? 'best' : '-best';
+    return one?.smaller_is_better || this.data.goalNote() ? 'best' : '-best';
   }
 
   redraw() {
     this.rows = this.sorted();
     this.shown = this.shownColumns();
+    this.scroll.setAttribute('aria-rowcount', this.rows.length + 1);
+    this.scroll.setAttribute('aria-colcount', this.shown.length + 1);
     this.drawHead();
     this.drawPicker();
     this.drawRows();
@@ -117,12 +127,13 @@ export class Table {
 
   drawHead() {
     const {column, descending} = this.sortKey();
-    this.head.replaceChildren(...this.shown.map((one) => element('button', {
+    patchChildren(this.head, [element('span', {class: 'cell pin', role: 'columnheader', 'data-key': ' pin',
+      title: 'pinned'}, 'pin'), ...this.shown.map((one) => element('button', {'data-key': one.name,
       class: one.numeric ? 'cell number' : 'cell', type: 'button', role: 'columnheader',
       title: one.name, 'aria-sort': one === column ? (descending ? 'descending' : 'ascending') : 'none',
       onclick: () => this.state.set({
         sort: (one === column && !descending ? '-' : '') + one.name}),
-    }, (one.label || one.name) + (one === column ? (descending ? ' ▼' : ' ▲') : ''))));
+    }, (one.label || one.name) + (one === column ? (descending ? ' ▼' : ' ▲') : '')))]);
   }
 
   drawPicker() {
@@ -140,26 +151,43 @@ export class Table {
     this.picker.append(list);
   }
 
+  /** Draws every row, below each other, or again those in sight. */
+  print(printing) {
+    this.printing = printing;
+    this.paper.textContent = printing && this.rows.length > MAX_PRINTED ?
+      `${MAX_PRINTED} of ${this.rows.length} trials are printed; dtrain trials --csv has all.` : '';
+    this.drawRows();
+  }
+
   drawRows() {
     if (!this.rows) return;
+    if (this.printing) {
+      this.pins = new Set();
+      patchChildren(this.body, this.rows.slice(0, MAX_PRINTED).map((trial, n) => this.rowOf(trial, n)));
+      return;
+    }
     const top = Math.max(0, Math.floor(this.scroll.scrollTop / ROW_HEIGHT) - 5);
     const count = Math.ceil(this.scroll.clientHeight / ROW_HEIGHT) + 10;
     this.body.style.height = this.rows.length * ROW_HEIGHT + 'px';
-    this.body.replaceChildren(...this.rows.slice(top, top + count).map((trial, n) =>
+    this.pins = new Set(this.state.pinnedIds());
+    patchChildren(this.body, this.rows.slice(top, top + count).map((trial, n) =>
       this.rowOf(trial, top + n)));
   }
 
   rowOf(trial, n) {
     const id = this.data.idOf(trial);
-    const row = element('div', {role: 'row', 'data-trial': id, tabindex: '-1',
+    const row = element('div', {role: 'row', 'aria-rowindex': String(n + 2), 'data-trial': id, 'data-key': id, tabindex: '-1',
       class: 'row' + (trial === this.state.hovered ? ' hovered' : '') +
           (id === this.state.get('trial') ? ' chosen' : ''),
       onclick: () => this.state.set({trial: id}),
-    }, ...this.shown.map((column) => {
+    }, element('span', {class: 'cell pin', role: 'cell', onclick: (event) => event.stopPropagation()},
+        element('input', {type: 'checkbox', tabindex: '-1', 'aria-label': 'pin ' + id,
+          checked: this.pins.has(id), onchange: () => this.state.togglePin(id)})),
+    ...this.shown.map((column) => {
       const text = column.text(trial);
       const cell = element('span', {class: column.numeric ? 'cell number' : 'cell', role: 'cell',
         title: text}, text);
-      if (column.name === 'state') cell.style.borderLeftColor = STATE_COLORS[text];
+      if (column.name === 'state') cell.style.borderLeftColor = stateStyle(text);
       return cell;
     }));
     row.style.top = n * ROW_HEIGHT + 'px';
@@ -175,6 +203,13 @@ export class Table {
       state.set({trial: this.data.idOf(state.hovered)});
       return;
     }
+    if (event.key === ' ' && state.hovered >= 0) {
+      event.preventDefault();
+      const id = this.data.idOf(state.hovered);
+      state.togglePin(id);
+      state.speak(`${id} ${state.pinnedIds().includes(id) ? 'pinned' : 'unpinned'}`);
+      return;
+    }
     const step = {ArrowDown: 1, ArrowUp: -1}[event.key];
     if (!step || !this.rows.length) return;
     event.preventDefault();
@@ -185,6 +220,7 @@ export class Table {
     else if (top > this.scroll.scrollTop + height) this.scroll.scrollTop = top - height;
     state.keyed = true;
     state.hover(this.rows[row]);
+    state.speak(this.shown.slice(0, 6).map((one) => `${one.label || one.name} ${one.text(this.rows[row])}`).join(', '));
   }
 
   async copy() {
@@ -236,7 +272,7 @@ export class TrialView {
       if (this.dialog.open) this.dialog.close();
       return;
     }
-    this.body.replaceChildren(...this.content(trial, id));
+    patchChildren(this.body, this.content(trial, id));
     if (!this.dialog.open) this.dialog.showModal();
   }
 
@@ -244,13 +280,21 @@ export class TrialView {
     const {data} = this;
     const experiment = data.experimentOf(trial);
     const number = data.trials.number[trial];
-    const parts = [element('h2', {}, `Trial ${id} · ${data.stateOf(trial)}`)];
+    const pinned = this.state.pinnedIds().includes(id);
+    const parts = [element('h2', {}, `Trial ${id} · ${data.stateOf(trial)} `, element('button', {type: 'button',
+      class: 'pin-trial', onclick: () => this.state.togglePin(id)}, pinned ? 'Unpin' : 'Pin to compare'))];
     if (experiment.reasons[number]) parts.push(element('p', {}, experiment.reasons[number]));
     parts.push(this.section('Hyperparameters', [...data.axes
-        .filter((axis) => !Number.isNaN(axis.values[trial]))
+        .filter((axis) => experiment.searched.some(({name}) => name === axis.name) &&
+            data.hasHparam(axis, trial))
         .map((axis) => [axis.name, data.hparamText(axis, trial)]),
     ...Object.entries(experiment.constants || {})
         .map(([name, value]) => [name, textOf(value) + ' (not searched)'])]));
+    const place = this.data.repeatOf(trial);
+    if (place) {
+      parts.push(this.section('Repeats', [['point', formatNumber(place.point)],
+        ['repeat', formatNumber(place.repeat)]]));
+    }
     parts.push(this.metrics(trial), this.section('Effort', [
       [experiment.unit || 'batches', formatNumber(data.trials.batches[trial])],
       ['time', formatDuration(data.trials.seconds[trial])],
@@ -258,6 +302,8 @@ export class TrialView {
       ['rungs completed', formatNumber(data.trials.rung[trial])]]));
     const profile = experiment.profiles?.[number];
     if (profile) parts.push(...this.profile(profile));
+    const used = experiment.system?.[number];
+    if (used) parts.push(this.resources(used));
     const saved = this.checkpointsOf(experiment, number);
     parts.push(this.section('Checkpoints', saved.map(({uuid, batches, bytes}) =>
       [uuid, `after ${lengthText(batches, experiment.unit || 'batches')}`, formatBytes(bytes)])));
@@ -277,6 +323,19 @@ export class TrialView {
         formatNumber(value[value.length - 1]), this.spark(trial, one.key)];
     });
     return this.section('Metrics', rows, ['', 'at the best validation', 'last', 'all']);
+  }
+
+  // The facts of `dtrain describe`.
+  resources(used) {
+    const bytes = (value) => value !== null && formatBytes(value);
+    return this.section('Resources', [['use', used.summary],
+      ['memory, at most', bytes(used.memory_bytes)],
+      ['without shared pages', bytes(used.pss_bytes)],
+      ['read from storage', bytes(used.read_bytes)],
+      ['written to storage', bytes(used.written_bytes)],
+      ['GPU memory, at most', bytes(used.gpu_memory_bytes)],
+      ['GPU power', used.gpu_watts !== null && formatNumber(used.gpu_watts) + ' W'],
+      ['GPU temperature, at most', used.gpu_celsius !== null && used.gpu_celsius + ' °C']].filter(([, value]) => value !== false));
   }
 
   // The table of `dtrain describe`.
@@ -340,6 +399,104 @@ export class TrialView {
       found.push({uuid: saved.uuid[i], batches: saved.batches[i], bytes: saved.bytes[i]});
     }
     return found;
+  }
+}
+
+const MAX_COMPARED_METRICS = 100;
+
+/** The pinned trials beside each other: what differs is marked. */
+export class SideBySide {
+  constructor(state) {
+    this.state = state;
+    this.data = state.data;
+    this.body = element('div', {class: 'side-by-side', tabindex: '0', role: 'region', 'aria-label': 'pinned trials'});
+    this.controls = element('div', {class: 'controls'});
+    this.note = element('p', {class: 'note'});
+    this.card = element('section', {class: 'card wide', id: 'pinned', hidden: true},
+        element('h2', {}, 'Side by side'), element('p', {class: 'about'},
+            'The pinned trials; ≠ marks what differs. They are in color in the curves, and kept in the address.'),
+        this.controls, this.body, this.note);
+    state.onChange(() => this.redraw());
+  }
+
+  redraw() {
+    const {state} = this;
+    const pins = state.pinned();
+    this.card.hidden = !pins.length;
+    if (!pins.length) return;
+    const only = state.get('differing') !== '';
+    patchChildren(this.controls, [
+      element('label', {}, element('input', {type: 'checkbox', checked: only,
+        onchange: () => state.set({differing: only ? '' : '1'})}), ' only what differs'),
+      element('button', {type: 'button', onclick: () => state.set({
+        filter: `id in (${pins.map((trial) => this.data.idOf(trial)).join(', ')})`})}, 'Show only these in all plots'),
+      element('button', {type: 'button', onclick: () => state.set({pins: ''})}, 'Unpin all')]);
+    patchChildren(this.body, [this.table(pins, only)]);
+    const gone = state.pinnedIds().length - pins.length;
+    this.note.textContent = [pins.length < 2 ? 'Pin another trial to compare.' : '', this.cut ?
+      `${MAX_COMPARED_METRICS} of ${MAX_COMPARED_METRICS + this.cut} metrics are shown.` : '',
+    gone ? `Pinned trials that this page does not have: ${gone}.` : ''].filter(Boolean).join(' ');
+  }
+
+  // Groups of rows: {title, rows: [[name, texts, best place or −1]]}.
+  groups(pins) {
+    const {data, state} = this;
+    const texts = (text) => pins.map((trial) => text(trial));
+    const constants = new Set(pins.flatMap((trial) => Object.keys(data.experimentOf(trial).constants || {})));
+    const axes = new Map(data.axes.map((axis) => [axis.name, axis]));
+    const names = [...axes.keys(), ...[...constants].filter((name) => !axes.has(name))];
+    const hparam = (name) => (trial) => {
+      const constant = data.experimentOf(trial).constants?.[name];
+      if (constant !== undefined) return textOf(constant);
+      return axes.has(name) ? data.hparamText(axes.get(name), trial) : '–';
+    };
+    const metrics = data.metrics.filter(({key}) => pins.some((trial) => data.series(trial, key)));
+    this.cut = Math.max(0, metrics.length - MAX_COMPARED_METRICS);
+    const number = (trial) => data.trials.number[trial];
+    return [
+      {title: '', rows: [['state', texts((trial) => data.stateOf(trial))],
+        ['reason', texts((trial) => data.experimentOf(trial).reasons[number(trial)] || '–')]]},
+      {title: 'Hyperparameters', rows: names.map((name) => [name, texts(hparam(name))])},
+      {title: `Metrics ${state.placeText()}`, rows: metrics.slice(0, MAX_COMPARED_METRICS).map(({key, name, kind}) => {
+        const values = pins.map((trial) => state.valuesOf(key)[trial]);
+        const finite = values.filter(Number.isFinite);
+        const best = state.direction(key) && finite.length > 1 ?
+          (state.smallerIsBetter(key) ? Math.min(...finite) : Math.max(...finite)) : NaN;
+        return [`${name}${kind === 'training' ? ' (training)' : ''}`, values.map(formatNumber), values.indexOf(best)];
+      })},
+      {title: 'Effort', rows: [['length', texts((trial) =>
+        lengthText(data.trials.batches[trial], data.experimentOf(trial).unit || 'batches'))],
+      ['time', texts((trial) => formatDuration(data.trials.seconds[trial]))],
+      ['restarts', texts((trial) => formatNumber(data.trials.restarts[trial]))],
+      ['rungs completed', texts((trial) => formatNumber(data.trials.rung[trial]))],
+      ['latest checkpoint', texts((trial) => data.latestCheckpoint(trial) ?? '–')]]}];
+  }
+
+  table(pins, only) {
+    const {data, state} = this;
+    const head = element('tr', {}, element('td'), ...pins.map((trial) => {
+      const id = data.idOf(trial);
+      return element('th', {scope: 'col', 'data-key': id}, element('button', {type: 'button', class: 'key',
+        onclick: () => state.set({trial: id})}, id), element('button', {type: 'button', class: 'tool',
+        'aria-label': 'unpin ' + id, onclick: () => state.togglePin(id)}, '×'));
+    }));
+    const bodies = this.groups(pins).map(({title, rows}) => {
+      const shown = rows.map(([name, texts, best = -1]) =>
+        ({name, texts, best, differs: new Set(texts).size > 1})).filter(({differs}) => differs || !only);
+      return element('tbody', {'data-key': title.split(' ')[0] || 'state'},
+          ...(title && shown.length ? [element('tr', {}, element('th', {scope: 'rowgroup', class: 'group',
+            colspan: String(pins.length + 1)}, title))] : []),
+          ...shown.map(({name, texts, best, differs}) => element('tr', {class: differs ? 'differs' : ''},
+              element('th', {scope: 'row', title: name}, element('span', {class: 'mark-differs',
+                'aria-label': differs ? 'differs: ' : false}, differs ? '≠' : ''), ' ' + shorten(name, 48)),
+              ...texts.map((text, i) => element('td', {class: i === best ? 'best' : ''},
+                  text + (i === best ? ' (best)' : ''))))));
+    });
+    const logs = pins.map((trial) => data.experimentOf(trial).logs[data.trials.number[trial]] || '');
+    const log = element('tbody', {'data-key': 'log'}, ...(logs.some(Boolean) ? [element('tr', {},
+        element('th', {scope: 'row'}, 'end of the log'), ...logs.map((text) =>
+          element('td', {}, ...(text ? [element('pre', {class: 'log'}, text)] : ['–']))))] : []));
+    return element('table', {}, element('thead', {}, head), ...bodies, log);
   }
 }
 

@@ -22,9 +22,12 @@ _TRIAL_COLUMNS = ("trial", "state", "reason", "hparams", "batches", "length", "u
                   "best", "latest", "checkpoint", "seed", "restarts", "preemptions", "runs",
                   "slots", "created", "started", "ended", "duration")
 _FILE_COLUMNS = ("file", "bytes", "modified", "path")
+_SAMPLE_COLUMNS = ("trial", "rank", "time", "seconds", "cores", "processes", "memory_bytes",
+                   "pss_bytes", "read_bytes", "written_bytes", "gpus")
 _METRIC_COLUMNS = ("trial", "kind", "batches", "length", "unit", "epoch", "name", "value", "time")
 _WEIGHTS = (".pt", ".pth", ".safetensors")
 _NOT_FOUND = 3  # exit code of dtrain
+_Name = Union[int, str, Sequence[Union[int, str]]]  # of an experiment, or of several
 
 
 class Rows(List[Dict[str, Any]]):
@@ -64,7 +67,8 @@ class Rows(List[Dict[str, Any]]):
 
 
 class _Files:
-    """What a trial's program wrote in its working directory, beside its checkpoints."""
+    """What a trial's program wrote in its working directory, beside its checkpoints, and what
+    it used."""
 
     _trial: str
     _place: Union[str, Path, None]
@@ -77,6 +81,17 @@ class _Files:
         """
         found = _run(["files", "--json", "--", self._trial], self._place)
         return Rows(found["files"], _FILE_COLUMNS)
+
+    def system(self) -> Rows:
+        """Returns a dictionary for each sample of what the trial's processes and GPUs used, by
+        rank and time: "time" (its end), "seconds" (its length), "cores" (that were busy),
+        "processes", "memory_bytes", "pss_bytes", "read_bytes", "written_bytes", and "gpus", each
+        with "gpu", "percent", "memory_bytes", "watts" and "celsius". Unknown values are None.
+
+        Raises RuntimeError if dtrain fails.
+        """
+        found = _run(["plot", "--kind=system", "--json", "--", self._trial], self._place)
+        return Rows(found["samples"], _SAMPLE_COLUMNS)
 
     def open(self, name: str, mode: str = "rb") -> IO[Any]:
         """Opens one of `files()` for reading: `torch.load(best.open("model.pt"))`.
@@ -105,14 +120,16 @@ class Trial(Dict[str, Any], _Files):
 
 
 class Experiment:
-    """A recorded experiment; `dtrain.experiment()` returns it."""
+    """A recorded experiment, or several; `dtrain.experiment()` returns it."""
 
-    def __init__(self, name: Union[int, str], store: Union[str, Path, None] = None) -> None:
+    def __init__(self, name: _Name, store: Union[str, Path, None] = None) -> None:
         """For `experiment()`."""
-        if isinstance(name, bool) or not isinstance(name, (int, str)) or name == "":
-            raise TypeError("an experiment is given by its ID, such as 3, or by its name; "
-                            f"got {name!r}")
-        self._name = str(name)
+        names = list(name) if isinstance(name, (list, tuple)) else [name]
+        for one in names or [name]:
+            if isinstance(one, bool) or not isinstance(one, (int, str)) or one == "":
+                raise TypeError("an experiment is given by its ID, such as 3, or by its name, "
+                                f"several by a list of these; got {one!r}")
+        self._names = [str(one) for one in names]
         self._store = store
 
     def trials(self) -> Rows:
@@ -156,12 +173,14 @@ class Experiment:
         """
         found = self._read("best")
         if not found["best"]:
-            raise LookupError(f"experiment {found['experiment']} has no finite validation value "
-                              f"of '{found['metric']}'")
+            several = ", ".join(map(str, found.get("experiments", [])))
+            raise LookupError((f"experiments {several} have" if several else
+                               f"experiment {found['experiment']} has") +
+                              f" no finite validation value of '{found['metric']}'")
         return Best(found["best"][0], self._store)
 
     def _read(self, command: str, *options: str) -> Any:
-        return _run([command, "--json", *options, "--", self._name], self._store)
+        return _run([command, "--json", *options, "--", *self._names], self._store)
 
 
 class Best(_Files):
@@ -255,17 +274,19 @@ class Best(_Files):
             return _load(file)
 
 
-def experiment(name: Union[int, str], store: Union[str, Path, None] = None) -> Experiment:
-    """Returns the experiment with this ID, or of this name; `store` is the directory of its
-    store (default: that of DTRAIN_STORE, else dtrain's own default).
+def experiment(name: _Name, store: Union[str, Path, None] = None) -> Experiment:
+    """Returns the experiment with this ID, or of this name; of a list, such as [3, 5], the
+    experiments together, which must have one metric and direction. `store` is the directory of
+    their store (default: that of DTRAIN_STORE, else dtrain's own default).
 
     Nothing is read yet: an unknown experiment is an error of the first method called.
     """
     return Experiment(name, store)
 
 
-def best(name: Union[int, str], store: Union[str, Path, None] = None) -> Best:
-    """Returns the best trial of an experiment: `experiment(name, store).best()`."""
+def best(name: _Name, store: Union[str, Path, None] = None) -> Best:
+    """Returns the best trial of an experiment, or of a list of experiments:
+    `experiment(name, store).best()`."""
     return Experiment(name, store).best()
 
 

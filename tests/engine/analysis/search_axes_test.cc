@@ -62,6 +62,36 @@ TEST(SearchAxesTest, IntegersAreAtLeastOneApart) {
   EXPECT_EQ(OnlyAxis(range, true).step, 4.0);
 }
 
+TEST(SearchAxesTest, EndAtTheLastStep) {
+  const auto integers =
+      OnlyAxis({{"type", "int"}, {"minval", 16}, {"maxval", 65}, {"step", 16}});
+  EXPECT_EQ(integers.step, 16);
+  EXPECT_EQ(integers.high, 64);
+  const auto numbers = OnlyAxis(
+      {{"type", "double"}, {"minval", 0}, {"maxval", 0.35}, {"step", 0.1}},
+      /*grid=*/true);
+  EXPECT_EQ(numbers.step, 0.1);
+  EXPECT_EQ(numbers.high, 0.3);
+  const auto log =
+      OnlyAxis({{"type", "int"}, {"minval", 1}, {"maxval", 64}, {"log", true}});
+  EXPECT_TRUE(log.log);
+  EXPECT_EQ(log.step, std::nullopt);
+}
+
+TEST(SearchAxesTest, HoldNearlyAllOfANormalDistribution) {
+  const auto whole = OnlyAxis({{"type", "normal"}, {"mean", 5}, {"std", 2}});
+  EXPECT_NEAR(whole.low, -3, 0.01);
+  EXPECT_NEAR(whole.high, 13, 0.01);
+  const auto cut = OnlyAxis({{"type", "normal"},
+                             {"mean", 0},
+                             {"std", 1},
+                             {"log", true},
+                             {"maxval", 2}});
+  EXPECT_TRUE(cut.log);
+  EXPECT_NEAR(cut.low, 0.01719, 0.0001);
+  EXPECT_EQ(cut.high, 2);
+}
+
 TEST(SearchAxesTest, OneValueIsConstant) {
   EXPECT_TRUE(
       OnlyAxis({{"type", "int"}, {"minval", 2}, {"maxval", 2}}).constant());
@@ -89,6 +119,18 @@ TEST(PlaceOnTest, IsNanForWhatIsNotOnTheAxis) {
   EXPECT_TRUE(std::isnan(PlaceOn(numbers, {{"h", "text"}})));
   EXPECT_TRUE(std::isnan(PlaceOn(numbers, 3)));
   EXPECT_TRUE(std::isnan(PlaceOn(choices, {{"h", "c"}})));
+}
+
+// The value of `else` is none of the range.
+TEST(PlaceOnTest, IsNanWhereTheConditionDoesNotHold) {
+  const auto axes = SearchAxes(json::parse(R"({
+        "m": {"type": "double", "minval": 0, "maxval": 1,
+              "when": {"o": ["sgd"]}, "else": 0.5},
+        "o": {"type": "categorical", "vals": ["adam", "sgd"]}})"),
+                               /*grid=*/false);
+  EXPECT_EQ(PlaceOn(axes.at(0), {{"o", "sgd"}, {"m", 0.25}}), 0.25);
+  EXPECT_TRUE(std::isnan(PlaceOn(axes[0], {{"o", "adam"}, {"m", 0.5}})));
+  EXPECT_TRUE(std::isnan(PlaceOn(axes[0], {{"o", "sgd"}})));
 }
 
 TEST(SearchAxesTest, CategoriesThatAreMapsHaveAxesOfTheirParts) {

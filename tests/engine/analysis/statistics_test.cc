@@ -94,6 +94,22 @@ TEST(MedianCurveTest, IsTheMedianAtEachPlace) {
       ElementsAre(CurvePoint(1, 5), CurvePoint(2, 12.5), CurvePoint(3, 40)));
 }
 
+TEST(MeanCurveTest, IsTheMeanAndDeviationAtEachPlace) {
+  const std::vector<std::vector<CurvePoint>> curves = {
+      {{1, 10}, {3, 30}}, {{1, 0}, {2, 5}, {3, NAN}}, {{1, 2}, {4, 8}}};
+  const auto means = MeanCurve(curves);
+  ASSERT_EQ(means.size(), 3);
+  EXPECT_EQ(means[0].mean, 4);
+  EXPECT_DOUBLE_EQ(means[0].deviation, std::sqrt(28.0));
+  EXPECT_EQ(means[0].count, 3);
+  EXPECT_EQ(means[1].mean, (20 + 5 + 4) / 3.0);  // between points
+  EXPECT_EQ(
+      means[2],
+      (MeanPoint{
+          .x = 3, .mean = 18, .deviation = std::sqrt(288.0), .count = 2}));
+  EXPECT_THAT(MeanCurve({}), IsEmpty());
+}
+
 TEST(MedianCurveTest, LeavesOutWhatIsNotFinite) {
   const std::vector<std::vector<CurvePoint>> curves = {
       {{1, 1}, {2, NAN}, {3, 3}}, {{1, 3}, {2, 4}, {3, 5}}, {}};
@@ -170,8 +186,12 @@ TEST(PackLanesTest, TakesSpansInAnyOrder) {
 }
 
 TEST(CountRungsTest, CountsWhatBecameOfTrials) {
-  const std::vector<RungProgress> trials = {{0, false}, {0, true}, {1, true},
-                                            {1, true},  {2, true}, {1, false}};
+  constexpr auto kOpen = RungProgress::End::kOpen;
+  constexpr auto kEnded = RungProgress::End::kEnded;
+  constexpr auto kCompleted = RungProgress::End::kCompleted;
+  const std::vector<RungProgress> trials = {{0, kOpen},      {0, kEnded},
+                                            {1, kEnded},     {1, kEnded},
+                                            {2, kCompleted}, {1, kOpen}};
   const auto counts = CountRungs(trials);
   ASSERT_EQ(counts.size(), 3);
   EXPECT_EQ(counts[0].reached(), 6);
@@ -183,6 +203,29 @@ TEST(CountRungsTest, CountsWhatBecameOfTrials) {
   EXPECT_EQ(counts[1].ended, 2);
   EXPECT_EQ(counts[1].open, 1);
   EXPECT_EQ(counts[2].reached(), 1);
+  EXPECT_EQ(counts[2].completed, 1);
+}
+
+TEST(FindRobustLimitsTest, LeavesOutOnlyWhatFlattensTheOthers) {
+  std::vector<double> values = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+  EXPECT_FALSE(FindRobustLimits(values, values));
+  values.push_back(20);  // far, but the others fill half of the axis
+  EXPECT_FALSE(FindRobustLimits(values, values));
+  values.insert(values.end(), {1e10, HUGE_VAL, std::nan("")});
+  auto limits = FindRobustLimits(values, values);
+  ASSERT_TRUE(limits);
+  EXPECT_NEAR(limits->low, 1 - 0.03 * 19, 1e-9);
+  EXPECT_NEAR(limits->high, 20 + 0.03 * 19, 1e-9);
+  EXPECT_EQ(limits->above, 1u);
+  EXPECT_EQ(limits->below, 0u);
+  values = {-1e9, 1, 2, 3, 4, 5, 6, 7, 8};
+  limits = FindRobustLimits(values, values);
+  ASSERT_TRUE(limits);
+  EXPECT_EQ(limits->below, 1u);
+  // Half of the values are equal: no spread to measure by.
+  EXPECT_FALSE(
+      FindRobustLimits({1, 1, 1, 1, 1, 1, 1, 9}, {1, 1, 1, 1, 1, 1, 1, 9}));
+  EXPECT_FALSE(FindRobustLimits({1, 2, 3, 1e9}, {1, 2, 3, 1e9}));
 }
 
 TEST(EstimateFieldTest, IsNearTheValuesOfNearSamples) {

@@ -159,8 +159,12 @@ TEST_F(ComparisonTest, RefusesAMetricThatNoneOfThemHas) {
 
 TEST_F(ComparisonTest, GroupsTrialsByAHyperparameter) {
   const Store store = Store::OpenForReading(layout_);
-  const auto groups = GroupTrials(store, {{4, {}}}, "lr", "accuracy",
-                                  /*smaller_is_better=*/false, {});
+  const MetricGoal goal = {.metric = "accuracy", .smaller_is_better = false};
+  const auto found =
+      GroupTrials(store, {{4, {}}}, "lr", goal,
+                  ValuePlace{.kind = ValuePlace::Kind::kBest}, {});
+  EXPECT_EQ(found.trials, 3u);
+  const auto& groups = found.groups;
   ASSERT_EQ(groups.size(), 1u);
   const TrialGroup& group = groups[0];  // of 0.5, 0.9 and 0.6
   EXPECT_EQ(group.value, 0.5);
@@ -169,8 +173,17 @@ TEST_F(ComparisonTest, GroupsTrialsByAHyperparameter) {
   EXPECT_NEAR(group.deviation, 0.2081665999, 1e-9);
   EXPECT_EQ(group.median, 0.6);
   EXPECT_EQ(group.best, 0.9);
-  EXPECT_THROW(GroupTrials(store, {{4, {}}}, "no", "accuracy", false, {}),
-               Error);
+  EXPECT_THROW(GroupTrials(store, {{4, {}}}, "no", goal, {}, {}), Error);
+}
+
+TEST_F(ComparisonTest, GroupsTrialsAtOneLength) {
+  const Store store = Store::OpenForReading(layout_);
+  const MetricGoal goal = {.metric = "accuracy", .smaller_is_better = false};
+  const auto found = GroupTrials(store, {{4, {}}}, "lr", goal, {}, {});
+  EXPECT_EQ(found.values.place.kind, ValuePlace::Kind::kLength);
+  EXPECT_EQ(found.trials, found.values.values.size());
+  EXPECT_EQ(found.trials + found.left_out, 3u);
+  EXPECT_EQ(found.groups.at(0).trials, found.trials);
 }
 
 }  // namespace

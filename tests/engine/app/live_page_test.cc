@@ -67,6 +67,7 @@ TEST_F(LivePageTest, AnswersByThePath) {
         Row{"/api/experiment/1", "", 200}, Row{"/api/experiment/99", "", 404},
         Row{"/api/experiment/1/metrics", "", 200},
         Row{"/api/experiment/1/metrics", "from=1:2", 400},
+        Row{"/api/experiment/1/metrics", "from=0:7:0", 400},
         Row{"/api/experiment/1/changes", "", 400},
         Row{"/api/experiment/1/changes", "since=1&known=x", 400},
         Row{"/api/experiment/1/other", "", 404},

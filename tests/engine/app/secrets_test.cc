@@ -57,12 +57,22 @@ TEST(SecretsTest, RecordsTheEffectiveYamlIfAValueIsEscaped) {
 
 TEST(SecretsTest, HidesOverridesOfVariables) {
   const std::vector<std::string> argv = {
-      "dtrain", "--set", "environment.environment_variables.T=canary", "--set",
-      "hyperparameters.lr=0.1"};
+      "dtrain",   "run",
+      "--set",    "environment.environment_variables.T=canary",
+      "--set",    "hyperparameters.lr=0.1",
+      "--",       "train",
+      "--notify", "me=you"};
   const std::vector<std::string> expected = {
-      "dtrain", "--set", "environment.environment_variables.T=REDACTED",
-      "--set", "hyperparameters.lr=0.1"};
+      "dtrain",   "run",
+      "--set",    "environment.environment_variables.T=REDACTED",
+      "--set",    "hyperparameters.lr=0.1",
+      "--",       "train",
+      "--notify", "me=you"};
   EXPECT_EQ(RecordedArgv(argv), expected);
+  const std::string secret = "environment.environment_variables.T=canary";
+  EXPECT_EQ(RecordedArgv({"dtrain", "create", "--name", "--", "--set", secret})
+                .back(),
+            "environment.environment_variables.T=REDACTED");
 }
 
 constexpr char kCredentials[] =

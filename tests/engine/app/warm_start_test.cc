@@ -55,7 +55,10 @@ class ResolveWarmStartTest : public testing::Test {
             {.id = trial, .request_id = "r", .hparams = {{"x", trials[i].x}}});
         writer.AddValidation(trial, trials[i].loss.value_or(trials[i].x), 10,
                              smaller);
-        writer.SetTrialState(trial, trials[i].state, Timestamp(3));
+        // The store recognizes invalid trials by their reason.
+        const bool is_invalid = trials[i].state == State::kInvalid;
+        writer.SetTrialState(trial, trials[i].state, Timestamp(3),
+                             is_invalid ? std::string(kInvalidReason) : "");
       }
     });
   }
@@ -151,14 +154,27 @@ TEST_F(ResolveWarmStartTest, PointsOfTheUserComeFirstAndCount) {
   }
 }
 
-TEST_F(ResolveWarmStartTest, LeavesOutTrialsThatDoNotFitOrFailed) {
-  Add({{-2},
-       {-1},
-       {3},
-       {4},
-       {0, State::kError},
-       {0.5, State::kInvalid},
-       {1, State::kCompleted, kNan}});
+// Whatever else a trial is, a trial with a result that fits is taken.
+TEST_F(ResolveWarmStartTest, LeavesOutTrialsByTheirState) {
+  struct Row {
+    State state;
+    bool taken;
+  };
+  std::int64_t id = 0;
+  for (const Row& it :
+       {Row{State::kCompleted, true}, Row{State::kStopped, true},
+        Row{State::kPaused, true}, Row{State::kCanceled, true},
+        Row{State::kError, false}, Row{State::kInvalid, false}}) {
+    Add({{3}, {0.5, it.state}});
+    EXPECT_EQ(
+        Points("[" + std::to_string(++id) + "]"),
+        it.taken ? (std::vector<double>{0.5, 3}) : (std::vector<double>{3}))
+        << StateName(it.state);
+  }
+}
+
+TEST_F(ResolveWarmStartTest, LeavesOutTrialsThatDoNotFitOrHaveNoNumber) {
+  Add({{-2}, {-1}, {3}, {4}, {1, State::kCompleted, kNan}});
   Add({{2, State::kCompleted, kNan}});
   EXPECT_EQ(Points("[2, 1]"), (std::vector<double>{3, 4}));
   EXPECT_THAT(
@@ -167,6 +183,15 @@ TEST_F(ResolveWarmStartTest, LeavesOutTrialsThatDoNotFitOrFailed) {
                       "hyperparameters: x is out of range in 2\n"),
             HasSubstr("searcher.warm_start: experiment 2 has no trial with a "
                       "result\n")));
+}
+
+TEST_F(ResolveWarmStartTest, LeavesOutTrialsThatViolateConstraints) {
+  Add({{1}, {3}, {2}, {4}});
+  EXPECT_EQ(Points("[1]", "constraints: [x > 2, x * 2 < 7],"),
+            (std::vector<double>{3}));
+  EXPECT_THAT(notices_, HasSubstr("searcher.warm_start: 3 trials do not fit "
+                                  "the hyperparameters: 'x * 2 < 7' is "
+                                  "violated in 1, 'x > 2' is violated in 2\n"));
 }
 
 TEST_F(ResolveWarmStartTest, RefusesExperimentsWithoutAPoint) {

@@ -17,7 +17,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
-#include "engine/base/uuid.h"
+#include "engine/base/rng.h"
 #include "tests/support/sync_count.h"
 #include "tests/support/temporary_directory.h"
 

@@ -66,25 +66,131 @@ INSTANTIATE_TEST_SUITE_P(
         AddCase{"data/..", "", "own files"},
         AddCase{"../../../../srv", "", "above the root"}));
 
-TEST(ContextOriginTest, RefusesFilesAndLinksWithinLinks) {
+// Two spellings of one directory: the copy lies deep enough for both.
+TEST(ContextOriginTest, HoldsOneLinkForAllSpellings) {
+  ContextOrigin origin{.directory = "/home/ann/proj"};
+  origin.Add("../data", false);
+  EXPECT_EQ(&origin.Add("../../ann/data", true), &origin.links[0]);
+  EXPECT_EQ(origin.links.size(), 1u);
+  EXPECT_TRUE(origin.links[0].declared);
+  EXPECT_EQ(origin.below, "ann/proj");
+}
+
+// --- Paths that are refused for what they lead to ---
+
+struct RefusedPath {
+  const char* name;
+  const char* path;
+  const char* why;
+};
+
+class RefusedPathTest : public testing::TestWithParam<RefusedPath> {};
+
+TEST_P(RefusedPathTest, IsNotLinked) {
   const TemporaryDirectory directory;
-  std::ofstream(directory.path() / "train.csv") << "1";
-  ContextOrigin origin{.directory = directory.path()};
-  origin.Add("data/sets", true);
-  origin.Add("data/sets", false);
-  for (const auto& [path, why] :
-       {std::pair("train.csv", "is not a directory"),
-        std::pair("data/sets/mnist", "is in 'data/sets'"),
-        std::pair("data", "contains 'data/sets'")}) {
+  const fs::path root = fs::canonical(directory.path());
+  fs::create_directories(root / "proj/src");
+  std::ofstream(root / "proj/train.csv") << "1";
+  fs::create_directory_symlink("..", root / "proj/up");
+  fs::create_directory_symlink("up/..", root / "proj/higher");
+  fs::create_directory_symlink(".", root / "proj/here");
+  fs::create_directory_symlink("proj", root / "same");
+  fs::create_directory_symlink(root / "proj", root / "proj/src/back");
+  const auto& [name, path, why] = GetParam();
+  for (const bool declared : {true, false}) {
+    ContextOrigin origin{.directory = root / "proj"};
     try {
-      origin.Add(path, true);
+      origin.Add(path, declared);
       ADD_FAILURE() << path;
     } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kUsage);
       EXPECT_THAT(error.what(), HasSubstr(why));
     }
+    EXPECT_TRUE(origin.links.empty());
   }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, RefusedPathTest,
+    testing::Values(RefusedPath{"File", "train.csv", "is not a directory"},
+                    RefusedPath{"LinkUp", "up", "own files"},
+                    RefusedPath{"LinkHigher", "higher", "own files"},
+                    RefusedPath{"LinkToItself", "here", "own files"},
+                    RefusedPath{"LinkBeside", "../same", "own files"},
+                    RefusedPath{"LinkBelow", "src/back", "own files"},
+                    RefusedPath{"ThroughALink", "up/proj", "own files"},
+                    RefusedPath{"Home", "~/data", "only a shell replaces"},
+                    RefusedPath{"HomeOfOther", "~ann", "only a shell"},
+                    RefusedPath{"Variable", "$HOME/data", "only a shell"},
+                    RefusedPath{"VariableBelow", "d/${SET}", "only a shell"}),
+    [](const auto& param) { return param.param.name; });
+
+TEST(ContextOriginTest, LinksThroughLinksAndUnusualNames) {
+  const TemporaryDirectory directory;
+  const fs::path root = fs::canonical(directory.path());
+  fs::create_directories(root / "proj/src");
+  fs::create_directories(root / "data");
+  fs::create_directories(root / "proj/$x");
+  fs::create_directory_symlink("..", root / "proj/up");
+  fs::create_directory_symlink("src", root / "proj/lib");
+  for (const char* const path : {"lib", "up/data", "up/new", "$x", "./~x"}) {
+    ContextOrigin origin{.directory = root / "proj"};
+    EXPECT_EQ(origin.Add(path, true).target,
+              (root / "proj" / path).lexically_normal());
+  }
+}
+
+// --- Links of which one is within the other ---
+
+struct Overlap {
+  const char* name;
+  const char* first;  // with a leading '!' if it is declared
+  const char* second;
+  const char* left;  // the one that stays; empty: the second is refused
+};
+
+class OverlapTest : public testing::TestWithParam<Overlap> {};
+
+TEST_P(OverlapTest, LeavesOneLink) {
+  const Overlap& overlap = GetParam();
+  ContextOrigin origin{.directory = "/home/ann/proj"};
+  const auto add = [&](std::string_view path) {
+    const bool declared = path.starts_with('!');
+    return origin.Add(path.substr(declared ? 1 : 0), declared).path;
+  };
+  add(overlap.first);
+  if (*overlap.left == '\0') {
+    EXPECT_THROW(add(overlap.second), Error);
+    EXPECT_EQ(origin.links.size(), 1u);
+    return;
+  }
+  EXPECT_EQ(add(overlap.second), overlap.left);
   ASSERT_EQ(origin.links.size(), 1u);
-  EXPECT_TRUE(origin.links[0].declared);
+  EXPECT_EQ(origin.links[0].path, overlap.left);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, OverlapTest,
+    testing::Values(
+        Overlap{"WiderLater", "data/train", "data", "data"},
+        Overlap{"WiderFirst", "data", "data/train", "data"},
+        Overlap{"WiderBeside", "../d/a", "../d", "../d"},
+        Overlap{"DeclaredNarrower", "data", "!data/train", "data/train"},
+        Overlap{"DeclaredWider", "data/train", "!data", "data"},
+        Overlap{"FoundNarrower", "!data", "data/train", ""},
+        Overlap{"FoundWider", "!data/train", "data", ""},
+        Overlap{"BothDeclared", "!data/train", "!data", ""},
+        Overlap{"BothDeclaredWiderFirst", "!data", "!data/train", ""}),
+    [](const auto& param) { return param.param.name; });
+
+TEST(ContextOriginTest, ReplacesSeveralLinksByAWiderOne) {
+  ContextOrigin origin{.directory = "/home/ann/proj"};
+  for (const char* const path : {"data/a", "database", "data/b", "data"}) {
+    origin.Add(path, false);
+  }
+  ASSERT_EQ(origin.links.size(), 2u);
+  EXPECT_EQ(origin.links[0].path, "database");
+  EXPECT_EQ(origin.links[1].path, "data");
 }
 
 // The file beside the context could not name it.
@@ -108,6 +214,13 @@ TEST(ContextOriginTest, IsReadAsItWasWritten) {
   EXPECT_EQ(read.Text(), origin.Text());
   EXPECT_THROW(ContextOrigin::Parse("{}", "x"), Error);
   EXPECT_THROW(ContextOrigin::Parse("", "x"), Error);
+}
+
+TEST(ContextOriginTest, KeepsADirectoryThatIsNotUtf8) {
+  const ContextOrigin origin{.directory = "/home/\xff/proj"};
+  const ContextOrigin read = ContextOrigin::Parse(origin.Text(), "x");
+  EXPECT_EQ(read.directory, origin.directory);
+  EXPECT_EQ(read.Text(), origin.Text());
 }
 
 TEST(ContextOriginTest, IsEmptyForContextsOfEarlierVersions) {
@@ -138,6 +251,7 @@ TEST(LinkedFilesTest, AreComparedWithWhatWasRecorded) {
   ASSERT_TRUE(found);
   EXPECT_EQ(found->files, 2);
   EXPECT_EQ(found->bytes, 4);
+  EXPECT_EQ(found->links, 1);
   EXPECT_TRUE(found->complete);
 
   nlohmann::json recorded = found->Json();
@@ -148,7 +262,7 @@ TEST(LinkedFilesTest, AreComparedWithWhatWasRecorded) {
   EXPECT_THAT(LinkChange(recorded), HasSubstr("has files of 2"));
   std::ofstream(data / "3") << "5";
   EXPECT_EQ(LinkChange(recorded),
-            "holds 3 files of 5 B, it had 2 files of 4 B");
+            "holds 3 files and 1 link, 5 B (then 2 files and 1 link, 4 B)");
   recorded["complete"] = false;  // nothing is known of the others
   EXPECT_EQ(LinkChange(recorded), "");
   fs::remove_all(data);

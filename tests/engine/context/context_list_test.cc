@@ -230,6 +230,48 @@ TEST_F(ContextListTest, OmitsLinksThatLeadOutside) {
   EXPECT_THAT(ListContext(root()).left_out, IsEmpty());
 }
 
+// A link is left out by its path: what else leads to its target is not lost.
+TEST_F(ContextListTest, OmitsLinkedPathsOnly) {
+  Write("src/a.py");
+  Write("data/1.csv");
+  Write("sets/raw/2.csv");
+  fs::create_directories(directory_.path() / "beside");
+  fs::create_directory_symlink("src", root() / "lib");
+  fs::create_directory_symlink("data", root() / "more");
+  fs::create_directory_symlink("../beside", root() / "out");
+  fs::create_directory_symlink("../beside", root() / "out2");
+  fs::create_symlink("data/1.csv", root() / "1.csv");
+  ContextOrigin origin{.directory = fs::canonical(root())};
+  for (const char* const path : {"lib", "data", "sets/raw", "out"}) {
+    origin.Add(path, true);
+  }
+  const ContextList list = ListLinkedContext(root(), origin, {});
+  std::vector<std::string> paths;
+  for (const ContextFile& file : list.files) paths.push_back(file.path);
+  EXPECT_THAT(paths, ElementsAre("1.csv", "src/a.py"));
+  EXPECT_THAT(list.left_out,
+              ElementsAre("'more' is a link to 'data', which trials have as a "
+                          "link (--link more links this one, too)",
+                          "'out2' is a link that leads out of the directory"));
+  EXPECT_EQ(list.origin.links.size(), 4u);
+}
+
+// The caller may try again with more links.
+TEST_F(ContextListTest, SaysThatItIsTooLarge) {
+  Write("data/1.csv", std::string(2000, 'x'));
+  Write("a.py");
+  ContextOrigin origin{.directory = fs::canonical(root())};
+  for (const ContextLimits& limits :
+       {ContextLimits{.bytes = 1000}, ContextLimits{.files = 1},
+        ContextLimits{.entries = 2}}) {
+    EXPECT_THAT(ListLinkedContext(root(), origin, {}, limits).too_large,
+                HasSubstr("has more than "));
+  }
+  origin.Add("data", false);
+  EXPECT_THAT(ListLinkedContext(root(), origin, {}, {.bytes = 1000}).too_large,
+              IsEmpty());
+}
+
 TEST_F(ContextListTest, TerminatesOnCircularLinks) {
   Write("a/1");
   Write("b/2");

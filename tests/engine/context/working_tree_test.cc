@@ -1,8 +1,12 @@
 #include "engine/context/working_tree.h"
 
+#include <atomic>
+#include <cstdio>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <gmock/gmock.h>
@@ -136,9 +140,10 @@ class LinkedTreeTest : public testing::Test {
     fs::create_directories(source_.parent_path() / "shared");
     std::ofstream(source_ / "a/train.py") << "print()";
     std::ofstream(source_ / "data/sets/1.csv") << "1";
-    ContextList list = ListContext(source_, {source_ / "data"});
-    list.origin.Add("data/sets", true);
-    list.origin.Add("../shared", false);
+    ContextOrigin origin{.directory = source_};
+    origin.Add("data/sets", true);
+    origin.Add("../shared", false);
+    const ContextList list = ListLinkedContext(source_, origin, {});
     StagedFiles staged(layout_);
     staged.AddContext(list);
     staged.Place(1);
@@ -252,6 +257,41 @@ TEST_F(WorkingTreeTest, RemovesNothingThroughALink) {
   fs::create_directory_symlink(master_, tree_);
   Tidy();
   EXPECT_EQ(ReadText(master_ / "train.py"), "print()");
+}
+
+// A process that survives its trial may put a link in a directory's place while
+// the tree is tidied, here by an atomic exchange of both.
+TEST(TreeTidyingTest, RemovesNothingThroughALinkThatAppears) {
+  const TemporaryDirectory directory;
+  const fs::path source = fs::canonical(directory.path()) / "proj";
+  fs::create_directories(source / "a");
+  for (int i = 0; i < 300; ++i) {
+    std::ofstream(source / "a" / std::to_string(i)) << "same";
+  }
+  const StoreLayout layout(directory.path() / "store");
+  StagedFiles staged(layout);
+  staged.AddContext(ListContext(source));
+  staged.Place(1);
+  staged.Keep();
+  for (int trial = 1; trial <= 5; ++trial) {
+    const fs::path tree = layout.WorkingTree({1, trial});
+    fs::create_directories(tree.parent_path());
+    MakeWorkingTree(layout.Context(1), tree);
+    fs::create_directory_symlink(source / "a", tree / "link");
+    std::atomic<int> exchanges = 0;
+    std::atomic<bool> done = false;
+    std::thread program([&] {
+      for (; !done; ++exchanges) {
+        ::renameat2(AT_FDCWD, (tree / "a").c_str(), AT_FDCWD,
+                    (tree / "link").c_str(), RENAME_EXCHANGE);
+      }
+    });
+    while (exchanges < 3) std::this_thread::yield();
+    TidyWorkingTree(layout.Context(1), tree);
+    done = true;
+    program.join();
+  }
+  EXPECT_EQ(ListContext(source).files.size(), 300u);
 }
 
 TEST_F(WorkingTreeTest, ListsWhatTheTrialWrote) {

@@ -42,6 +42,21 @@ std::string RefusalText(const InlineExperiment& experiment) {
   }
 }
 
+TEST(InlineYamlTest, HasConstraints) {
+  InlineExperiment experiment = RandomSearch({"x=int(1,9)", "y=int(1,9)"});
+  experiment.constraints = {"x * y < 9", "x != y + 0"};
+  EXPECT_THAT(Read(experiment).searcher.constraints,
+              ElementsAre("x * y < 9", "x != y + 0"));
+
+  experiment = {.command = {"a"},
+                .hyperparameters = {"x=1"},
+                .constraints = {"x > 0"},
+                .metric = "loss"};
+  EXPECT_EQ(RefusalText(experiment),
+            "--constraint: does not apply to single, which is one trial; leave "
+            "it out, or add a range by --hp");
+}
+
 TEST(InlineYamlTest, KeepsTheWordsOfTheCommand) {
   InlineExperiment experiment = RandomSearch({"x=int(1,2)"});
   experiment.command = {"sh",  "-c",   "echo \"$DTRAIN_HPARAM_x\" {y}: #",

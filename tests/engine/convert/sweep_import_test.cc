@@ -241,14 +241,28 @@ INSTANTIATE_TEST_SUITE_P(
                       R"({"type": "categorical", "vals": ["on", "0777"]})"},
         ParameterCase{
             "QUniform", "{distribution: q_uniform, q: 8, min: 32, max: 64}",
-            R"({"type": "categorical", "vals": [32, 40, 48, 56, 64]})"},
+            R"({"type": "int", "minval": 32, "maxval": 64, "step": 8})",
+            "the first and the last value are as likely as the others; W&B "
+            "draws them half as often"},
         ParameterCase{
             "QUniformMayLeaveItsRange",
             "{distribution: q_uniform, q: 8, min: 29, max: 61}",
-            R"({"type": "categorical", "vals": [32, 40, 48, 56, 64]})"},
-        ParameterCase{"QUniformRoundsItsEnds",
-                      "{distribution: q_uniform, q: 0.1, min: 0.06, max: 0.34}",
-                      R"({"type": "categorical", "vals": [0.1, 0.2, 0.3]})"},
+            R"({"type": "int", "minval": 32, "maxval": 64, "step": 8})",
+            "half as often"},
+        ParameterCase{
+            "QUniformRoundsItsEnds",
+            "{distribution: q_uniform, q: 0.1, min: 0.06, max: 0.34}",
+            R"({"type": "double", "minval": 0.1, "maxval": 0.3, "step": 0.1})",
+            "half as often"},
+        ParameterCase{"QUniformOfHalfMultiples",
+                      "{distribution: q_uniform, q: 1, min: -0.5, max: 2.5}",
+                      R"({"type": "int", "minval": 0, "maxval": 2, "step": 1})",
+                      "half as often"},
+        ParameterCase{
+            "QLogUniformIntegers",
+            "{distribution: q_log_uniform_values, min: 0.6, max: 32}",
+            R"({"type": "int", "minval": 1, "maxval": 32, "log": true})",
+            "half as often"},
         ParameterCase{
             "QLogUniformValues",
             "{distribution: q_log_uniform_values, q: 8, min: 8, max: 32}",
@@ -256,13 +270,17 @@ INSTANTIATE_TEST_SUITE_P(
             "replaced by a list of 4 multiples of 8, evenly spaced on a "
             "logarithmic scale from 8 to 32"},
         ParameterCase{"Normal", "{distribution: normal, mu: 1, sigma: 0.25}",
-                      R"({"type": "double", "minval": 0.5, "maxval": 1.5})",
-                      "a normal distribution is not kept: a range from 0.5 to "
-                      "1.5 instead, two standard deviations on each side"},
+                      R"({"type": "normal", "mean": 1.0, "std": 0.25})"},
+        ParameterCase{"NormalByDefault", "{distribution: normal}",
+                      R"({"type": "normal", "mean": 0.0, "std": 1.0})"},
+        ParameterCase{
+            "LogNormal", "{distribution: log_normal, mu: -4, sigma: 1}",
+            R"({"type": "normal", "mean": -4.0, "std": 1.0, "log": true})"},
         ParameterCase{"QNormal",
                       "{distribution: q_normal, mu: 5, sigma: 1, q: 2}",
-                      R"({"type": "categorical", "vals": [4, 6, 8]})",
-                      "is not kept: a range from 4 to 8 instead"},
+                      R"({"type": "int", "minval": 4, "maxval": 6, "step": 2})",
+                      "a rounded normal distribution is not kept: a range from "
+                      "4 to 6 instead"},
         ParameterCase{
             "Probabilities", "{values: [a, b], probabilities: [0.25, 0.75]}",
             R"({"type": "categorical", "vals": ["a", "b", "b", "b"]})"},
@@ -409,6 +427,33 @@ TEST(ImportSweepTest, ConvertsHyperband) {
   EXPECT_THAT(sweep.warnings,
               ElementsAre(HasSubstr("trials are stopped at 3, 9 epochs; W&B "
                                     "counts logged values of the metric")));
+}
+
+// Logarithms of exact powers are not exact: log(243) / log(3) is below 5.
+TEST(ImportSweepTest, CountsTheRungsOfExactPowers) {
+  struct Row {
+    std::string keys;
+    int rungs;
+    std::string stops;
+  };
+  for (const Row& it :
+       {Row{"eta: 3, min_iter: 1, max_iter: 243", 6, "1, 3, 9, 27, 81"},
+        Row{"eta: 3, min_iter: 3, max_iter: 729", 6, "3, 9, 27, 81, 243"},
+        Row{"eta: 3, min_iter: 1, max_iter: 242", 5, "2, 8, 26, 80"},
+        Row{"eta: 3, s: 5, max_iter: 243", 6, "1, 3, 9, 27, 81"},
+        Row{"eta: 10, min_iter: 1, max_iter: 1000", 4, "1, 10, 100"},
+        Row{"eta: 10, min_iter: 1, max_iter: 999", 3, "9, 99"},
+        Row{"eta: 5, min_iter: 1, max_iter: 125", 4, "1, 5, 25"},
+        Row{"eta: 6, min_iter: 1, max_iter: 216", 4, "1, 6, 36"},
+        Row{"eta: 2, min_iter: 1, max_iter: 64", 7, "1, 2, 4, 8, 16, 32"}}) {
+    const Converted sweep =
+        Convert(RandomSweep("{x: {min: 0, max: 0.5}}") +
+                "early_terminate: {type: hyperband, " + it.keys + "}\n");
+    EXPECT_EQ(sweep.config["searcher"]["num_rungs"], it.rungs) << it.keys;
+    EXPECT_THAT(sweep.warnings,
+                Contains(HasSubstr("are stopped at " + it.stops + " epochs")))
+        << it.keys;
+  }
 }
 
 // Keys of Hyperband that decide on nothing are named.
@@ -573,7 +618,7 @@ INSTANTIATE_TEST_SUITE_P(
         RefusedSweep{"LargeLogNormal",
                      "method: random\nparameters: {x: {distribution: "
                      "log_normal, mu: 1000}}",
-                     "are no range of numbers"},
+                     "gives values that no number can represent"},
         RefusedSweep{"FractionalIterations",
                      "method: random\nparameters: {x: {value: 1}}\n"
                      "early_terminate: {type: hyperband, max_iter: 0.5}",

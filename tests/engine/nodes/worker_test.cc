@@ -1,6 +1,7 @@
 #include "engine/nodes/worker.h"
 
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <memory>
 
@@ -126,6 +127,25 @@ TEST_F(WorkerTest, RunsAWholeTrialAndSendsItsOutput) {
   ASSERT_TRUE(HasSlots(1));
   nodes_->SendShutdown();
   EXPECT_EQ(worker.Wait(), 0) << worker.Output();
+}
+
+// The worker, which another process is, inherits the period.
+TEST_F(WorkerTest, SamplesItsTrialsIfTheTaskSaysSo) {
+  ::setenv("DTRAIN_SYSTEM_PERIOD", "20ms", /*replace=*/1);
+  StartedWorker& worker = Start(WorkerAt("a"));
+  ::unsetenv("DTRAIN_SYSTEM_PERIOD");
+  Listen({.system = true});
+  ASSERT_TRUE(HasSlots(1)) << worker.Output();
+  launcher_->Start(Spec("hang"));
+
+  const auto sampled = Await<SystemSampled>(*launcher_);
+
+  EXPECT_EQ(sampled.trial.number, 1);
+  EXPECT_EQ(sampled.rank, 0);
+  EXPECT_EQ(sampled.sample.processes, 1);
+  EXPECT_GT(sampled.sample.memory_bytes, 100'000);
+  launcher_->Kill({Experiment(), 1});
+  Await<TrialExited>(*launcher_);
 }
 
 TEST_F(WorkerTest, MessagesGoBothWays) {

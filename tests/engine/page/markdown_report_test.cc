@@ -23,6 +23,7 @@ MarkdownSubject Subject() {
                                    {"smaller_is_better", true},
                                    {"seconds", 12.5},
                                    {"note", ""},
+                                   {"confirmed", nlohmann::json::array()},
                                    {"filter", nullptr},
                                    {"best", nullptr},
                                    {"importance", {{"why", "few"}}}}};

@@ -98,6 +98,25 @@ TEST_F(RunnerDeathTest, TrialsThatHangAreKilled) {
   EXPECT_TRUE(Within(kGoneWithin, [] { return Living().empty(); }));
 }
 
+TEST_F(RunnerDeathTest, MonitorEnds) {
+  LocalLauncherOptions options = Options();
+  options.system_period = std::chrono::milliseconds(10);
+  const pid_t runner = StartRunner(std::move(options), {Spec("hang")});
+  ASSERT_GT(runner, 0);
+  const std::vector<std::int64_t> marked = Living();
+  std::vector<Process> monitors;
+  for (const Process& process : ReadProcesses()) {
+    if (process.parent == runner &&
+        std::count(marked.begin(), marked.end(), process.pid) == 0) {
+      monitors.push_back(process);
+    }
+  }
+  ASSERT_THAT(monitors, SizeIs(1));
+  KillAndReap(runner);
+  EXPECT_TRUE(
+      Within(kGoneWithin, [&monitors] { return !Lives(monitors.front()); }));
+}
+
 TEST_F(RunnerDeathTest, AllRanksThatHangAreKilled) {
   const pid_t runner = StartRunner(TwoRankOptions(), {TwoRanks("hang")});
   ASSERT_GT(runner, 0);

@@ -286,6 +286,8 @@ TEST_F(CommandTrialTest, AnEndThatDoesNotFollowTheStopIsTheResult) {
        "say(type='checkpoint', epochs=1, path=path); validate()\n",
        false},
       {"connects", "connect(); train(); validate()\n", true},
+      {"can not read the socket",
+       "connect(); link.shutdown(socket.SHUT_RD); train(); validate()\n", true},
       {"reads the socket", "connect(); train()\n" + read + "validate()\n",
        false},
       {"greets", "connect()\n" + hello + welcome + "train(); validate()\n",

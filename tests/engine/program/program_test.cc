@@ -35,7 +35,14 @@ TEST(ProgramWordsTest, LeavesOutAnArgumentThatIsNullAndItsOption) {
             {"p", "--bn"}},
            {{"p", "{mode}", "{x}"},
             {{"mode", "-fast"}, {"x", null}},
-            {"p", "-fast"}}}) {
+            {"p", "-fast"}},
+           // What the trial lacks by its condition is left out in the same way.
+           {{"p", "--a", "{x}", "b"}, {{"y", 1}}, {"p", "b"}},
+           {{"p", "--a={x}", "lr={x},{y}", "b"}, {{"y", 1}}, {"p", "b"}},
+           {{"p", "{x:--bn|--no-bn}", "--y={y}"}, {{"y", 1}}, {"p", "--y=1"}},
+           {{"p", "--net", "{net.x}", "{trial}"},
+            {{"net", {{"y", 1}}}},
+            {"p", "0.0"}}}) {
     TrialSpec spec;
     spec.command = command;
     spec.placeholders = true;

@@ -1,7 +1,9 @@
 #include "engine/query/filter.h"
 
 #include <fstream>
+#include <limits>
 #include <map>
+#include <optional>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -156,6 +158,93 @@ TEST(FilterTest, ComparesAnIntegerWithAnyOtherNumber) {
   EXPECT_TRUE(HoldsFor(1e300, "> 9223372036854775807"));
 }
 
+FieldValue Calculated(const std::string& term, const FieldValue& value) {
+  const Filter filter = Filter::Parse(term + " + 0 < hp.lr * 1", Context());
+  return filter.comparison()->left.Calculate(
+      [&](const FieldName&) { return value; });
+}
+
+TEST(FilterTest, CalculatesWithIntegersExactly) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+  const FieldValue odd = std::int64_t{9007199254740993};
+  EXPECT_EQ(Calculated("hp.lr - 1", odd), FieldValue(9007199254740992));
+  EXPECT_EQ(Calculated("hp.lr % 2", odd), FieldValue(std::int64_t{1}));
+  EXPECT_EQ(Calculated("hp.lr * 1023", odd), FieldValue(9214364837600035839));
+  EXPECT_EQ(Calculated("hp.lr + 1", kMost), FieldValue(0x1p63));
+  EXPECT_EQ(Calculated("hp.lr - 1", kLeast), FieldValue(-0x1p63));
+  EXPECT_EQ(Calculated("hp.lr % -1", kLeast), FieldValue(std::int64_t{0}));
+  EXPECT_EQ(Calculated("hp.lr / 2", std::int64_t{6}), FieldValue(3.0));
+}
+
+TEST(FilterTest, CalculatesRestsWithTheSignOfTheDivisor) {
+  EXPECT_EQ(Calculated("hp.lr % 3", std::int64_t{-7}), FieldValue(2L));
+  EXPECT_EQ(Calculated("hp.lr % -3", std::int64_t{7}), FieldValue(-2L));
+  EXPECT_EQ(Calculated("hp.lr % 3", -0.5), FieldValue(2.5));
+  EXPECT_EQ(Calculated("hp.lr % -3", 0.5), FieldValue(-2.5));
+}
+
+TEST(FilterTest, HasNoValueForTextsAndDivisionsByZero) {
+  const FieldValue none;
+  EXPECT_EQ(Calculated("hp.lr * 2", "adam"), none);
+  EXPECT_EQ(Calculated("hp.lr * 2", none), none);
+  EXPECT_EQ(Calculated("1 / hp.lr", 0.0), none);
+  EXPECT_EQ(Calculated("1 % hp.lr", std::int64_t{0}), none);
+}
+
+TEST(FilterTest, LimitsTheDepthOfTerms) {
+  const auto nested = [](int levels) {
+    return "id < " + std::string(levels, '(') + "1" + std::string(levels, ')');
+  };
+  EXPECT_EQ(ParseError(nested(100)), "");
+  EXPECT_THAT(ParseError(nested(101)), HasSubstr("more than 100 levels"));
+}
+
+TEST(FilterTest, NamesTheSignInAName) {
+  EXPECT_THAT(ParseError("id*2 == 4"),
+              HasSubstr("at character 1: unknown name 'id*2'; to calculate, "
+                        "write blanks around *"));
+  EXPECT_EQ(ParseError("'val loss' * 2 == 4"), "");
+}
+
+TEST(FilterTest, ComparesFieldsWhereNamesAreNoTexts) {
+  QueryContext context = Context();
+  context.compares_fields = true;
+  const auto holds = [&](const std::string& text) {
+    return Filter::Parse(text, context).Matches([](const FieldName& field) {
+      return FieldValue(field.name == "id" ? 3.0 : 4.0);
+    });
+  };
+  EXPECT_TRUE(holds("id < loss"));
+  EXPECT_FALSE(holds("id == loss"));
+  EXPECT_TRUE(holds("hp.lr == loss"));
+  EXPECT_FALSE(holds("hp.lr == 'loss'"));
+  EXPECT_FALSE(holds("hp.lr == adam"));
+}
+
+TEST(FilterTest, DecidesByTheComparisonsThatAreKnown) {
+  struct Case {
+    const char* filter;
+    std::optional<bool> result;
+  };
+  // Only the comparisons of `loss` are open.
+  const Case cases[] = {
+      {"id == 1 and loss < 1", std::nullopt}, {"id == 2 and loss < 1", false},
+      {"loss < 1 and id == 2", false},        {"id == 1 or loss < 1", true},
+      {"id == 2 or loss < 1", std::nullopt},  {"not loss < 1", std::nullopt},
+      {"not (loss < 1 and id == 2)", true},   {"id == 1", true}};
+  for (const auto& [text, result] : cases) {
+    SCOPED_TRACE(text);
+    EXPECT_EQ(
+        Filter::Parse(text, Context()).Decide([](const Comparison& comparison) {
+          return comparison.field.name == "loss"
+                     ? std::nullopt
+                     : std::optional(comparison.Holds(1.0));
+        }),
+        result);
+  }
+}
+
 TEST(FieldValueTest, OrdersIntegersAndOtherNumbersByValue) {
   const FieldValue small = std::int64_t{9007199254740992};
   const FieldValue large = std::int64_t{9007199254740993};
@@ -208,6 +297,7 @@ TEST(FilterTest, NamesItsFieldsOnce) {
   std::vector<std::string> fields;
   for (const FieldName& field : filter.Fields()) fields.push_back(field.Text());
   EXPECT_THAT(fields, ElementsAre("id", "name", "min(loss)"));
+  EXPECT_EQ(Filter::Parse("id * 2 < loss + id", Context()).Fields().size(), 2U);
 }
 
 TEST(FilterTest, MatchesEveryRowIfItIsEmpty) {

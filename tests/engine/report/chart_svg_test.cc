@@ -233,11 +233,34 @@ TEST(DrawSvgTest, DrawsBarsInTheirRows) {
               HasSubstr("d=\"M80.0 53.1h400.0M480.0 79.4h400.0\""));
 }
 
+TEST(DrawSvgTest, DrawsABandUnderItsCurve) {
+  Figure figure = MakeFigure({{{.color = 1}, {{0, 1}, {10, 1}}}});
+  figure.panels[0].bands = {
+      {{.color = 1}, {{0, 0}, {10, 0}}, {{0, 2}, {10, 2}}}};
+  const std::string svg = RenderSvg(figure);
+  const std::string band =
+      "<path fill=\"#d55e00\" fill-opacity=\"0.2\" "
+      "d=\"M80.0 40.0L880.0 40.0L880.0 485.0L80.0 485.0z\"/>";
+  EXPECT_THAT(svg, HasSubstr(band));
+  EXPECT_LT(svg.find(band), svg.find("stroke=\"#d55e00\""));
+}
+
+TEST(DrawSvgTest, IsAsLargeAsAskedAndScalesWithTheFont) {
+  const Figure figure = MakeFigure({{{}, {{0, 2}, {10, 1}}}});
+  const std::string svg =
+      DrawSvg(figure, {.width = 450, .height = 300, .font_size = 6.5}).text;
+  EXPECT_THAT(svg, HasSubstr("viewBox=\"0 0 900.0 600.0\" width=\"450.0\" "
+                             "height=\"300.0\""));
+  // Too low for an axis: a panel of the least height.
+  EXPECT_THAT(DrawSvg(figure, {.height = 10}).text,
+              HasSubstr("height=\"192.0\""));
+}
+
 TEST(DrawSvgTest, DrawsCellsInShades) {
   Figure figure = MakeFigure({});
   figure.panels[0].cells = {{0, 1, 0, 1, 0.0}, {1, 2, 1, 2, 1.0}};
   const std::string svg = RenderSvg(figure);
-  EXPECT_THAT(svg, HasSubstr("fill=\"#f0f0f0\" stroke=\"#f0f0f0\" "
+  EXPECT_THAT(svg, HasSubstr("fill=\"#839123\" stroke=\"#839123\" "
                              "stroke-width=\"0.5\" "
                              "d=\"M80.0 262.5h400.0v222.5h-400.0z\""));
   EXPECT_THAT(svg, HasSubstr("d=\"M480.0 40.0h400.0v222.5h-400.0z\""));

@@ -193,8 +193,7 @@ TEST_F(LiveFrameTest, DoesNotPromiseAValidation) {
 TEST_F(LiveFrameTest, FitsEveryLineToTheTerminal) {
   const auto lines = Lines(40);
   ASSERT_EQ(lines.size(), 3);
-  EXPECT_EQ(lines[1], "  3.1  epoch 2.50  batch 500/1000  tra…");
-  EXPECT_EQ(DisplayWidth(lines[1]), 39);
+  EXPECT_EQ(lines[1], "  3.1  epoch 2.50  batch 500/1000  …");
 }
 
 TEST_F(LiveFrameTest, FitsTheNumberOfTrialsToTheTerminal) {

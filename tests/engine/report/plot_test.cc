@@ -11,9 +11,11 @@
 namespace dtrain {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::MatchesRegex;
 using testing::Not;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -90,21 +92,25 @@ TEST(CurvesFigureTest, ColorsTrialsByGroup) {
   EXPECT_THAT(LegendTexts(figure),
               ElementsAre("without opt (1 trial)", "opt=adam (1 trial)",
                           "opt=sgd (2 trials)"));
-  EXPECT_EQ(figure.title, "experiment 3, asha: loss, by opt (medians)");
+  EXPECT_EQ(figure.title,
+            "experiment 3, asha: loss, by opt "
+            "(mean and standard deviation)");
   const auto& curves = figure.panels[0].curves;
   EXPECT_EQ(curves[0].style.color, 0);  // 3.4
   EXPECT_EQ(curves[1].style.color, 1);  // 3.2
   EXPECT_EQ(curves[2].style.color, 2);  // of 3.1 and 3.3
 }
 
-TEST(CurvesFigureTest, DrawsTheMedianOfAGroup) {
+TEST(CurvesFigureTest, DrawsTheMeanOfAGroupAndItsSpread) {
   PlotData data = Search();
   data.group = "opt";
   for (PlotTrial& trial : data.searches[0].trials) trial.group = "sgd";
   auto curves = Curves();
   curves[3].points.erase(curves[3].points.begin());  // 3.4 ends at 10 batches
   const Figure figure = CurvesFigure(data, curves, Loss(), {});
-  EXPECT_EQ(figure.title, "experiment 3, asha: loss, by opt (medians)");
+  EXPECT_EQ(figure.title,
+            "experiment 3, asha: loss, by opt "
+            "(mean and standard deviation)");
   const auto& drawn = figure.panels[0].curves;
   ASSERT_EQ(drawn.size(), 5);
   EXPECT_FALSE(drawn[0].style.faint);
@@ -112,8 +118,15 @@ TEST(CurvesFigureTest, DrawsTheMedianOfAGroup) {
   EXPECT_THAT(drawn[0].points,
               ElementsAre(CurvePoint(10, 2.5), CurvePoint(20, 1)));
   EXPECT_TRUE(drawn[1].style.faint);
+  const auto& bands = figure.panels[0].bands;
+  ASSERT_EQ(bands.size(), 1);
+  const double first = std::sqrt(5.0 / 3);  // of 1, 2, 3 and 4
+  EXPECT_THAT(bands[0].low,
+              ElementsAre(CurvePoint(10, 2.5 - first), CurvePoint(20, 0.5)));
+  EXPECT_THAT(bands[0].high,
+              ElementsAre(CurvePoint(10, 2.5 + first), CurvePoint(20, 1.5)));
   EXPECT_THAT(figure.notes,
-              ElementsAre("a median counts the trials of a group that got that "
+              ElementsAre("a mean counts the trials of a group that got that "
                           "far; it may jump where one ends"));
 }
 
@@ -182,26 +195,29 @@ PlotData SearchWithValidations() {
       {.time = Timestamp(2'000'000), .trial = 3, .batches = 10, .value = 1},
       {.time = Timestamp(3'000'000), .trial = 2, .batches = 10, .value = 0.25},
       {.time = Timestamp(4'000'000), .trial = 1, .batches = 30, .value = kNan}};
+  for (PlotTrial& trial : data.searches[0].trials) {
+    if (trial.id.number < 4) trial.best_batches = 10;
+  }
   return data;
 }
 
-TEST(HistoryFigureTest, DrawsValidationsAndTheBestSoFar) {
+TEST(HistoryFigureTest, DrawsTheBestOfEachTrialAndTheBestSoFar) {
   const Figure figure =
       HistoryFigure(SearchWithValidations(), Effort::kBatches, "batches", {});
   const Chart& chart = figure.panels.at(0);
   ASSERT_EQ(chart.dots.size(), 1);
   EXPECT_THAT(chart.dots[0].points,
-              ElementsAre(CurvePoint(10, 0.5), CurvePoint(20, 1),
-                          CurvePoint(30, 0.25), testing::Pair(50, testing::_)));
+              ElementsAre(CurvePoint(10, 0.5), CurvePoint(30, 0.25),
+                          CurvePoint(20, 1)));
   // Steps: each value holds until the next one.
   EXPECT_THAT(chart.curves.at(0).points,
               ElementsAre(CurvePoint(10, 0.5), CurvePoint(30, 0.5),
                           CurvePoint(30, 0.25), CurvePoint(50, 0.25),
                           CurvePoint(50, 0.25)));
-  EXPECT_THAT(LegendTexts(figure), ElementsAre("best so far of 3 asha",
-                                               "4 validations of 4 trials"));
-  EXPECT_THAT(figure.notes, ElementsAre("1 of 4 trials was never validated",
-                                        "1 value is not finite and not shown"));
+  EXPECT_THAT(LegendTexts(figure),
+              ElementsAre("best so far of 3 asha",
+                          "3 trials at their best validation"));
+  EXPECT_THAT(figure.notes, ElementsAre("1 of 4 trials was never validated"));
   EXPECT_EQ(chart.y.label, "loss (smaller is better)");
 }
 
@@ -231,7 +247,7 @@ TEST(HistoryFigureTest, DrawsTheBestOfEachGroup) {
   EXPECT_EQ(figure.title, "experiment 3, asha: best loss so far, by opt");
   EXPECT_THAT(LegendTexts(figure),
               ElementsAre("opt=adam (1 trial)", "opt=sgd (3 trials)",
-                          "4 validations of 4 trials"));
+                          "3 trials at their best validation"));
   const auto& curves = figure.panels[0].curves;
   ASSERT_EQ(curves.size(), 2);
   // Over the effort of all trials.
@@ -348,13 +364,75 @@ TEST(ImportanceFigureTest, DrawsABarForEachHyperparameter) {
   EXPECT_THAT(chart.y.names, ElementsAre("x", "y"));
   ASSERT_EQ(chart.bars.size(), 2);
   EXPECT_NEAR(chart.bars[0].to, 81.03, 0.01);
-  EXPECT_EQ(chart.bars[0].text, "81.0 %, correlation 1.00");
+  EXPECT_THAT(chart.bars[0].text,
+              MatchesRegex("81 % \\([0-9]+-[0-9]+\\), correlation 1.00"));
+  ASSERT_TRUE(chart.bars[0].interval.has_value());
+  EXPECT_LT(chart.bars[0].interval->first, chart.bars[0].interval->second);
+  EXPECT_TRUE(chart.bars[0].hatched);  // 3 best trials
   EXPECT_NEAR(chart.bars[1].to, 18.97, 0.01);
-  EXPECT_EQ(chart.bars[1].text, "19.0 %");
+  EXPECT_THAT(chart.bars[1].text, MatchesRegex("19 % \\([0-9]+-[0-9]+\\)"));
   EXPECT_EQ(
       figure.title,
       "experiment 3, asha: importance for being among the best in loss at "
-      "the best validation, best 3 of 12 trials");
+      "the best validation, best 3 of 12 trials (few: a matter of chance, "
+      "hatched)");
+  const Figure half = ImportanceFigure(SearchOfTwelve(), 0.5);
+  EXPECT_FALSE(half.panels.at(0).bars.at(0).hatched);
+}
+
+// 40 values near 1, and 2 that are not.
+PlotData DivergedSearch() {
+  PlotData data = SearchWithValidations();
+  auto& search = data.searches[0];
+  search.trials.clear();
+  search.validations.clear();
+  for (std::int64_t i = 1; i <= 42; ++i) {
+    const double value = i > 40 ? 1e10 : 1 + 0.01 * static_cast<double>(i % 10);
+    search.trials.push_back(Trial(i, value, {0.1, 0}));
+    search.trials.back().best_batches = 10;
+    search.validations.push_back(
+        {.time = Timestamp(i), .trial = i, .batches = 10, .value = value});
+  }
+  return data;
+}
+
+TEST(OutliersTest, AreArrowsAtTheEdgeAndCounted) {
+  const PlotData data = DivergedSearch();
+  std::vector<TrialCurve> curves;
+  for (const PlotTrial& trial : data.searches[0].trials) {
+    curves.push_back({trial.id,
+                      "loss",
+                      MetricKind::kTraining,
+                      {{1, 1.2}, {2, trial.values[0]}}});
+  }
+  PlotData both = data;
+  both.metrics.push_back({"speed", false});
+  for (PlotTrial& trial : both.searches[0].trials) trial.values.push_back(1);
+  const auto draw = [&](const PlotLook& look) {
+    return std::vector<Figure>{
+        HistoryFigure(data, Effort::kTrials, "", look),
+        CurvesFigure(data, curves, Loss(), look), SliceFigure(data, look),
+        DistributionFigure(data, look), ParetoFigure(both, look)};
+  };
+  for (const Figure& figure : draw({})) {
+    SCOPED_TRACE(figure.title);
+    const Chart& chart = figure.panels.at(0);
+    const ChartAxis& axis = chart.x.arrows ? chart.x : chart.y;
+    ASSERT_TRUE(axis.range.has_value());
+    EXPECT_LT(axis.range->second, 2);
+    EXPECT_THAT(figure.notes,
+                Contains(HasSubstr("2 trials have values beyond")));
+    EXPECT_THAT(DrawSvg(figure).text, HasSubstr("<path fill=\"#"));
+    const std::string text = DrawText(figure, {.utf8 = true});
+    EXPECT_TRUE(text.find("▲") != text.npos || text.find("▶") != text.npos);
+  }
+  for (const Figure& figure : draw({.all_values = true})) {
+    EXPECT_FALSE(figure.panels.at(0).x.arrows || figure.panels.at(0).y.arrows);
+    EXPECT_THAT(figure.notes, Not(Contains(HasSubstr("beyond"))));
+  }
+  EXPECT_THAT(
+      ParallelFigure(data, {}).panels.at(0).parallel.back().ticks.back().second,
+      HasSubstr("(2 above)"));
 }
 
 TEST(ImportanceFigureTest, SaysThatThereAreTooFewTrials) {
@@ -393,6 +471,27 @@ TEST(ParallelFigureTest, DrawsALineThroughTheAxes) {
   EXPECT_TRUE(chart.curves.at(1).style.faint);
   EXPECT_EQ(chart.curves.size(), 3);  // not 3.4
   EXPECT_THAT(figure.title, HasSubstr("best 1 of 4 trials"));
+}
+
+TEST(ParallelFigureTest, HasALaneForAbsentValues) {
+  PlotData data = Search();
+  data.searches[0].axes[1].when = {{"lr", {{"minval", 0.1}}}};
+  data.searches[0].trials[1].places[1] =
+      std::numeric_limits<double>::quiet_NaN();
+
+  const Chart chart = ParallelFigure(data, {}).panels.at(0);
+
+  ASSERT_GE(chart.parallel[1].ticks.size(), 2u);
+  EXPECT_EQ(chart.parallel[1].ticks[0], std::pair(0.0, std::string("absent")));
+  EXPECT_DOUBLE_EQ(chart.parallel[1].ticks[1].first, 0.1);
+  std::vector<double> shares;
+  for (const CurveMark& curve : chart.curves) {
+    shares.push_back(curve.points.at(1).second);
+  }
+  EXPECT_EQ(std::ranges::count(shares, 0.0), 1);
+  EXPECT_EQ(std::ranges::count(shares, 0.1), 2);
+  // The other axes have none.
+  EXPECT_NE(chart.parallel[0].ticks[0].second, "absent");
 }
 
 TEST(ParallelFigureTest, ShowsTheNamedHyperparameters) {
@@ -488,7 +587,8 @@ TEST(RungsFigureTest, CountsWhatBecameOfTrials) {
   const Chart& chart = figure.panels.at(0);
   EXPECT_THAT(chart.y.names,
               ElementsAre("created", "rung 1 (16 batches)", "rung 2"));
-  // created: 3 went on, 1 ended; rung 1: 1 went on, 1 ended, 1 waits.
+  // created: 3 went on, 1 ended; rung 1: 1 went on, 1 ended, 1 waits; rung 2: 1
+  // completed.
   ASSERT_EQ(chart.bars.size(), 6);
   EXPECT_EQ(chart.bars[0].to, 3);
   EXPECT_EQ(chart.bars[1].text, "4");
@@ -496,7 +596,12 @@ TEST(RungsFigureTest, CountsWhatBecameOfTrials) {
   EXPECT_EQ(chart.bars[3].from, 1);
   EXPECT_EQ(chart.bars[4].to, 3);
   EXPECT_EQ(chart.bars[4].text, "3");
-  EXPECT_EQ(figure.legend.size(), 3);
+  EXPECT_THAT(LegendTexts(figure),
+              ElementsAre("completed the next rung",
+                          "completed: trained as long as it was to",
+                          "ended after this rung",
+                          "has not ended: running or waiting"));
+  EXPECT_EQ(chart.bars[5].style.color, figure.legend[1].style.color);
   EXPECT_THAT(figure.notes, IsEmpty());
 }
 

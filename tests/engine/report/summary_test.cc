@@ -30,6 +30,14 @@ TEST_F(SummaryTest, NamesTheBestTrialAndNextCommands) {
             "next: dtrain trials 3; dtrain metrics 3; dtrain logs 3\n");
 }
 
+TEST_F(SummaryTest, SaysWhatWasIdle) {
+  context_.use = "slots 62% in use, GPU 31% busy, CPU 1.2 cores";
+  EXPECT_NE(SummaryText(result_, context_)
+                .find("\nresources: slots 62% in use, GPU 31% busy, CPU 1.2 "
+                      "cores\nnext: dtrain"),
+            std::string::npos);
+}
+
 TEST_F(SummaryTest, ReportsThatTheBestHasNoCheckpoint) {
   result_.best->checkpoint.clear();
   EXPECT_NE(SummaryText(result_, context_)

@@ -252,6 +252,29 @@ TEST_F(TableTest, WritesCsvInValidUtf8) {
   EXPECT_EQ(CsvLine({"a\x1b\n", "b"}, /*terminal=*/true), "a\\x1b\\x0a,b\r\n");
 }
 
+TEST(CsvFieldTest, NoTextIsAFormula) {
+  struct Case {
+    std::string text;
+    std::string field;
+  };
+  for (const auto& [text, field] :
+       std::vector<Case>{{"=cmd|'/C calc'!A0", "'=cmd|'/C calc'!A0"},
+                         {"=A1,B1", "\"'=A1,B1\""},
+                         {"+1", "'+1"},
+                         {"@SUM(A1)", "'@SUM(A1)"},
+                         {"-lr", "'-lr"},
+                         {"-1+A1", "'-1+A1"},
+                         {"\t=1", "'\t=1"},
+                         {"-0.5", "-0.5"},
+                         {"-1e-300", "-1e-300"},
+                         {"-Infinity", "-Infinity"},
+                         {"-", "-"},
+                         {"a=b", "a=b"},
+                         {"", ""}}) {
+    EXPECT_EQ(CsvField(text), field);
+  }
+}
+
 TEST(WrapTextTest, BreaksAtBlanksAndKeepsQuotesWhole) {
   struct Case {
     std::string text;

@@ -3,11 +3,13 @@
 
 #include <array>
 #include <cmath>
+#include <functional>
 #include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "searchers/search_plan.h"
 #include "tests/engine/run/experiment_fixture.h"
 #include "tests/support/patience.h"
 
@@ -30,7 +32,7 @@ class KilledSearch {
       id_ = writer.AddExperiment({.name = "test",
                                   .searcher = config_.searcher.name,
                                   .metric = "loss",
-                                  .config = json::object(),
+                                  .config = config_.effective,
                                   .provenance = json::object()});
     });
   }
@@ -54,11 +56,13 @@ class KilledSearch {
       if (++waits == kill_at) throw Killed();
     };
     Reporter quiet;
-    Experiment experiment({.id = id_, .config = config_, .seed = 7},
-                          {.store = store_,
-                           .launcher = launcher,
-                           .reporter = quiet,
-                           .clock = clock_});
+    ExperimentSetup setup{
+        .id = id_, .config = config_, .created = created_, .seed = 7};
+    setup.options.retry_failed = retry;
+    Experiment experiment(std::move(setup), {.store = store_,
+                                             .launcher = launcher,
+                                             .reporter = quiet,
+                                             .clock = clock_});
     try {
       result_ = experiment.Run();
     } catch (const Killed&) {
@@ -102,11 +106,25 @@ class KilledSearch {
     return events;
   }
 
+  // The next runs have a plan with this many trials more.
+  void Extend(std::int64_t more) {
+    if (!created_) created_ = config_.searcher;
+    config_.searcher =
+        ExtendPlan(*created_, config_.searcher.max_trials + more);
+  }
+
+  // The next runs have no target and no duration.
+  void Unlimit() {
+    config_.searcher.target.reset();
+    config_.searcher.max_duration.reset();
+  }
+
   bool one_at_a_time = false;
   std::set<std::int64_t> early;
   std::set<std::int64_t> invalid;
   std::set<std::int64_t> failing;
   std::int64_t bad_loss = 0;  // the trial whose loss is NaN; 0: none
+  bool retry = false;         // failed trials run again
 
  private:
   static json ToJson(const std::optional<BestValidation>& best) {
@@ -115,6 +133,7 @@ class KilledSearch {
   }
 
   ExperimentConfig config_;
+  std::optional<SearcherConfig> created_;  // before an extension
   std::size_t slots_;
   Store store_;
   std::int64_t id_ = 0;
@@ -149,6 +168,12 @@ class RecoveryTest : public testing::Test {
             .stop_once = stop_once};
   }
 
+  // Each point is trained so often.
+  void Repeat(std::int64_t repeats) {
+    config_.searcher.repeats = repeats;
+    config_.effective = {{"searcher", {{"repeats", repeats}}}};
+  }
+
   KilledSearch Make() const {
     KilledSearch search(config_, slots_);
     search.one_at_a_time = one_at_a_time_;
@@ -177,6 +202,29 @@ class RecoveryTest : public testing::Test {
       if (HasFailure()) break;
     }
     return waits - 1;
+  }
+
+  // Does the same with a second run of a search that has ended, which `change`
+  // gives more to do.
+  void KillEverywhereAfter(
+      const std::function<void(KilledSearch&)>& change) const {
+    const auto make_changed = [&] {
+      KilledSearch search = Make();
+      (void)search.Run();
+      change(search);
+      return search;
+    };
+    KilledSearch whole = make_changed();
+    const int waits = whole.Run();
+    EXPECT_GT(waits, 20);
+    for (int at = 1; at < waits; at += kSanitized ? 7 : 2) {
+      KilledSearch killed = make_changed();
+      (void)killed.Run(at);
+      (void)killed.Run();
+      EXPECT_EQ(killed.Story(), whole.Story()) << "killed at wait " << at;
+      EXPECT_EQ(killed.Events(), whole.Events());
+      if (HasFailure()) break;
+    }
   }
 
   // Kills three runners in a row at random moments.
@@ -306,6 +354,215 @@ TEST_F(RecoveryTest, ResumesAfterTrialsOfAllKinds) {
   bad_loss_ = 4;
 
   EXPECT_GT(KillEverywhere(), 100);
+}
+
+// Of every method: a search that is over is extended, or its failed trials run
+// again, and the runner dies then.
+TEST_F(RecoveryTest, ResumesWhatGoesOnAfterItsEnd) {
+  const std::array searches = {
+      SearcherConfig{.name = "random", .max_length = 50, .max_trials = 5},
+      Asha(/*stop_once=*/false),
+      Asha(/*stop_once=*/true),
+      SearcherConfig{.name = "adaptive_asha",
+                     .max_length = 90,
+                     .max_trials = 8,
+                     .max_concurrent_trials = 2,
+                     .divisor = 3,
+                     .max_rungs = 3},
+      SearcherConfig{.name = "bayesian_asha",
+                     .max_length = 90,
+                     .max_trials = 6,
+                     .max_concurrent_trials = 2,
+                     .num_rungs = 2,
+                     .divisor = 3},
+  };
+  for (const SearcherConfig& search : searches) {
+    SCOPED_TRACE(search.name + (search.stop_once ? " stop_once" : ""));
+    config_ = Config(search);
+    failing_ = {};
+    KillEverywhereAfter([](KilledSearch& again) { again.Extend(6); });
+    failing_ = {2, 5};
+    KillEverywhereAfter([](KilledSearch& again) {
+      again.failing = {};
+      again.retry = true;
+    });
+  }
+}
+
+// Ended before its plan, by a target or a duration, and taken on after that.
+TEST_F(RecoveryTest, ResumesWhatEndedBeforeItsPlan) {
+  for (const bool by_target : {true, false}) {
+    config_ = Config(Asha(/*stop_once=*/false));
+    if (by_target) {
+      config_.searcher.target = 0.3;
+    } else {
+      config_.searcher.max_duration = 12;
+    }
+    slots_ = 2;
+    KilledSearch whole = Make();
+    const int waits = whole.Run();
+    const json ended = whole.Story();
+    EXPECT_EQ(ended.at("state"), "COMPLETED");
+    int stopped = 0;
+    int completed = 0;
+    for (const json& trial : ended.at("trials")) {
+      stopped += trial.at(1) == "STOPPED";
+      completed += trial.at(1) == "COMPLETED";
+      EXPECT_TRUE(trial.at(1) == "STOPPED" || trial.at(1) == "COMPLETED");
+    }
+    EXPECT_GT(stopped, 0);
+    EXPECT_EQ(completed, by_target ? 1 : 0);
+    for (int at = 1; at < waits; at += 3) {
+      SCOPED_TRACE((by_target ? "target " : "duration ") + std::to_string(at));
+      KilledSearch killed = Make();
+      (void)killed.Run(at);
+      (void)killed.Run();
+      const json story = killed.Story();
+      EXPECT_EQ(story.at("state"), "COMPLETED");
+      for (const json& trial : story.at("trials")) {
+        EXPECT_TRUE(trial.at(1) == "STOPPED" || trial.at(1) == "COMPLETED");
+      }
+      // It goes on, to another target or for another duration, and then whole.
+      killed.Extend(3);
+      killed.Unlimit();
+      (void)killed.Run();
+      const json extended = killed.Story();
+      EXPECT_EQ(extended.at("state"), "COMPLETED");
+      EXPECT_EQ(extended.at("trials").size(), 12u);
+      for (const json& trial : extended.at("trials")) {
+        EXPECT_TRUE(trial.at(1) == "STOPPED" || trial.at(1) == "COMPLETED");
+        EXPECT_GT(trial.at(6), 0) << trial;  // has the result of a rung
+      }
+      if (HasFailure()) break;
+    }
+  }
+}
+
+// Trials that failed after the end of the search, of which the searcher has not
+// heard: they run again, or count as failed when the search is extended.
+TEST_F(RecoveryTest, KnowsWhatFailedAfterAnEarlyEnd) {
+  for (const bool retries : {true, false}) {
+    config_ = Config(Asha(/*stop_once=*/false));
+    config_.searcher.max_duration = 2;
+    failing_ = {1, 2, 3, 4};
+    config_.max_restarts = 3;  // delayed, until after the end
+    slots_ = 2;
+    KilledSearch search = Make();
+    (void)search.Run();
+    EXPECT_NE(search.Story().at("state"), "RUNNING");
+    search.failing = {};
+    search.Unlimit();
+    search.retry = retries;
+    search.Extend(1);
+
+    (void)search.Run();
+
+    const json story = search.Story();
+    EXPECT_EQ(story.at("state"), "COMPLETED") << retries;
+    EXPECT_EQ(story.at("trials").size(), 10u);
+    for (const json& trial : story.at("trials")) {
+      EXPECT_NE(trial.at(1), "PAUSED");
+      if (retries) {
+        EXPECT_NE(trial.at(1), "ERROR");
+      }
+    }
+  }
+}
+
+// As if they had never failed.
+TEST_F(RecoveryTest, RetriesTrialsInTheirPlace) {
+  for (const auto& [name, repeats] :
+       {std::pair<std::string, int>{"random", 1}, {"random", 3}, {"grid", 1}}) {
+    config_ = Config({.name = name, .max_length = 50, .max_trials = 5});
+    if (repeats > 1) Repeat(repeats);
+    KilledSearch never_failed = Make();
+    (void)never_failed.Run();
+    KilledSearch retried = Make();
+    retried.failing = {2, 5};
+    (void)retried.Run();
+    EXPECT_NE(retried.Story(), never_failed.Story());
+    retried.failing = {};
+    retried.retry = true;
+    (void)retried.Run();
+
+    EXPECT_EQ(retried.Story(), never_failed.Story());
+  }
+}
+
+TEST_F(RecoveryTest, ResumesRepeats) {
+  for (const std::string name : {"random", "bayesian_asha"}) {
+    config_ = Config({.name = name,
+                      .max_length = 50,
+                      .max_trials = 4,
+                      .max_concurrent_trials = 4,
+                      .num_rungs = 1});
+    Repeat(3);
+    failing_ = {5};
+    invalid_ = {7, 8, 9};
+    EXPECT_GT(KillEverywhere(), 100);
+  }
+}
+
+// A value of a point is the mean of its repeats, those that failed left out.
+TEST_F(RecoveryTest, TheBestOfRepeatsIsThatOfAPoint) {
+  config_ = Config({.name = "random", .max_length = 50, .max_trials = 4});
+  Repeat(3);
+  failing_ = {4};
+  bad_loss_ = 8;
+  KilledSearch search = Make();
+
+  (void)search.Run();
+
+  const json story = search.Story();
+  double best = HUGE_VAL;
+  std::int64_t best_trial = 0;
+  for (std::int64_t first = 1; first <= 10; first += 3) {
+    double sum = 0;
+    double n = 0;
+    double least = HUGE_VAL;
+    std::int64_t number = 0;
+    for (std::int64_t trial = first; trial < first + 3; ++trial) {
+      if (trial == 4 || trial == 8) continue;
+      const json& row =
+          story.at("trials").at(static_cast<std::size_t>(trial - 1));
+      const double loss = std::stod(row.at(8).at(0).get<std::string>());
+      sum += loss;
+      ++n;
+      if (loss >= least) continue;
+      least = loss;
+      number = trial;
+    }
+    if (sum / n >= best) continue;
+    best = sum / n;
+    best_trial = number;
+  }
+  EXPECT_EQ(story.at("best_trial"), best_trial);
+  EXPECT_NEAR(std::stod(story.at("best").at(0).get<std::string>()), best, 1e-6);
+  EXPECT_EQ(story.at("told").at(0), best_trial);
+}
+
+TEST_F(RecoveryTest, APointReachesTheTarget) {
+  config_ = Config({.name = "random", .max_length = 50, .max_trials = 9});
+  Repeat(3);
+  KilledSearch whole = Make();
+  (void)whole.Run();
+  const json story = whole.Story();
+  const double best = std::stod(story.at("best").at(0).get<std::string>());
+  config_.searcher.target = best + 1e-5;
+
+  KilledSearch search = Make();
+  (void)search.Run();
+
+  const json ended = search.Story();
+  EXPECT_EQ(ended.at("state"), "COMPLETED");
+  EXPECT_EQ(ended.at("best"), story.at("best"));
+  // One slot: no later point was begun, but for the trial in the slot.
+  const auto point = (story.at("best_trial").get<std::size_t>() + 2) / 3;
+  for (std::size_t i = 0; i < ended.at("trials").size(); ++i) {
+    const std::string reason = ended.at("trials").at(i).at(2);
+    EXPECT_EQ(reason.find("target reached: point ") == 0, i >= 3 * point)
+        << i << reason;
+  }
 }
 
 TEST_F(RecoveryTest, ResumesGridOnSeveralSlots) {

@@ -57,6 +57,46 @@ TEST_F(ExperimentTimeTest, KillsATrialThatHangsSoonAfterItsTimeout) {
   EXPECT_LT(time_, seconds(8));
 }
 
+// Of a trial that has validated, that is the result; another one has failed.
+TEST_F(ExperimentTimeTest, StopsATrialAtItsTimeLimit) {
+  config_.hang_timeout = 1000;
+  config_.trial_time_limit = 20;
+  launcher_.on_stop = [this](TrialId trial) {
+    trials_.End(trial, EndReason::kStopped);
+  };
+  At({{seconds(10), [&] {
+         Report(ValidationReport{
+             .seq = 1, .batches = 10, .metrics = {{"loss", 0.25}}});
+       }}});
+  EXPECT_EQ(Run().state, State::kCompleted);
+  EXPECT_GE(time_, seconds(20));
+  EXPECT_EQ(Trial().state, State::kStopped);
+  EXPECT_EQ(Trial().reason, "ended early: trial_time_limit of 20s reached");
+  EXPECT_EQ(Trial().best->value, 0.25);
+
+  Record();
+  EXPECT_EQ(Run().state, State::kError);
+  EXPECT_EQ(Trial().state, State::kError);
+  EXPECT_EQ(Trial().reason,
+            "trial_time_limit of 20s reached without a validation");
+}
+
+TEST_F(ExperimentTimeTest, CountsTheTimeOfEarlierRuns) {
+  config_.hang_timeout = 1000;
+  config_.trial_time_limit = 20;
+  launcher_.on_stop = [this](TrialId trial) {
+    launcher_.Push(MessageReceived{trial, Finished{EndReason::kStopped}});
+    launcher_.Push(TrialExited{.trial = trial, .seconds = 12});
+  };
+  At({{seconds(12), [&] { launcher_.Push(Interrupted{.signal = 15}); }}});
+  EXPECT_EQ(Run().state, State::kPaused);
+
+  const Duration before = time_;
+  EXPECT_EQ(Run().state, State::kError);
+  EXPECT_LT(time_ - before, seconds(12));
+  EXPECT_THAT(Trial().reason, HasSubstr("trial_time_limit of 20s reached"));
+}
+
 TEST_F(ExperimentTimeTest, WaitingForTheStoreIsNotAHang) {
   const TemporaryDirectory directory;
   store_ = Store::OpenForWriting(StoreLayout(directory.path() / "store"));

@@ -144,6 +144,24 @@ TEST_F(UnreadHparamsTest, ASearchOfAnUnreadOneIsInVain) {
   EXPECT_EQ(UnreadHparams(unread).CheckFirst(trial_, {"lr"}, nullptr), "");
 }
 
+// One that decides a condition has an effect on trials that do not read it.
+TEST_F(UnreadHparamsTest, DoNotCountThoseThatDecideConditions) {
+  ExperimentConfig config = Config(/*is_program=*/true);
+  config.hyperparameters["layers"] = {
+      {"type", "const"}, {"val", 3}, {"when", {{"lr", {{"minval", 0.1}}}}}};
+  UnreadHparams program(config, /*is_custom=*/false);
+  EXPECT_EQ(program.CheckFirst(trial_, {"lr"}, nullptr), "");
+  EXPECT_EQ(program.Warn({"lr"}), "");
+  EXPECT_NE(program.Warn({"lr", "layers"}), "");
+  program.RecordAtEnd(trial_, {"lr", "layers"});
+  EXPECT_THAT(*program.names(), testing::ElementsAre("layers"));
+
+  config.entrypoint = std::string("model_def:Trial");
+  UnreadHparams custom(config, /*is_custom=*/true);
+  custom.Record(trial_, {"lr", "layers"});
+  EXPECT_THAT(*custom.names(), testing::ElementsAre("layers"));
+}
+
 TEST(RequiredMetricsTest, NamesWhatWasReportedInPlaceOfTheMetric) {
   ExperimentConfig config;
   config.searcher.metric = "acc";

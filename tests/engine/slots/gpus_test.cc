@@ -140,6 +140,34 @@ TEST_F(NvidiaDriverTest, TellsWhyAGpuGetsNoContext) {
   ::unsetenv("CUDA_VISIBLE_DEVICES");
 }
 
+TEST_F(NvidiaDriverTest, ReadsSensors) {
+  ::unsetenv("FAKE_DRIVER");
+  GpuSensors sensors({.nvml = nvml_});
+
+  const GpuSample a = sensors.Read(0, "GPU-a");
+  const GpuSample b = sensors.Read(1, "");
+  const GpuSample none = sensors.Read(7, "GPU-x");
+
+  EXPECT_EQ(a.gpu, 0);
+  EXPECT_EQ(a.percent, 37);
+  EXPECT_EQ(a.memory_bytes, 100);
+  EXPECT_EQ(a.watts, 250.5);
+  EXPECT_EQ(a.celsius, 61);
+  EXPECT_EQ(b.gpu, 1);
+  EXPECT_EQ(b.percent, std::nullopt);
+  EXPECT_EQ(b.memory_bytes, 100);
+  EXPECT_EQ(none.memory_bytes, std::nullopt);
+}
+
+TEST_F(NvidiaDriverTest, ReadsNoSensorsWithoutADriver) {
+  ::setenv("FAKE_DRIVER", "init=9", /*replace=*/1);
+  EXPECT_EQ(GpuSensors({.nvml = nvml_}).Read(0, "GPU-a").percent, std::nullopt);
+  EXPECT_EQ(GpuSensors({.nvml = "libno-such-driver.so.1"})
+                .Read(0, "GPU-a")
+                .memory_bytes,
+            std::nullopt);
+}
+
 TEST_F(NvidiaDriverTest, ListsGpus) {
   const GpuSearch found = Ask("");
   EXPECT_EQ(found.problem, "");

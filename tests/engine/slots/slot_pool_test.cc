@@ -13,6 +13,7 @@
 #include <gmock/gmock.h>
 
 #include "engine/base/error.h"
+#include "engine/os/file_lock.h"
 #include "tests/support/temporary_directory.h"
 
 namespace dtrain {

@@ -92,6 +92,7 @@ class BackupTest : public testing::Test {
                         {{"loss", 1}, {"bad", NAN}}, Timestamp(1), 1);
       writer.AddValidation(trial, 0.25, 100, /*smaller_is_better=*/true, 1);
       writer.AddProfile(trial, {.batches = 100, .gpu_bytes = 3});
+      writer.AddSystemSample(trial, {.sample = {.gpus = {{.percent = 4}}}});
       CheckpointRow checkpoint = SampleCheckpoint(trial, 100, "aaaaaaaa");
       checkpoint.storage = "/kept";
       writer.AddCheckpoint(checkpoint);
@@ -102,6 +103,7 @@ class BackupTest : public testing::Test {
       writer.AddRequest(id, 1, RequestKind::kPause, Timestamp(2));
       writer.AddSearcherEvent(id, {1, {{"type", "started"}}, {"create"}});
       writer.AddSearcherSnapshot(id, 1, {{"state", "new"}});
+      writer.AddNotification(id, {.event = "completed", .target = "url"});
     });
   }
 

@@ -56,7 +56,7 @@ inline nlohmann::json AllFields(const TrialRow& row) {
   const auto& [id, request_id, state, reason, hparams, seed, batches, rung,
                best, latest, latest_checkpoint, restarts, failures, preemptions,
                runs, slots, pid, pid_start, boot_id, created, started, ended,
-               seconds] = row;
+               seconds, point, repeat] = row;
   const auto ticks = [](const std::optional<Timestamp>& time) {
     return time ? nlohmann::json(time->count()) : nlohmann::json();
   };
@@ -82,7 +82,9 @@ inline nlohmann::json AllFields(const TrialRow& row) {
           {"created", created.count()},
           {"started", ticks(started)},
           {"ended", ticks(ended)},
-          {"seconds", seconds}};
+          {"seconds", seconds},
+          {"point", point},
+          {"repeat", repeat}};
 }
 
 /// Returns all fields of a checkpoint's row by name. Does not compile where one

@@ -40,7 +40,7 @@ int DieAtCommit(sqlite3* database, char**, const sqlite3_api_routines*) {
   return SQLITE_OK;
 }
 
-constexpr std::int64_t kVersion = 9;  // of the schema of today
+constexpr std::int64_t kVersion = 12;  // of the schema of today
 
 class SchemaMigrationTest : public testing::Test {
  protected:
@@ -205,6 +205,19 @@ TEST_F(SchemaMigrationTest, TrialsOfVersionSixWereNeverPreempted) {
   EXPECT_EQ(store.Trial({1, 2})->preemptions, 0);
 }
 
+TEST_F(SchemaMigrationTest, TrialsOfVersionSixWereNotSampled) {
+  fs::remove_all(layout_.root());
+  Fill(DTRAIN_GOLDEN_DIR "/store_version6.sql");
+  Store store = Store::OpenForWriting(layout_);
+
+  EXPECT_EQ(store.FindSystemUse(1), std::nullopt);
+  store.Write([](StoreWriter& writer) {
+    writer.AddSystemSample({1, 2}, {.sample = {.seconds = 5}});
+  });
+  EXPECT_EQ(store.SystemSamples({1, 2}).size(), 1U);
+  EXPECT_TRUE(store.SystemSamples({1, 1}).empty());
+}
+
 TEST_F(SchemaMigrationTest, MigratedStoreIsWrittenTo) {
   Store store = Store::OpenForWriting(layout_);
   store.Write([](StoreWriter& writer) {
@@ -267,6 +280,135 @@ TEST_F(SchemaMigrationTest, EightReadersMigrateAtOnce) {
     EXPECT_EQ(status, 0);
   }
   EXPECT_EQ(Version(layout_.Database()), kVersion);
+}
+
+// ---- The views of docs/store.md.
+
+// Returns the rows of a query, columns joined by blanks.
+std::vector<std::string> Select(const StoreLayout& layout,
+                                const std::string& sql) {
+  SQLite::Database database(layout.Database(), SQLite::OPEN_READONLY);
+  SQLite::Statement query(database, sql);
+  std::vector<std::string> rows;
+  while (query.executeStep()) {
+    std::string row;
+    for (int i = 0; i < query.getColumnCount(); ++i) {
+      const SQLite::Column column = query.getColumn(i);
+      row +=
+          (i > 0 ? " " : "") + (column.isNull() ? "NULL" : column.getString());
+    }
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+struct ViewCase {
+  std::string name;
+  std::string sql;
+  std::vector<std::string> rows;
+};
+
+class ViewsTest : public testing::TestWithParam<ViewCase> {};
+
+TEST_P(ViewsTest, ShowTheRecord) {
+  const TemporaryDirectory directory;
+  const StoreLayout layout(directory.path() / "store");
+  {
+    Store store = Store::OpenForWriting(layout);
+    store.Write([](StoreWriter& writer) {
+      writer.AddExperiment(SampleExperiment());
+      TrialRow trial = SampleTrial(1, 1);
+      trial.hparams = {{"lr", 0.5},
+                       {"on", true},
+                       {"empty", nlohmann::json::object()},
+                       {"none", nullptr},
+                       {"sizes", {1, 2}},
+                       {"opt", {{"name", "sgd"}, {"beta", {{"one", 0.25}}}}}};
+      writer.AddTrial(trial);
+      writer.AddTrial(SampleTrial(1, 2));
+      writer.SetTrialState({1, 1}, State::kStopped, Timestamp(2'500'000),
+                           "enough");
+      writer.SetTrialState({1, 2}, State::kError, Timestamp(1),
+                           "invalid hyperparameters: lr");
+      writer.AddMetrics({1, 1}, MetricKind::kTraining, 10, 0.5,
+                        {{"loss", 2}, {"up", INFINITY}, {"bad", NAN}},
+                        Timestamp(1'500'000), 1);
+      writer.AddMetrics({1, 1}, MetricKind::kValidation, 20, 0, {{"acc", 0.25}},
+                        Timestamp(1'500'000), 1);
+      writer.AddMetrics({1, 1}, MetricKind::kTraining, 30, 0, {{"loss", 9}},
+                        Timestamp(1), 1);
+      writer.SupersedeMetrics({1, 1}, /*run=*/2, MetricKind::kTraining, 25, 40,
+                              /*smaller_is_better=*/true);
+      writer.AddValidation({1, 1}, 0.25, 20, /*smaller_is_better=*/true, 1);
+      writer.AddCheckpoint(SampleCheckpoint({1, 1}, 20, "aaaaaaaa"));
+      writer.AddSystemSample(
+          {1, 2},
+          {.rank = 4,
+           .time = Timestamp(2'500'000),
+           .sample = {.seconds = 4,
+                      .cpu_seconds = 6,
+                      .processes = 2,
+                      .memory_bytes = 70,
+                      .read_bytes = 9,
+                      .gpus = {{.gpu = 1, .percent = 31, .celsius = 50}}}});
+    });
+  }
+
+  EXPECT_EQ(Select(layout, GetParam().sql), GetParam().rows);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Queries, ViewsTest,
+    testing::Values(
+        ViewCase{"experiments",
+                 "SELECT experiment, name, state, metric, seed, trials, "
+                 "trials_ended, best_trial, best_value, created, started, "
+                 "config FROM v_experiments",
+                 {"1 digits PENDING val_loss 7 2 2 1 0.25 "
+                  "1970-01-01T00:00:00.001Z NULL {\"name\":\"digits\"}"}},
+        ViewCase{"trials",
+                 "SELECT experiment, trial, id, state, reason, best_value, "
+                 "latest_value, ended FROM v_trials ORDER BY trial",
+                 {"1 1 1.1 STOPPED enough 0.25 0.25 1970-01-01T00:00:02.500Z",
+                  "1 2 1.2 INVALID invalid hyperparameters: lr NULL NULL "
+                  "1970-01-01T00:00:00.000Z"}},
+        ViewCase{"points",
+                 "SELECT point, repeat FROM v_trials ORDER BY trial",
+                 {"NULL NULL", "NULL NULL"}},
+        ViewCase{"metrics",
+                 "SELECT experiment, trial, kind, batches, epoch, name, value, "
+                 "time, run FROM v_metrics ORDER BY batches, name",
+                 {"1 1 training 10 0.5 bad NULL 1970-01-01T00:00:01.500Z 1",
+                  "1 1 training 10 0.5 loss 2.0 1970-01-01T00:00:01.500Z 1",
+                  "1 1 training 10 0.5 up Inf 1970-01-01T00:00:01.500Z 1",
+                  "1 1 validation 20 NULL acc 0.25 1970-01-01T00:00:01.500Z "
+                  "1"}},
+        ViewCase{"hparams",
+                 "SELECT name, type, value FROM v_hparams WHERE trial = 1 "
+                 "ORDER BY name",
+                 {"empty object {}", "lr real 0.5", "none null NULL",
+                  "on bool 1", "opt.beta.one real 0.25", "opt.name text sgd",
+                  "sizes array [1,2]"}},
+        ViewCase{
+            "checkpoints",
+            "SELECT experiment, trial, substr(uuid, 1, 8), state, batches, "
+            "epoch, bytes, storage FROM v_checkpoints",
+            {"1 1 aaaaaaaa COMPLETED 20 0.5 4096 NULL"}},
+        ViewCase{"system",
+                 "SELECT * FROM v_system",
+                 {"1 2 4 1970-01-01T00:00:02.500Z 4.0 1.5 2 70 NULL 9 NULL"}},
+        ViewCase{"gpus",
+                 "SELECT * FROM v_gpus",
+                 {"1 2 4 1970-01-01T00:00:02.500Z 1 31.0 NULL NULL 50"}}),
+    [](const auto& info) { return info.param.name; });
+
+TEST_F(SchemaMigrationTest, OldStoreHasViewsAndReadersOfAReadOnlyOneToo) {
+  ASSERT_EQ(Store::OpenForReading(layout_).Trials(1).size(), 2u);
+
+  EXPECT_THAT(Select(layout_, "SELECT name FROM v_experiments"),
+              testing::ElementsAre("version one"));
+  EXPECT_THAT(Select(layout_, "SELECT count(*) FROM v_metrics"),
+              testing::ElementsAre("16"));
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ TEST_F(SchemaTest, DatabaseHasAnApplicationId) {
 
   EXPECT_EQ(database_->execAndGet("PRAGMA application_id").getInt(),
             0x4454524E);
-  EXPECT_EQ(database_->execAndGet("PRAGMA user_version").getInt(), 9);
+  EXPECT_EQ(database_->execAndGet("PRAGMA user_version").getInt(), 12);
 }
 
 TEST_F(SchemaTest, NewerSchemaIsRefused) {
@@ -74,7 +74,8 @@ TEST_F(SchemaTest, EveryTableIsStrict) {
 
   EXPECT_EQ(database_
                 ->execAndGet("SELECT count(*) FROM pragma_table_list WHERE "
-                             "strict = 0 AND name NOT LIKE 'sqlite_%'")
+                             "type = 'table' AND strict = 0 AND name NOT LIKE "
+                             "'sqlite_%'")
                 .getInt(),
             0);
 }

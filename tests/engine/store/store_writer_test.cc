@@ -209,8 +209,12 @@ TEST_F(StoreWriterTest, EveryFieldOfATrialRoundTrips) {
            {"created", 2000},
            {"started", 2500},
            {"ended", 9000},
-           {"seconds", 7.5}}));
-  EXPECT_THAT(EqualFields(fields, AllFields(TrialRow{})), IsEmpty());
+           {"seconds", 7.5},
+           {"point", 0},
+           {"repeat", 0}}));
+  // These follow from the number and searcher.repeats.
+  EXPECT_THAT(EqualFields(fields, AllFields(TrialRow{})),
+              ElementsAre("point", "repeat"));
 }
 
 TEST_F(StoreWriterTest, EndedTrialsAreCountedOnce) {
@@ -496,6 +500,57 @@ TEST_F(StoreChangesTest, VerificationDoesNotRestoreADeletedCheckpoint) {
     EXPECT_FALSE(writer.SetCheckpointFound(uuid, "COMPLETED"));
   });
   EXPECT_THAT(store_.Checkpoints(1), IsEmpty());
+}
+
+TEST(NotificationsTest, AreKeptUntilTheyAreSentOrGivenUp) {
+  Store store = Store::OpenForWriting(StoreLayout(":memory:"));
+  NewExperiment experiment = SampleExperiment();
+  experiment.notify_url = "http://a/b";
+  const auto row = [](const std::string& uuid, const std::string& event,
+                      const std::string& target) {
+    return NotificationRow{.uuid = uuid,
+                           .event = event,
+                           .target = target,
+                           .body = {{"id", uuid}},
+                           .created = Timestamp(5)};
+  };
+  store.Write([&](StoreWriter& writer) {
+    writer.AddExperiment(experiment);
+    writer.AddNotification(1, row("a", "best", "url"));
+    writer.AddNotification(1, row("b", "best", "command"));
+    writer.AddNotification(1, row("c", "best", "url"));  // replaces a
+    writer.AddNotification(1, row("d", "completed", "url"));
+    writer.AddNotification(1, row("e", "completed", "url"));
+  });
+  const auto uuids = [&] {
+    std::vector<std::string> all;
+    for (const auto& one : store.Notifications(1)) all.push_back(one.uuid);
+    return all;
+  };
+  EXPECT_THAT(uuids(), testing::ElementsAre("b", "c", "d", "e"));
+  EXPECT_THAT(store.UnsentNotifications(), testing::ElementsAre(1));
+  EXPECT_EQ(store.NotifyUrl(1), "http://a/b");
+  EXPECT_EQ(store.NotifyUrl(2), "");
+
+  store.Write([&](StoreWriter& writer) {
+    for (NotificationRow sent : store.Notifications(1)) {
+      sent.attempts = 3;
+      sent.error = "gone";
+      sent.ended = Timestamp(9);
+      writer.EndNotification(sent);
+    }
+    writer.AddNotification(1, row("f", "best", "url"));  // c was sent
+  });
+
+  EXPECT_THAT(uuids(), testing::ElementsAre("b", "c", "d", "e", "f"));
+  const NotificationRow first = store.Notifications(1).front();
+  EXPECT_EQ(first.attempts, 3);
+  EXPECT_EQ(first.error, "gone");
+  EXPECT_EQ(first.ended, Timestamp(9));
+  EXPECT_EQ(first.body, nlohmann::json({{"id", "b"}}));
+  store.Write([](StoreWriter& writer) { writer.DeleteExperiment(1); });
+  EXPECT_TRUE(store.UnsentNotifications().empty());
+  EXPECT_TRUE(store.Problems().empty());
 }
 
 }  // namespace
