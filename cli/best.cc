@@ -583,6 +583,7 @@ int Best(const BestOptions& options, const GlobalOptions& globals) {
     }
     PrintNotice(globals, text);
   }
+  std::vector<std::string> without_any;  // notes of trials without checkpoints
   for (const ListedTrial& trial : rows) {
     if (trial.point) {
       const Repeats repeats = ReadRepeats(group.Find(trial.row.id).config);
@@ -593,11 +594,23 @@ int Best(const BestOptions& options, const GlobalOptions& globals) {
     }
     if (!trial.row.best->checkpoint.empty()) continue;
     const ExperimentRow& row = group.Find(trial.row.id).row;
-    PrintNotice(globals,
-                "note: " +
-                    NoBestCheckpointText(trial.row, row, trial.saved,
-                                         FindUnits(store, row.id)) +
-                    TrialFilesRemark(store, trial.row.id, ProgramFor(globals)));
+    const std::string files =
+        TrialFilesRemark(store, trial.row.id, ProgramFor(globals));
+    const std::string note =
+        "note: " +
+        NoBestCheckpointText(trial.row, row, trial.saved,
+                             FindUnits(store, row.id)) +
+        files;
+    if (trial.saved || !files.empty()) {
+      PrintNotice(globals, note);
+    } else {
+      without_any.push_back(note);
+    }
+  }
+  if (without_any.size() == 1) PrintNotice(globals, without_any.front());
+  if (without_any.size() > 1) {
+    PrintNotice(globals, "note: " + std::to_string(without_any.size()) +
+                             " of these trials have no checkpoint");
   }
   return kExitDone;
 }

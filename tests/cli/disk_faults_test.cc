@@ -282,14 +282,15 @@ constexpr char kYaml[] = "min_checkpoint_period: 20\n";
 
 class IoErrorsTest : public FaultRun {
  protected:
-  // `what` is strace's, of the runner and, if `trials`, of what it starts. Of
-  // fsync the runner makes six, for the directories of a new store.
-  CliResult CreateUnderStrace(const std::string& what, bool trials) const {
+  // Resumes a recorded experiment that has not begun. `what` is strace's, of the
+  // runner and, if `trials`, of what it starts.
+  CliResult ResumeUnderStrace(const std::string& what, bool trials) const {
     dtrain_.Write("fault.yaml", FaultYaml("step_ms: 5", 100, kYaml));
     const std::string call = what.substr(0, what.find(':'));
-    return Shell(std::string(kUnderStrace) + "exec strace -qq -o /dev/null " +
+    return Shell("dtrain create fault.yaml --paused -q || exit 1\n" +
+                 std::string(kUnderStrace) + "exec strace -qq -o /dev/null " +
                  std::string(trials ? "-f " : "") + "-e trace=" + call +
-                 " -e inject=" + what + " dtrain create fault.yaml");
+                 " -e inject=" + what + " dtrain resume 1");
   }
   // Nothing is listed that is not there, nothing lies about.
   void ExpectSound() const {
@@ -302,7 +303,7 @@ class IoErrorsTest : public FaultRun {
 
 TEST_F(IoErrorsTest, CheckpointThatCannotBeSyncedIsNotSaved) {
   const CliResult result =
-      CreateUnderStrace("fsync:error=EIO:when=7+", /*trials=*/true);
+      ResumeUnderStrace("fsync:error=EIO:when=1+", /*trials=*/true);
   if (result.code == 77)
     GTEST_SKIP() << "strace is not there, or may not trace";
   EXPECT_EQ(result.code, 5);
@@ -316,7 +317,7 @@ TEST_F(IoErrorsTest, CheckpointThatCannotBeSyncedIsNotSaved) {
 
 TEST_F(IoErrorsTest, RetriesACheckpointThatFailedOnce) {
   const CliResult result =
-      CreateUnderStrace("fsync:error=EIO:when=7", /*trials=*/true);
+      ResumeUnderStrace("fsync:error=EIO:when=1", /*trials=*/true);
   if (result.code == 77)
     GTEST_SKIP() << "strace is not there, or may not trace";
   EXPECT_EQ(result.code, 0) << result.err;
@@ -328,7 +329,7 @@ class StoreErrorTest : public IoErrorsTest,
                        public testing::WithParamInterface<const char*> {};
 
 TEST_P(StoreErrorTest, EndsTheRunWithoutLoss) {
-  const CliResult result = CreateUnderStrace(GetParam(), /*trials=*/false);
+  const CliResult result = ResumeUnderStrace(GetParam(), /*trials=*/false);
   if (result.code == 77)
     GTEST_SKIP() << "strace is not there, or may not trace";
   EXPECT_EQ(result.code, 5) << result.err;
@@ -344,11 +345,11 @@ TEST_P(StoreErrorTest, EndsTheRunWithoutLoss) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Calls, StoreErrorTest,
-                         testing::Values("fdatasync:error=EIO:when=8+",
-                                         "pwrite64:error=EIO:when=80+",
-                                         "pwrite64:error=EDQUOT:when=80+",
-                                         "pwrite64:error=EROFS:when=80+",
-                                         "pwrite64:error=ENOSPC:when=80+"));
+                         testing::Values("fdatasync:error=EIO:when=5+",
+                                         "pwrite64:error=EIO:when=20+",
+                                         "pwrite64:error=EDQUOT:when=20+",
+                                         "pwrite64:error=EROFS:when=20+",
+                                         "pwrite64:error=ENOSPC:when=20+"));
 
 // A commit whose sync fails may yet be found in the log: then the experiment is
 // recorded, and has its files.
