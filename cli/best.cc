@@ -596,11 +596,10 @@ int Best(const BestOptions& options, const GlobalOptions& globals) {
     const ExperimentRow& row = group.Find(trial.row.id).row;
     const std::string files =
         TrialFilesRemark(store, trial.row.id, ProgramFor(globals));
-    const std::string note =
-        "note: " +
-        NoBestCheckpointText(trial.row, row, trial.saved,
-                             FindUnits(store, row.id)) +
-        files;
+    const std::string note = "note: " +
+                             NoBestCheckpointText(trial.row, row, trial.saved,
+                                                  FindUnits(store, row.id)) +
+                             files;
     if (trial.saved || !files.empty()) {
       PrintNotice(globals, note);
     } else {

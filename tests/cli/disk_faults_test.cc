@@ -282,8 +282,8 @@ constexpr char kYaml[] = "min_checkpoint_period: 20\n";
 
 class IoErrorsTest : public FaultRun {
  protected:
-  // Resumes a recorded experiment that has not begun. `what` is strace's, of the
-  // runner and, if `trials`, of what it starts.
+  // Resumes a recorded experiment that has not begun. `what` is strace's, of
+  // the runner and, if `trials`, of what it starts.
   CliResult ResumeUnderStrace(const std::string& what, bool trials) const {
     dtrain_.Write("fault.yaml", FaultYaml("step_ms: 5", 100, kYaml));
     const std::string call = what.substr(0, what.find(':'));

@@ -1,7 +1,11 @@
 #include "engine/run/points.h"
 
+#include <algorithm>
 #include <cmath>
+#include <random>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -146,6 +150,56 @@ TEST(PointsTest, TheStoreHasTheBestThatItIsTold) {
   });
   EXPECT_FALSE(store.Experiment(1)->row.best);
   EXPECT_EQ(store.Experiment(1)->row.best_trial, 0);
+}
+
+// Oracle of `confirm --top 3 --repeats 5`: 64 trials whose noise is as large as
+// the spread of the ten best, in 200 simulated searches.
+TEST(ConfirmedTrialTest, AreTrulyBetterThanTheReportedBest) {
+  constexpr int kTrials = 64;
+  constexpr double kStep = 0.01;  // trial i has the true value i * kStep
+  std::mt19937_64 random(1);
+  std::normal_distribution<double> noise(0, 9 * kStep);
+  double reported_regret = 0;
+  double confirmed_regret = 0;
+  int different = 0;
+  int better = 0;
+  for (int search = 0; search < 200; ++search) {
+    std::vector<std::pair<double, int>> reported;
+    for (int i = 0; i < kTrials; ++i) {
+      reported.emplace_back(i * kStep + noise(random), i);
+    }
+    std::ranges::sort(reported);
+    nlohmann::json sources = nlohmann::json::array();
+    std::vector<TrialRow> trials;
+    for (const auto& [value, i] : std::span(reported).first(3)) {
+      sources.push_back(
+          {{"trial", "3." + std::to_string(i)}, {"value", value}});
+      for (int repeat = 1; repeat <= 5; ++repeat) {
+        const auto number = std::ssize(trials) + 1;
+        trials.push_back({.id = {4, number}, .state = State::kCompleted});
+        trials.back().best =
+            BestValidation{i * kStep + noise(random), /*batches=*/1};
+        trials.back().point = std::ssize(sources);
+        trials.back().repeat = repeat;
+      }
+    }
+    ExperimentDetail experiment;
+    experiment.row.smaller_is_better = true;
+    experiment.provenance[kConfirms] = {{"experiment", 3}, {"trials", sources}};
+    const int first = reported.front().second;
+    const int confirmed =
+        std::stoi(ListConfirmed(trials, experiment).front().trial.substr(2));
+    reported_regret += first * kStep;
+    confirmed_regret += confirmed * kStep;
+    different += static_cast<int>(confirmed != first);
+    better += static_cast<int>(confirmed < first);
+  }
+  EXPECT_LT(confirmed_regret, reported_regret);
+  EXPECT_GT(better, 0.6 * different);
+  RecordProperty("mean regret", std::to_string(reported_regret / 200) + " to " +
+                                    std::to_string(confirmed_regret / 200));
+  RecordProperty("better",
+                 std::to_string(better) + " of " + std::to_string(different));
 }
 
 }  // namespace
