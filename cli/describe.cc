@@ -62,7 +62,7 @@ void PrintTrial(const TrialRow& row, const std::string& metric,
                 const std::string& directory, const std::string& files,
                 const SlotWait* wait, const Units& units) {
   const std::string named = metric + " ";
-  std::cout << "trial " << ToString(row.id) << '\n';
+  std::cout << "trial " << ToString(row.id) << (row.star ? " ★" : "") << '\n';
   PrintFact("state", StateText(row.state, wait) +
                          (row.reason.empty() ? "" : ": " + row.reason));
   if (wait != nullptr) PrintFact("slots", wait->ToString());
@@ -91,6 +91,7 @@ void PrintTrial(const TrialRow& row, const std::string& metric,
             FormatSeconds(ElapsedSeconds(row, Clock::System().now())));
   PrintFact("directory", directory);
   PrintFact("files", files);
+  PrintFact("note", row.note);
 }
 
 nlohmann::json EvaluationsJson(const std::vector<EvaluationRow>& rows,

@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kMaxNote = 64 << 10;
 
 struct NoteOptions : JsonOption {
-  std::string experiment;
+  std::string target;
   std::string text;
   bool clear = false;
 };
@@ -34,16 +34,30 @@ void CheckNoteOptions(const NoteOptions& options) {
 
 int Note(const NoteOptions& options, const GlobalOptions& globals) {
   CheckNoteOptions(options);
-  const std::int64_t id =
-      ResolveExperiment(OpenStore(globals), options.experiment);
-  const std::string name = std::to_string(id);
-  Store store = OpenStoreToChange(globals, {id});
-  store.Write([&](StoreWriter& writer) { writer.SetNote(id, options.text); });
+  Target target;
+  {
+    const Store store = OpenStore(globals);
+    target = ResolveTarget(store, options.target);
+    const ExperimentRow experiment = FindExperiment(store, target.experiment);
+    if (target.trial) FindTrial(store, experiment, *target.trial);
+  }
+  Store store = OpenStoreToChange(globals, {target.experiment});
+  store.Write([&](StoreWriter& writer) {
+    if (target.trial) {
+      writer.SetTrialNote({target.experiment, *target.trial}, options.text);
+    } else {
+      writer.SetNote(target.experiment, options.text);
+    }
+  });
+  const std::string name = ToString(target);
   if (options.json) {
-    PrintJson({{"experiment", id}, {"note", options.text}});
+    nlohmann::json document = {{"experiment", target.experiment},
+                               {"note", options.text}};
+    if (target.trial) document["trial"] = name;
+    PrintJson(document);
   } else {
     PrintNotice(globals,
-                "experiment " + name +
+                (target.trial ? "trial " : "experiment ") + name +
                     (options.clear ? ": note removed"
                                    : ": note saved; " +
                                          NamedCommand(CommandFor(
@@ -57,16 +71,17 @@ int Note(const NoteOptions& options, const GlobalOptions& globals) {
 
 CommandRun SetUpNote(CLI::App& app) {
   auto options = std::make_shared<NoteOptions>();
-  AddOption(app, "EXP", options->experiment, "Experiment ID (3)").Required();
+  AddOption(app, "EXP", options->target, "Experiment (3) or trial (3.7)")
+      .Required();
   AddOption(app, "NOTE", options->text,
             "Note text; replaces the existing note");
   AddFlag(app, "--clear", options->clear, "Remove the note");
   AddJsonOption(app, *options);
-  SetHelp(
-      app,
-      {.exits = {{kExitDone}, {kExitUsage}, {kExitNotFound}, {kExitStore}},
-       .examples = {{"Attach a note", "dtrain note 3 'baseline for the paper'"},
-                    {"Remove the note", "dtrain note 3 --clear"}}});
+  SetHelp(app,
+          {.exits = {{kExitDone}, {kExitUsage}, {kExitNotFound}, {kExitStore}},
+           .examples = {
+               {"Attach a note to a trial", "dtrain note 3.7 'unstable'"},
+               {"Remove the note of an experiment", "dtrain note 3 --clear"}}});
   return RunWith(Note, options);
 }
 

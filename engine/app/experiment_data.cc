@@ -541,6 +541,17 @@ json ConfirmedJson(const Store& store, const ExperimentDetail& detail) {
   return rows;
 }
 
+// Stars and notes by the numbers of the trials that have them: a reader sets
+// them at any time, so each change of the data has all.
+json RemarksJson(const Store& store, std::int64_t experiment) {
+  json remarks = json::object();
+  for (const TrialRemark& one : store.TrialRemarks(experiment)) {
+    remarks[std::to_string(one.number)] = {{"star", one.star},
+                                           {"note", one.note}};
+  }
+  return remarks;
+}
+
 // `best` has its position for people beside its count, and in place of a
 // checkpoint what its program wrote.
 json RecordJson(const Store& store, const ExperimentDetail& detail,
@@ -572,6 +583,7 @@ json RecordJson(const Store& store, const ExperimentDetail& detail,
           {"unit", UnitName(units.counted)},
           {"best", std::move(best)},
           {"confirmed", ConfirmedJson(store, detail)},
+          {"remarks", RemarksJson(store, row.id)},
           {"config", detail.config},
           {"yaml", detail.yaml},
           {"provenance", detail.provenance}};

@@ -184,7 +184,8 @@ std::string ReadTarget(const json& body, bool may_be_trial) {
   std::string target = number("experiment");
   if (body.contains("trial")) {
     if (!may_be_trial) {
-      throw Error(ErrorKind::kUsage, "trial: only kill takes a trial");
+      throw Error(ErrorKind::kUsage,
+                  "trial: only kill, note and star take a trial");
     }
     target += "." + number("trial");
   }
@@ -198,7 +199,8 @@ std::vector<std::string> ParseControl(const json& body) {
     throw Error(ErrorKind::kUsage, "expected an object with 'action'");
   }
   const std::string action = ReadText(body, "action");
-  const std::string target = ReadTarget(body, action == "kill");
+  const std::string target = ReadTarget(
+      body, action == "kill" || action == "note" || action == "star");
   if (action == "pause" || action == "cancel" || action == "kill") {
     return {action, target, "--no-wait"};
   }
@@ -219,8 +221,14 @@ std::vector<std::string> ParseControl(const json& body) {
     if (text.empty()) return {action, target, "--clear"};
     return {action, "--", target, text};
   }
-  throw Error(ErrorKind::kUsage,
-              "action: expected pause, resume, cancel, kill, label or note");
+  if (action == "star") {
+    std::vector<std::string> words = {action, target};
+    if (ReadText(body, "remove") == "true") words.push_back("--remove");
+    return words;
+  }
+  throw Error(
+      ErrorKind::kUsage,
+      "action: expected pause, resume, cancel, kill, label, note or star");
 }
 
 // The message of a command that failed.

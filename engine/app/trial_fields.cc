@@ -129,6 +129,11 @@ constexpr std::array kColumns = {
     TrialColumn{"checkpoint", FieldKind::kText,
                 [](const TrialRow& row, Timestamp) {
                   return TextOrNone(row.latest_checkpoint);
+                }},
+    TrialColumn{"star", FieldKind::kNumber,
+                [](const TrialRow& row, Timestamp) { return Count(row.star); }},
+    TrialColumn{"note", FieldKind::kText, [](const TrialRow& row, Timestamp) {
+                  return TextOrNone(row.note);
                 }}};
 
 // Columns of the experiment of a trial, and other names of columns. A

@@ -119,7 +119,9 @@ json TrialJson(const TrialRow& row, const std::string& metric, double seconds,
       {"created", TimeJson(row.created)},
       {"started", TimeJson(row.started)},
       {"ended", TimeJson(row.ended)},
-      {"duration", JsonNumber(seconds)}};
+      {"duration", JsonNumber(seconds)},
+      {"star", row.star},
+      {"note", row.note}};
   if (row.point > 0) {
     object["point"] = row.point;
     object["repeat"] = row.repeat;

@@ -277,6 +277,8 @@ struct TrialRow {
   std::optional<Timestamp> started;
   std::optional<Timestamp> ended;
   double seconds = 0;  // in processes, over all runs so far
+  bool star = false;   // set by a reader, as the note
+  std::string note;
   // In a search with repeats, from 1; otherwise 0.
   std::int64_t point = 0;
   std::int64_t repeat = 0;
@@ -286,6 +288,13 @@ struct TrialRow {
     const bool known = latest && latest->batches == batches;
     return {.batches = batches, .epoch = known ? latest->epoch : 0};
   }
+};
+
+/// A trial that a reader has marked.
+struct TrialRemark {
+  std::int64_t number = 0;
+  bool star = false;
+  std::string note;
 };
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };

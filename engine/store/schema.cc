@@ -295,6 +295,12 @@ ALTER TABLE experiment_details ADD COLUMN notify_url TEXT NOT NULL DEFAULT '';
 // change of the tables changes the views, too, not what they show. Times are
 // texts in UTC. Values that a later run has superseded are not shown.
 constexpr const char* kVersion11 = R"sql(
+ALTER TABLE trials ADD COLUMN note TEXT NOT NULL DEFAULT '';
+ALTER TABLE trials ADD COLUMN star INTEGER NOT NULL DEFAULT 0
+  CHECK (star IN (0, 1));
+CREATE INDEX trials_with_remarks ON trials (experiment)
+  WHERE star = 1 OR note <> '';
+
 CREATE VIEW v_experiments AS SELECT
   e.id AS experiment, e.name, e.description, e.labels, e.state, e.progress,
   e.searcher, e.metric, e.smaller_is_better, e.seed, e.archived, e.error,
@@ -323,7 +329,7 @@ WITH counts (experiment, repeats) AS (
   strftime('%Y-%m-%dT%H:%M:%fZ', created / 1e6, 'unixepoch') AS created,
   strftime('%Y-%m-%dT%H:%M:%fZ', started / 1e6, 'unixepoch') AS started,
   strftime('%Y-%m-%dT%H:%M:%fZ', ended / 1e6, 'unixepoch') AS ended,
-  seconds, hparams
+  seconds, hparams, star, note
 FROM trials LEFT JOIN counts USING (experiment);
 
 CREATE VIEW v_metrics AS SELECT

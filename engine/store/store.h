@@ -78,6 +78,8 @@ class Store {
   std::vector<TrialRow> Trials(std::int64_t experiment,
                                TrialParts parts = {}) const;
   std::optional<TrialRow> Trial(TrialId id) const;
+  /// Returns the trials that have a star or a note, by number.
+  std::vector<TrialRemark> TrialRemarks(std::int64_t experiment) const;
   /// Calls `row` for each trial, by number, with its values of the
   /// hyperparameters of these names ("optimizer.lr" if nested), in their order.
   /// A missing one is_discarded(). Much faster than Trials with all of them.
@@ -219,6 +221,8 @@ class StoreWriter {
   /// `failures` of them since the trial's last progress.
   void SetTrialRestarts(TrialId trial, std::int64_t restarts,
                         std::int64_t failures);
+  void SetTrialStar(TrialId trial, bool star);
+  void SetTrialNote(TrialId trial, const std::string& note);
   void SetTrialPreemptions(TrialId trial, std::int64_t preemptions);
   void SetTrialRung(TrialId trial, std::int64_t rung);
   void SetTrialBatches(TrialId trial, std::int64_t batches);

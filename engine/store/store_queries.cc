@@ -98,7 +98,9 @@ TrialRow ReadTrialRow(SQLite::Statement& statement) {
                  .created = columns.Time(),
                  .started = columns.MaybeTime(),
                  .ended = columns.MaybeTime(),
-                 .seconds = columns.Number()};
+                 .seconds = columns.Number(),
+                 .star = columns.Bool(),
+                 .note = columns.Text()};
   const std::int64_t repeats = columns.MaybeInt().value_or(1);
   if (repeats > 1) {
     // As FindRepeatPlace (searchers/repeats.h) has it.
@@ -139,7 +141,8 @@ constexpr const char* kTrials =
     "AND c.state = 'COMPLETED' ORDER BY c.batches DESC, c.id DESC LIMIT 1) "
     "END, "
     "restarts, failures, preemptions, runs, slots, pid, pid_start, boot_id, "
-    "created, started, ended, seconds, (SELECT json_extract(config, "
+    "created, started, ended, seconds, star, note, "
+    "(SELECT json_extract(config, "
     "'$.searcher.repeats') FROM experiment_details WHERE experiment = ?1) "
     "FROM trials t WHERE experiment = ?1 AND "
     "number BETWEEN ?2 "
@@ -252,6 +255,23 @@ std::optional<TrialRow> Store::Trial(TrialId id) const {
     auto trials = ReadTrials(query);
     if (trials.empty()) return std::nullopt;
     return std::move(trials.front());
+  });
+}
+
+std::vector<TrialRemark> Store::TrialRemarks(std::int64_t experiment) const {
+  return connection_->Guard([&] {
+    // As the index trials_with_remarks has it.
+    SQLite::Statement query(*connection_->database,
+                            "SELECT number, star, note FROM trials WHERE "
+                            "experiment = ?1 AND (star = 1 OR note <> '') "
+                            "ORDER BY number");
+    BindAll(query, experiment);
+    std::vector<TrialRemark> remarks;
+    while (query.executeStep()) {
+      Columns columns(query);
+      remarks.push_back({columns.Int(), columns.Bool(), columns.Text()});
+    }
+    return remarks;
   });
 }
 

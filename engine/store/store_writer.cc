@@ -227,6 +227,16 @@ void StoreWriter::SetTrialRestarts(TrialId trial, std::int64_t restarts,
       statements_.TrialKey(trial), restarts, failures);
 }
 
+void StoreWriter::SetTrialStar(TrialId trial, bool star) {
+  statements_.Run("UPDATE trials SET star = ?2 WHERE id = ?1",
+                  statements_.TrialKey(trial), star);
+}
+
+void StoreWriter::SetTrialNote(TrialId trial, const std::string& note) {
+  statements_.Run("UPDATE trials SET note = ?2 WHERE id = ?1",
+                  statements_.TrialKey(trial), note);
+}
+
 void StoreWriter::SetTrialPreemptions(TrialId trial, std::int64_t preemptions) {
   statements_.Run("UPDATE trials SET preemptions = ?2 WHERE id = ?1",
                   statements_.TrialKey(trial), preemptions);

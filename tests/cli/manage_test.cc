@@ -89,6 +89,8 @@ INSTANTIATE_TEST_SUITE_P(
                     std::vector<std::string>{"unarchive", "9"},
                     std::vector<std::string>{"label", "9", "--add", "x"},
                     std::vector<std::string>{"note", "9", "text"},
+                    std::vector<std::string>{"note", "9.1", "text"},
+                    std::vector<std::string>{"star", "9.1"},
                     std::vector<std::string>{"delete", "9", "--yes"},
                     std::vector<std::string>{"gc", "9"},
                     std::vector<std::string>{"pause", "9"},
@@ -132,6 +134,7 @@ INSTANTIATE_TEST_SUITE_P(
         Misuse{{"note", "1", "x", "--clear"},
                "a text cannot be combined with --clear"},
         Misuse{{"note", "1", std::string(70'000, 'x')}, "at most 64 KiB"},
+        Misuse{{"star", "1"}, "'1' is an experiment"},
         Misuse{{"delete", "1"}, "stdin is not a terminal; use --yes"},
         Misuse{{"pause", "1.1"}, "'1.1' is not a valid experiment ID"},
         Misuse{{"kill", "1", "--timeout", "soon"}, "--timeout"},
@@ -184,6 +187,33 @@ TEST_F(ManageTest, SetsAndClearsANote) {
   EXPECT_EQ(dtrain_.Run({"note", "1", "--clear"}).code, 0);
 
   EXPECT_EQ(Described("1")["note"], "");
+}
+
+TEST_F(ManageTest, MarksTrials) {
+  EXPECT_EQ(dtrain_.Run({"star", "1.1", "1.1"}).out,
+            "trial 1.1: star\ntrial 1.1: star\n");
+  EXPECT_EQ(
+      dtrain_.Run({"note", "1.1", "too \x1b[2J late", "--json"}).Json(),
+      json(
+          {{"experiment", 1}, {"trial", "1.1"}, {"note", "too \x1b[2J late"}}));
+  const CliResult described = dtrain_.Run({"describe", "1.1"});
+  EXPECT_THAT(described.out, HasSubstr("trial 1.1 ★\n"));
+  EXPECT_THAT(described.out, HasSubstr("note          too \\x1b[2J late\n"));
+  EXPECT_EQ(Described("1")["note"], "");
+  const json marked =
+      dtrain_.Run({"trials", "1", "--filter", "star == 1", "--json"}).Json();
+  ASSERT_EQ(marked["trials"].size(), 1);
+  EXPECT_EQ(marked["trials"][0]["star"], true);
+  EXPECT_EQ(marked["trials"][0]["note"], "too \x1b[2J late");
+  EXPECT_EQ(dtrain_.Run({"star", "1.1", "1.99"}).code, 3);
+
+  EXPECT_EQ(dtrain_.Run({"star", "1.1", "--remove", "--json"}).Json(),
+            json({{"trials", {{{"trial", "1.1"}, {"star", false}}}}}));
+  EXPECT_EQ(dtrain_.Run({"note", "1.1", "--clear"}).code, 0);
+
+  const json plain = dtrain_.Run({"describe", "1.1", "--json"}).Json();
+  EXPECT_EQ(plain["star"], false);
+  EXPECT_EQ(plain["note"], "");
 }
 
 TEST_F(ManageTest, DeletesRowsAndFiles) {

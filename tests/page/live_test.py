@@ -250,26 +250,48 @@ class LiveTest(unittest.TestCase):
                 self.assertTrue(self.js("return " + after), after)
             self.browser.switch_to.active_element.send_keys("te", Keys.ENTER)
             self.wait(f"dtrain.live.chosen.get({number}).record.note === 'half a note'")
+            # A star and a note of a trial, seen without another load.
+            self.js(f"dtrain.state.set({{trial: '{number}.1'}})")
+            remark = "document.querySelector('dialog.trial .remark')"
+            self.js(f"{remark}.querySelector('button').click()")
+            self.wait(f"{remark}.textContent.includes('★')")
+            self.wait(f"document.querySelector(\"[data-trial='{number}.1']\").textContent.includes('{number}.1 ★')")
+            self.js(f"{remark}.querySelector('input').focus()")
+            self.browser.switch_to.active_element.send_keys("odd", Keys.ENTER)
+            self.wait("dtrain.data.remarkOf(0).note === 'odd'")
+            self.assertEqual(json.loads(run("describe", f"{number}.1", "--json"))["note"], "odd")
+            self.js(f"{remark}.querySelector('button').click()")
+            self.wait(f"{remark}.textContent.includes('☆')")
+            self.js("dtrain.state.set({trial: ''})")
         finally:
             run("kill", str(number))
+
+    def used(self):
+        self.browser.execute_cdp_cmd("HeapProfiler.collectGarbage", {})
+        self.browser.execute_cdp_cmd("Performance.enable", {})
+        metrics = self.browser.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
+        return {one["name"]: one["value"] for one in metrics
+                if one["name"] in ("Nodes", "JSEventListeners", "JSHeapUsedSize")}
 
     def test_6_memory_and_nodes_stay_level(self):
         self.open()
         numbers = [one["id"] for one in json.loads(run("list", "--json"))["experiments"]]
-        counts = []
+        early = {}
         for change in range(1, 101):
             number = numbers[change % 2]
             self.js(f"dtrain.live.choose([{number}])")
             self.wait(f"dtrain.data.experiments[0].id === {number} && "
                       f"!dtrain.live.chosen.get({number}).loading")
-            if change not in (20, 100):
-                continue
-            self.browser.execute_cdp_cmd("HeapProfiler.collectGarbage", {})
-            self.browser.execute_cdp_cmd("Performance.enable", {})
-            metrics = self.browser.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
-            counts.append({one["name"]: one["value"] for one in metrics})
-        for name in ("Nodes", "JSEventListeners", "JSHeapUsedSize"):
-            self.assertLess(counts[1][name], 1.3 * counts[0][name], name)
+            if change == 20:
+                early = self.used()
+        # A collection leaves nodes whose drawing is still under way; a leak stays.
+        for _ in range(60):
+            late = self.used()
+            if all(late[name] < 1.3 * early[name] for name in early):
+                break
+            time.sleep(0.5)
+        else:
+            self.fail(f"{early} after 20 changes, {late} after 100")
 
     def test_7_every_experiment_is_said_and_reachable(self):
         number = max(one["id"] for one in json.loads(run("list", "--json"))["experiments"])

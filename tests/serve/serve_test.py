@@ -508,6 +508,7 @@ class ServeTest(unittest.TestCase):
                       {"action": "pause", "experiment": 1, "trial": 1}, {"action": 3, "experiment": 1},
                       {"action": "kill", "experiment": 1, "trial": "1 --help"},
                       {"action": "note", "experiment": 1, "text": 5},
+                      {"action": "star", "experiment": 1, "trial": 1, "remove": True},
                       {"action": "note", "experiment": 1, "text": "a\0b"}):
             status, reply = self.server.control(**order)
             self.assertEqual(status, 400, order)
@@ -519,6 +520,8 @@ class ServeTest(unittest.TestCase):
             Content_Type="text/plain")[0], 415)
         for order, error in (
                 ({"action": "label", "experiment": 1}, "give --add LABEL or --remove LABEL"),
+                ({"action": "star", "experiment": 1}, "'1' is an experiment"),
+                ({"action": "star", "experiment": 1, "trial": 999}, "no trial"),
                 ({"action": "pause", "experiment": 777}, "no experiment 777"),
                 ({"action": "pause", "experiment": 1}, "experiment 1 is COMPLETED; nothing to pause"),
                 ({"action": "cancel", "experiment": 1}, "experiment 1 is COMPLETED; nothing to cancel"),

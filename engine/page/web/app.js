@@ -194,8 +194,9 @@ function preparePrinting(charts, table, signal) {
   }, {signal});
 }
 
-export function build(data) {
+export function build(data, order = null) {
   const state = new State(data);
+  state.order = order;
   setExperiments(data);
   readTheme();
   state.onChange(readTheme);

@@ -276,6 +276,11 @@ export class Data {
   experimentOf(trial) { return this.experiments[this.trials.experiment[trial]]; }
 
   /** "3.7" */
+  /** {star, note} that a reader has set. */
+  remarkOf(trial) {
+    return this.experimentOf(trial).remarks?.[this.trials.number[trial]] ?? {star: false, note: ''};
+  }
+
   idOf(trial) { return this.experimentOf(trial).id + '.' + this.trials.number[trial]; }
 
   /** The trial called "3.7", or −1. */

@@ -530,7 +530,7 @@ class Live {
     } else {
       this.view?.state.stop();
       this.shape = shape;
-      this.view = build(new Data(bundle));
+      this.view = build(new Data(bundle), this.control ? (order) => this.order(order) : null);
     }
     window.dtrain = {...this.view, live: this, FilterError, matches, parseFilter};
   }
@@ -645,7 +645,7 @@ class Live {
     try {
       this.message.textContent = '';
       await this.server.control(order);
-      this.answer(`Requested: ${order.action} ${order.experiment}.`);
+      this.answer(`Requested: ${order.action} ${order.experiment}${order.trial ? '.' + order.trial : ''}.`);
     } catch (error) {
       this.answer(error.message);
     }

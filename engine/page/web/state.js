@@ -33,6 +33,7 @@ export class State {
     // The keyboard chose `hovered`: what scrolls under a still mouse does not change it.
     this.keyed = false;
     this.version = 0;  // of what is visible
+    this.order = null;  // asks the server of a live page for a change, if it may
     this.readFragment();
     this.update();
     this.ended = new AbortController();
@@ -284,6 +285,8 @@ const COLUMNS = {
   pid: (data, i) => data.trials.pid[i] || null,
   seed: column('seed'),
   checkpoint: (data, i) => data.latestCheckpoint(i),
+  star: (data, i) => Number(data.remarkOf(i).star),
+  note: (data, i) => data.remarkOf(i).note || null,
   experiment: (data, i) => data.experimentOf(i).id,
   name: (data, i) => data.experimentOf(i).name,
   label: (data, i) => data.experimentOf(i).labels,

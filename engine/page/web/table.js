@@ -26,7 +26,7 @@ function columnsOf(data) {
   const numeric = (name, text = formatNumber) => ({name, numeric: true,
     value: (i) => data.trials[name][i], text: (i) => text(data.trials[name][i])});
   const columns = [
-    {name: 'id', value: (i) => i, text: (i) => data.idOf(i)},
+    {name: 'id', value: (i) => i, text: (i) => data.idOf(i) + (data.remarkOf(i).star ? ' ★' : '')},
     {name: 'state', value: (i) => data.stateOf(i), text: (i) => data.stateOf(i)},
     ...['point', 'repeat'].filter(() => data.hasRepeats()).map((name) => ({name, numeric: true,
       value: (i) => data.repeatOf(i)?.[name], text: (i) => formatNumber(data.repeatOf(i)?.[name])})),
@@ -48,7 +48,9 @@ function columnsOf(data) {
     columns.push({name: one.kind === 'training' ? 'training ' + one.name : one.name, numeric: true,
       value: (i) => values()[i], text: (i) => formatNumber(values()[i])});
   }
-  columns.push(numeric('seconds', formatDuration), numeric('restarts'), numeric('rung'));
+  columns.push(numeric('seconds', formatDuration), numeric('restarts'), numeric('rung'),
+      {name: 'star', value: (i) => Number(data.remarkOf(i).star), text: (i) => (data.remarkOf(i).star ? '★' : '')},
+      {name: 'note', value: (i) => data.remarkOf(i).note, text: (i) => data.remarkOf(i).note});
   return columns;
 }
 
@@ -282,7 +284,8 @@ export class TrialView {
     const number = data.trials.number[trial];
     const pinned = this.state.pinnedIds().includes(id);
     const parts = [element('h2', {}, `Trial ${id} · ${data.stateOf(trial)} `, element('button', {type: 'button',
-      class: 'pin-trial', onclick: () => this.state.togglePin(id)}, pinned ? 'Unpin' : 'Pin to compare'))];
+      class: 'pin-trial', onclick: () => this.state.togglePin(id)}, pinned ? 'Unpin' : 'Pin to compare')),
+    ...this.remark(trial)];
     if (experiment.reasons[number]) parts.push(element('p', {}, experiment.reasons[number]));
     parts.push(this.section('Hyperparameters', [...data.axes
         .filter((axis) => experiment.searched.some(({name}) => name === axis.name) &&
@@ -313,6 +316,19 @@ export class TrialView {
       parts.push(element('h3', {}, 'End of the log'), element('pre', {class: 'log'}, experiment.logs[number]));
     }
     return parts;
+  }
+
+  // The star and the note, to be changed where that is allowed.
+  remark(trial) {
+    const {star, note} = this.data.remarkOf(trial);
+    const order = (change) => this.state.order({experiment: this.data.experimentOf(trial).id,
+      trial: this.data.trials.number[trial], ...change});
+    if (!this.state.order) return star || note ? [element('p', {class: 'remark'}, (star ? '★ ' : '') + note)] : [];
+    return [element('div', {class: 'controls remark', 'data-key': 'remark ' + this.data.idOf(trial)},
+        element('button', {type: 'button', 'data-key': 'star', 'aria-pressed': String(star), 'aria-label': 'star',
+          onclick: () => order({action: 'star', remove: String(star)})}, star ? '★' : '☆'),
+        element('input', {placeholder: 'note', 'aria-label': 'note of the trial', size: 40, 'data-key': 'note', value: note,
+          onchange: ({target}) => order({action: 'note', text: target.value})}))];
   }
 
   metrics(trial) {

@@ -20,7 +20,7 @@ _NUMBERS = {"NaN", "Infinity", "-Infinity"}  # strings, since JSON has no such n
 _TIMES = ("time", "created", "started", "ended", "modified")
 _TRIAL_COLUMNS = ("trial", "state", "reason", "hparams", "batches", "length", "unit", "rung",
                   "best", "latest", "checkpoint", "seed", "restarts", "preemptions", "runs",
-                  "slots", "created", "started", "ended", "duration")
+                  "slots", "created", "started", "ended", "duration", "star", "note")
 _FILE_COLUMNS = ("file", "bytes", "modified", "path")
 _SAMPLE_COLUMNS = ("trial", "rank", "time", "seconds", "cores", "processes", "memory_bytes",
                    "pss_bytes", "read_bytes", "written_bytes", "gpus")

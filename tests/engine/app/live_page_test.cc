@@ -118,7 +118,7 @@ TEST_F(LivePageTest, ControlRefusesWhatItDoesNotUnderstand) {
         Row{R"({"action": "kill"})", "experiment: expected a number"},
         Row{R"({"action": "kill", "experiment": 0})", "expected a number"},
         Row{R"({"action": "pause", "experiment": 1, "trial": 2})",
-            "trial: only kill takes a trial"},
+            "trial: only kill, note and star take a trial"},
         Row{R"({"action": "note", "experiment": 1, "text": "a\u0000"})",
             "text: has a NUL character"}}) {
     const WebReply reply = Ask("/api/control", "", row.body);

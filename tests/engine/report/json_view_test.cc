@@ -82,7 +82,9 @@ TEST(JsonViewTest, HasTheKeysOfATrial) {
       .slots = "node2/gpu:0,node2/gpu:1",
       .pid = 17,
       .created = Timestamp(500'000),
-      .ended = Timestamp(1'000'000)};
+      .ended = Timestamp(1'000'000),
+      .star = true,
+      .note = "odd"};
 
   EXPECT_EQ(TrialJson(row, "loss", /*seconds=*/1.5),
             json({{"id", "3.7"},
@@ -113,7 +115,9 @@ TEST(JsonViewTest, HasTheKeysOfATrial) {
                   {"created", "1970-01-01T00:00:00.500000Z"},
                   {"started", nullptr},
                   {"ended", "1970-01-01T00:00:01.000000Z"},
-                  {"duration", 1.5}}));
+                  {"duration", 1.5},
+                  {"star", true},
+                  {"note", "odd"}}));
 }
 
 TEST(JsonViewTest, HasTheKeysOfAMetric) {

@@ -56,7 +56,7 @@ inline nlohmann::json AllFields(const TrialRow& row) {
   const auto& [id, request_id, state, reason, hparams, seed, batches, rung,
                best, latest, latest_checkpoint, restarts, failures, preemptions,
                runs, slots, pid, pid_start, boot_id, created, started, ended,
-               seconds, point, repeat] = row;
+               seconds, star, note, point, repeat] = row;
   const auto ticks = [](const std::optional<Timestamp>& time) {
     return time ? nlohmann::json(time->count()) : nlohmann::json();
   };
@@ -83,6 +83,8 @@ inline nlohmann::json AllFields(const TrialRow& row) {
           {"started", ticks(started)},
           {"ended", ticks(ended)},
           {"seconds", seconds},
+          {"star", star},
+          {"note", note},
           {"point", point},
           {"repeat", repeat}};
 }

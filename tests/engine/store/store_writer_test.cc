@@ -175,6 +175,8 @@ TEST_F(StoreWriterTest, EveryFieldOfATrialRoundTrips) {
     writer.SetTrialRung(id, 3);
     writer.SetTrialRestarts(id, 5, 2);
     writer.SetTrialPreemptions(id, 6);
+    writer.SetTrialStar(id, true);
+    writer.SetTrialNote(id, "odd");
     writer.AddTrialSeconds(id, 7.5);
     writer.SetTrialState(id, State::kError, Timestamp(9000), "late crash");
     writer.SetTrialProcess(
@@ -210,6 +212,8 @@ TEST_F(StoreWriterTest, EveryFieldOfATrialRoundTrips) {
            {"started", 2500},
            {"ended", 9000},
            {"seconds", 7.5},
+           {"star", true},
+           {"note", "odd"},
            {"point", 0},
            {"repeat", 0}}));
   // These follow from the number and searcher.repeats.
@@ -442,6 +446,26 @@ TEST_F(StoreChangesTest, ArchivesLabelsAndNotes) {
   EXPECT_THAT(detail->row.labels, ElementsAre("x", "y z"));
   EXPECT_EQ(detail->note, "what a night");
   EXPECT_EQ(store_.Experiments({}).size(), 1u);
+}
+
+TEST_F(StoreChangesTest, ListsTrialsThatHaveAStarOrANote) {
+  Write([](StoreWriter& writer) {
+    for (std::int64_t number = 101; number <= 104; ++number) {
+      writer.AddTrial({.id = {1, number}});
+    }
+    writer.SetTrialStar({1, 104}, true);
+    writer.SetTrialNote({1, 102}, "odd");
+    writer.SetTrialStar({1, 101}, true);
+    writer.SetTrialStar({1, 101}, false);
+  });
+
+  const auto remarks = store_.TrialRemarks(1);
+  ASSERT_EQ(remarks.size(), 2u);
+  EXPECT_EQ(remarks[0].number, 102);
+  EXPECT_FALSE(remarks[0].star);
+  EXPECT_EQ(remarks[0].note, "odd");
+  EXPECT_EQ(remarks[1].number, 104);
+  EXPECT_TRUE(remarks[1].star);
 }
 
 TEST_F(StoreChangesTest, RequestsRemainUntilTheyAreDone) {
