@@ -439,6 +439,9 @@ int PrintPareto(const BestOptions& options, const Store& store,
   nlohmann::json document = group.Document();
   document["metrics"] = std::move(axes);
   PrintListing(listing, front, options.format(), globals, std::move(document));
+  if (ReadRepeats(group.all().front().config).count > 1) {
+    PrintNotice(globals, "note: these are single repeats, not means of points");
+  }
   if (left_out > 0) {
     PrintNotice(globals,
                 "note: " + CountText(left_out, "trial lacks", "trials lack") +
@@ -594,12 +597,13 @@ int Best(const BestOptions& options, const GlobalOptions& globals) {
     }
     if (!trial.row.best->checkpoint.empty()) continue;
     const ExperimentRow& row = group.Find(trial.row.id).row;
-    const std::string files =
+    const Units units = FindUnits(store, row.id);
+    std::string files =
         TrialFilesRemark(store, trial.row.id, ProgramFor(globals));
-    const std::string note = "note: " +
-                             NoBestCheckpointText(trial.row, row, trial.saved,
-                                                  FindUnits(store, row.id)) +
-                             files;
+    if (!files.empty()) files += FilesLaterThanBest(trial.row, units);
+    const std::string note =
+        "note: " + NoBestCheckpointText(trial.row, row, trial.saved, units) +
+        files;
     if (trial.saved || !files.empty()) {
       PrintNotice(globals, note);
     } else {

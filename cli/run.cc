@@ -384,6 +384,8 @@ SummaryContext MakeSummaryContext(const Store& store, const ExperimentRow& row,
       if (row.best && row.best->checkpoint.empty()) {
         context.best_files = TrialFilesCommand(ListTrialFiles(store, trial.id),
                                                trial.id, context.command);
+        if (!context.best_files.empty())
+          context.best_files += FilesLaterThanBest(trial, context.units);
       }
     }
     if (trial.reason.starts_with(kEndedEarly) && context.early++ == 0) {

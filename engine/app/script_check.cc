@@ -1032,7 +1032,7 @@ std::optional<std::string> StoredScriptProblem(const ExperimentConfig& config,
     if (normal == ".." || normal.starts_with("../")) {
       return "'" + path + "' is outside " + stored.directory.string() +
              ", but trials run from a copy of that directory; give a directory "
-             "that contains it as CONTEXT";
+             "that contains it as CONTEXT, or start 'dtrain run' in it";
     }
     const bool is_stored =
         std::ranges::any_of(stored.files, [&](const ContextFile& file) {

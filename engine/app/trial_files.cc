@@ -56,6 +56,11 @@ std::string TrialFilesRemark(const Store& store, TrialId trial,
   return text.empty() ? "" : "; its program wrote " + text;
 }
 
+std::string FilesLaterThanBest(const TrialRow& trial, const Units& units) {
+  if (!trial.best || trial.best->batches >= trial.batches) return "";
+  return ", written until " + PositionText(trial.at(), units);
+}
+
 bool IsOutputName(std::string name) {
   static constexpr std::array<std::string_view, 32> kNames = {
       "artifacts", "build",    "checkpoint",  "checkpoints", "ckpt",

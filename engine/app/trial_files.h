@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/length.h"
 #include "engine/context/working_tree.h"
 #include "engine/store/store.h"
 
@@ -31,6 +32,10 @@ std::string TrialFilesCommand(const std::vector<WrittenFile>& files,
 /// without a checkpoint; empty without files.
 std::string TrialFilesRemark(const Store& store, TrialId trial,
                              const std::string& program);
+
+/// Returns ", written until epoch 8", if the trial went on after its best
+/// validation, whose model its files may not have; else empty.
+std::string FilesLaterThanBest(const TrialRow& trial, const Units& units);
 
 /// True for a name that is usual for a directory of outputs, such as `runs` or
 /// `checkpoints`: a link to it would let trials overwrite each other's files.

@@ -399,7 +399,8 @@ std::string MetricFile::Hint() const {
   if (has_result_) {
     return steps_->began_with_zero()
                ? "; its first step was 0: if that is the first step of "
-                 "training, set metrics.first_step: 0"
+                 "training, set metrics.first_step: 0, with 'dtrain run' "
+                 "--pattern first_step=0"
                : "";
   }
   if (!file_) {

@@ -184,7 +184,9 @@ std::vector<std::string> EndedLines(const RunInfo& info, const TrialRow& trial,
   return lines;
 }
 
-bool IsSearch(const RunInfo& info) { return info.searcher != "single"; }
+bool IsSearch(const RunInfo& info) {
+  return info.searcher != "single" || info.repeats > 1;
+}
 
 void PlainReporter::Begin(const RunInfo& info) {
   info_ = info;

@@ -95,7 +95,7 @@ std::vector<std::string> EndedLines(const RunInfo& info, const TrialRow& trial,
                                     const std::vector<std::string>& last_lines,
                                     double epoch = 0);
 
-/// True if the run has many trials, so that not every validation is shown.
+/// True if the run may have many trials, so that not every validation is shown.
 bool IsSearch(const RunInfo& info);
 
 /// Amount of output about a run.

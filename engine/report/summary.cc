@@ -53,11 +53,10 @@ std::string BestLines(const RunResult& result, const SummaryContext& context) {
   std::string text =
       EscapeForTerminal("best trial " + ToString(trial) +
                         EndRemark(context.best_state) + ": " + context.metric +
-                        " " + FormatBest(result.best, context.units)) +
+                        (context.best_point.empty()
+                             ? " " + FormatBest(result.best, context.units)
+                             : ", " + context.best_point)) +
       "\n";
-  if (!context.best_point.empty()) {
-    text += "  repeats          " + context.best_point + "\n";
-  }
   const std::string hparams = FormatHparams(
       SearchedHparams(context.hyperparameters, result.best_hparams));
   if (!hparams.empty()) {

@@ -26,6 +26,15 @@ double PointRow::sd() const {
   return std::sqrt(sum / static_cast<double>(values.size() - 1));
 }
 
+std::string PointRow::EqualityRemark() const {
+  if (values.size() < 2 ||
+      std::ranges::adjacent_find(values, std::ranges::not_equal_to()) !=
+          values.end()) {
+    return "";
+  }
+  return ", all equal: the program may not use its seed";
+}
+
 Repeats ReadRepeats(const nlohmann::json& config) {
   Repeats repeats;
   const auto searcher = config.find("searcher");
@@ -119,8 +128,11 @@ std::string ConfirmedTrial::Text() const {
   if (point.values.empty()) return text + ", no result again";
   text += ", again " + FormatRounded(point.mean(), 6);
   const double error = standard_error();
-  if (!std::isnan(error)) text += " ± " + FormatRounded(error, 3);
-  return text + " of " + std::to_string(point.values.size());
+  if (!std::isnan(error)) {
+    text += " ± " + FormatRounded(error, 3) + " (standard error)";
+  }
+  return text + " of " + std::to_string(point.values.size()) +
+         point.EqualityRemark();
 }
 
 nlohmann::json ConfirmedTrial::ToJson() const {
@@ -164,7 +176,7 @@ std::string PointText(const PointRow& point, const Repeats& repeats) {
   if (n < repeats.count) text += std::to_string(n) + " of ";
   text += std::to_string(repeats.count) + " repeats";
   if (n > 1) text += ", sd " + FormatRounded(point.sd(), 3);
-  return text;
+  return text + point.EqualityRemark();
 }
 
 }  // namespace dtrain

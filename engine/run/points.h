@@ -31,6 +31,8 @@ struct PointRow {
   double mean() const;
   /// Sample standard deviation; NaN for fewer than two values.
   double sd() const;
+  /// Returns what equal values of several repeats suggest; empty for others.
+  std::string EqualityRemark() const;
 };
 
 /// The keys searcher.repeats and searcher.repeat_metric of an experiment.
@@ -68,7 +70,7 @@ struct ConfirmedTrial {
 
   /// Standard error of the mean; NaN for fewer than two values.
   double standard_error() const;
-  /// "3.7 reported 0.0912, again 0.095 ± 0.0011 of 5".
+  /// "3.7 reported 0.0912, again 0.095 ± 0.0011 (standard error) of 5".
   std::string Text() const;
   nlohmann::json ToJson() const;
 };

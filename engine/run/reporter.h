@@ -21,6 +21,7 @@ struct RunInfo {
   std::string name;
   std::string entrypoint;
   std::string searcher;
+  std::int64_t repeats = 1;  // of each point
   std::string metric;
   bool smaller_is_better = true;
   std::uint32_t seed = 0;

@@ -248,13 +248,26 @@ std::vector<TrialRow> Store::Trials(std::int64_t experiment,
 }
 
 std::optional<TrialRow> Store::Trial(TrialId id) const {
-  return connection_->Guard([&]() -> std::optional<TrialRow> {
-    SQLite::Statement query(*connection_->database, kTrials);
+  const auto read = [&](SQLite::Statement& query) -> std::optional<TrialRow> {
     BindAll(query, id.experiment, id.number, id.number, /*hparams=*/true,
             /*checkpoints=*/true, std::nullopt);
     auto trials = ReadTrials(query);
     if (trials.empty()) return std::nullopt;
     return std::move(trials.front());
+  };
+  return connection_->Guard([&] {
+    if (!connection_->statements) {
+      SQLite::Statement query(*connection_->database, kTrials);
+      return read(query);
+    }
+    // A runner asks at each end of a trial, and preparing costs more than reading.
+    SQLite::Statement& query = (*connection_->statements)(kTrials);
+    try {
+      return read(query);
+    } catch (...) {
+      query.tryReset();  // else it would keep the state of the database
+      throw;
+    }
   });
 }
 
