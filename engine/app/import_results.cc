@@ -28,6 +28,7 @@
 #include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/base/tfevents.h"
+#include "engine/config/hyperparameters.h"
 #include "engine/config/node.h"
 #include "engine/config/read_config.h"
 #include "engine/config/schema.h"
@@ -220,11 +221,17 @@ void ImportReader::ReadDirectory(const fs::path& directory) {
 
 // --- Optuna ---
 
-// Returns a distribution of Optuna as a range of dtrain; null for one that is
-// unknown. `choices`: the values of a categorical one.
-json ConvertDistribution(const json& distribution) {
-  const std::string name = distribution.value("name", "");
-  const json attributes = distribution.value("attributes", json::object());
+// Returns a distribution of Optuna, a JSON text, as a range of dtrain; null for
+// one that is unknown or no range of numbers that dtrain has.
+json ConvertDistribution(const std::string& text) {
+  const json distribution = json::parse(text, nullptr, false);
+  if (!distribution.is_object() || NestsDeeperThan(distribution, 8)) {
+    return nullptr;
+  }
+  const json name = distribution.value("name", json());
+  if (!name.is_string()) return nullptr;
+  const json attributes = distribution.value("attributes", json());
+  if (!attributes.is_object()) return nullptr;
   if (name == "CategoricalDistribution") {
     const json choices = attributes.value("choices", json::array());
     if (!choices.is_array() || choices.empty()) return nullptr;
@@ -234,7 +241,7 @@ json ConvertDistribution(const json& distribution) {
   const json low = attributes.value("low", json());
   const json high = attributes.value("high", json());
   if (!low.is_number() || !high.is_number()) return nullptr;
-  const bool is_int = name.starts_with("Int");
+  const bool is_int = name.get_ref<const std::string&>().starts_with("Int");
   if (low == high) return {{"type", "const"}, {"val", low}};
   json range = {
       {"type", is_int ? "int" : "double"}, {"minval", low}, {"maxval", high}};
@@ -249,6 +256,16 @@ json ConvertDistribution(const json& distribution) {
     range["step"] = step;
   }
   return range;
+}
+
+// Returns the first fault of a range, or "".
+std::string FindFault(const json& range) {
+  Findings findings("", {});
+  ReadHyperparameters(NodeFromJson({{"x", range}}), findings);
+  for (const Diagnostic& finding : findings.Release()) {
+    if (finding.severity == Severity::kError) return finding.message;
+  }
+  return "";
 }
 
 // Widens a range to another one of the same hyperparameter. False if they are
@@ -299,7 +316,7 @@ void ImportReader::ReadOptuna(const fs::path& file) {
   if (study.directions[objective] != "NOT_SET") {
     results_.smaller_is_better = study.directions[objective] == "MINIMIZE";
   }
-  std::map<std::string, json> distributions;  // parsed, by their text
+  std::map<std::string, json> distributions;  // as ranges, by their text
   std::set<std::string> inferred;
   for (const OptunaTrial& from : study.trials) {
     const std::string where = "trial " + std::to_string(from.number);
@@ -314,35 +331,37 @@ void ImportReader::ReadOptuna(const fs::path& file) {
     if (!from.started.empty()) trial.started = ParseTimestamp(from.started);
     if (!from.ended.empty()) trial.ended = ParseTimestamp(from.ended);
     for (const OptunaTrial::Parameter& parameter : from.parameters) {
-      const auto [parsed, is_new] =
-          distributions.try_emplace(parameter.distribution);
-      if (is_new) {
-        const json text = json::parse(parameter.distribution, nullptr, false);
-        if (text.is_object()) parsed->second = ConvertDistribution(text);
-      }
-      const json& range = parsed->second;
       const std::string name = parameter.name;
+      const auto refuse = [&](const std::string& what) {
+        RefuseImport(file, where + ": parameter '" + name + "' " + what);
+      };
+      const auto [known, is_new] =
+          distributions.try_emplace(parameter.distribution);
+      if (is_new) known->second = ConvertDistribution(parameter.distribution);
+      const json& range = known->second;
       if (range.is_null() || !std::isfinite(parameter.value)) {
-        RefuseImport(file, where + ": parameter '" + name +
-                               "' has an unknown distribution or value; "
-                               "export a CSV");
+        refuse("has an unknown distribution or value; export a CSV");
+      }
+      if (const std::string fault = is_new ? FindFault(range) : "";
+          !fault.empty()) {
+        refuse("has a distribution that is not supported: " + fault +
+               "; export a CSV");
       }
       json value = parameter.value;
       if (range["type"] == "const") {
         value = range["val"];
       } else if (range["type"] == "categorical") {
         const double index = parameter.value;
-        if (index < 0 || index >= static_cast<double>(range["vals"].size())) {
-          RefuseImport(file, where + ": parameter '" + name +
-                                 "' has no choice " + FormatNumber(index) +
-                                 "; the database is damaged");
+        const bool is_choice =
+            index >= 0 && index < static_cast<double>(range["vals"].size());
+        if (!is_choice) {
+          refuse("has no choice " + FormatNumber(index) +
+                 "; the database is damaged");
         }
         value = range["vals"][static_cast<std::size_t>(index)];
       } else if (range["type"] == "int") {
         if (std::abs(parameter.value) > static_cast<double>(kMaxCount)) {
-          RefuseImport(file, where + ": parameter '" + name +
-                                 "' is out of the range of integers; export a "
-                                 "CSV");
+          refuse("is out of the range of integers; export a CSV");
         }
         value = static_cast<std::int64_t>(parameter.value);
       }

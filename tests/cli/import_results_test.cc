@@ -316,6 +316,91 @@ TEST_F(ImportResultsTest, ReadsAStudyOfOptuna) {
   EXPECT_EQ(Import({"study.db", "--metric", "accuracy"})["metric"], "accuracy");
 }
 
+struct BadDistribution {
+  std::string change;  // of the table trial_params, in SQL
+  std::string message;
+};
+
+class BadDistributionTest
+    : public ImportResultsTest,
+      public testing::WithParamInterface<BadDistribution> {};
+
+TEST_P(BadDistributionTest, IsRefusedWithTrialAndParameter) {
+  MakeStudy();
+  const std::string change = "UPDATE trial_params SET " + GetParam().change +
+                             " WHERE trial_id = 101 AND param_name = 'lr'";
+  const CliResult changed = dtrain_.RunProgram(
+      {"python3", "-c",
+       "import sqlite3, sys\ndb = sqlite3.connect('study.db')\n"
+       "db.execute(sys.argv[1])\ndb.commit()",
+       change});
+  ASSERT_EQ(changed.code, 0) << changed.err;
+  EXPECT_THAT(
+      Refusal({"import-results", "study.db"}),
+      HasSubstr("study.db: trial 1: parameter 'lr' " + GetParam().message));
+  EXPECT_FALSE(fs::exists(dtrain_.store()));
+}
+
+std::string Distribution(const std::string& json) {
+  return "distribution_json = '" + json + "'";
+}
+
+std::string FloatDistribution(const std::string& attributes) {
+  return Distribution(R"({"name": "FloatDistribution", "attributes": )" +
+                      attributes + "}");
+}
+
+constexpr char kUnknown[] =
+    "has an unknown distribution or value; export a CSV; nothing was imported";
+constexpr char kUnsupported[] = "has a distribution that is not supported: ";
+
+INSTANTIATE_TEST_SUITE_P(
+    Faults, BadDistributionTest,
+    testing::Values(
+        BadDistribution{"distribution_json = NULL", kUnknown},
+        BadDistribution{"distribution_json = x'ff00'", kUnknown},
+        BadDistribution{Distribution("low"), kUnknown},
+        BadDistribution{Distribution("[]"), kUnknown},
+        BadDistribution{Distribution("7"), kUnknown},
+        BadDistribution{Distribution("{}"), kUnknown},
+        BadDistribution{Distribution(R"({"name": "FloatDistribution"})"),
+                        kUnknown},
+        BadDistribution{Distribution(R"({"name": 5, "attributes": {}})"),
+                        kUnknown},
+        BadDistribution{FloatDistribution("[1]"), kUnknown},
+        BadDistribution{FloatDistribution("null"), kUnknown},
+        BadDistribution{FloatDistribution(R"({"low": 0})"), kUnknown},
+        BadDistribution{FloatDistribution(R"({"low": "0", "high": {}})"),
+                        kUnknown},
+        BadDistribution{FloatDistribution(R"({"low": 0, "high": 1e999})"),
+                        kUnknown},
+        BadDistribution{FloatDistribution(R"({"low": 0, "high": Infinity})"),
+                        kUnknown},
+        BadDistribution{FloatDistribution(std::string(50'000, '[') +
+                                          std::string(50'000, ']')),
+                        kUnknown},
+        BadDistribution{Distribution(R"({"name": "CategoricalDistribution", )"
+                                     R"("attributes": {"choices": []}})"),
+                        kUnknown},
+        BadDistribution{Distribution(R"({"name": "CategoricalDistribution", )"
+                                     R"("attributes": {"choices": {"a": 1}}})"),
+                        kUnknown},
+        BadDistribution{"param_value = NULL", kUnknown},
+        BadDistribution{"param_value = 'x'", kUnknown},
+        BadDistribution{"param_value = 9e999", kUnknown},
+        BadDistribution{FloatDistribution(R"({"low": 2, "high": 1})"),
+                        kUnsupported},
+        BadDistribution{
+            FloatDistribution(R"({"low": 0, "high": 1, "log": true})"),
+            kUnsupported},
+        BadDistribution{
+            FloatDistribution(R"({"low": 0, "high": 1, "step": 1e-300})"),
+            kUnsupported},
+        BadDistribution{Distribution(R"({"name": "IntDistribution", )"
+                                     R"("attributes": )"
+                                     R"({"low": 0, "high": 1e300}})"),
+                        kUnsupported}));
+
 TEST_F(ImportResultsTest, ChoosesStudiesAndObjectives) {
   MakeStudy("more");
   EXPECT_THAT(Refusal({"import-results", "study.db"}),
