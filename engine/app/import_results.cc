@@ -25,6 +25,7 @@
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
 #include "engine/base/json.h"
+#include "engine/base/python_json.h"
 #include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/base/tfevents.h"
@@ -532,7 +533,7 @@ void ImportReader::ReadWandbRun(const fs::path& run, const std::string& id) {
   }
   const auto parse = [](const fs::path& file, std::string_view text,
                         std::int64_t line) {
-    json object = json::parse(text, nullptr, false);
+    json object = json::parse(QuoteNonFinite(text), nullptr, false);
     if (!object.is_object() || NestsDeeperThan(object)) {
       RefuseImport(file.string() + (line > 0 ? ":" + std::to_string(line) : ""),
                    "is not an object of JSON; export a CSV from W&B");

@@ -22,6 +22,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json.h"
+#include "engine/base/python_json.h"
 #include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/config/schema.h"
@@ -387,7 +388,7 @@ class TableRows {
     };
     TableCell object;
     try {
-      object = TableCell::parse(line, check);
+      object = TableCell::parse(QuoteNonFinite(line), check);
     } catch (const TableCell::exception& error) {
       const bool is_number = error.id == 406;
       RefuseResults(table_.file, line_,
@@ -762,6 +763,13 @@ void ConvertHparam(const std::string& name, ImportedResults& results) {
   }
 }
 
+// True for names joined by dots, none of them empty.
+bool IsHparamName(const std::string& name) {
+  constexpr std::size_t kMaxName = 500;
+  return !name.empty() && name.size() <= kMaxName && name.front() != '.' &&
+         name.back() != '.' && name.find("..") == name.npos;
+}
+
 // Reads the trials of a table.
 class TrialTable {
  public:
@@ -954,8 +962,7 @@ class TrialTable {
         continue;
       }
       const std::string& name = columns.hparam(i);
-      if (name.empty() || name.starts_with('.') || name.ends_with('.') ||
-          name.find("..") != name.npos) {
+      if (!IsHparamName(name)) {
         RefuseResults(table_.file, row.line,
                       "column " + ShowCell(columns.name(i)) +
                           " names no hyperparameter; rename it to hp.NAME");
@@ -1065,6 +1072,18 @@ void FinishResults(const std::string& metric, ImportedResults& results) {
               (twice->line > 0 ? " (line " + std::to_string(twice->line) + ")"
                                : "") +
               "; remove one of them");
+    }
+    for (const auto& [name, value] : trial.hparams) {
+      const bool is_name = IsHparamName(name);
+      const bool is_finite =
+          !value.is_number() || std::isfinite(value.get<double>());
+      if (is_name && is_finite) continue;
+      RefuseResults(results.file, trial.line,
+                    "trial " + ShowCell(trial.id) + ": hyperparameter " +
+                        ShowCell(name) +
+                        (is_name ? " is not a finite number; leave it out"
+                                 : " has a name that cannot be used; rename "
+                                   "it"));
     }
     for (const ImportedValue& value : trial.values) {
       if (!value.training) names.insert(value.name);
