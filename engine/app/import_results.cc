@@ -408,6 +408,7 @@ void ImportReader::ReadEvents(const fs::path& root,
     std::map<std::string, std::map<std::string, std::map<std::int64_t, double>>>
         values;
     std::map<std::string, json> hparams;
+    bool has_failed = false;
   };
   std::map<std::string, Run> runs;
   std::size_t bytes = 0;
@@ -427,6 +428,7 @@ void ImportReader::ReadEvents(const fs::path& root,
       while (const auto record = records.Next()) {
         EventScalars event = ParseEvent(*record);
         run.hparams.merge(event.hparams);
+        run.has_failed = run.has_failed || event.is_failure;
         for (const auto& [tag, value] : event.values) {
           if (event.step < 0 || event.step > kMaxCount) {
             RefuseImport(file, "step " + std::to_string(event.step) +
@@ -448,6 +450,7 @@ void ImportReader::ReadEvents(const fs::path& root,
   std::set<std::string> fractions;
   for (auto& [name, run] : runs) {
     ImportedTrial trial{.id = name, .hparams = std::move(run.hparams)};
+    if (run.has_failed) trial.state = "ERROR";
     for (const auto& [inside, tags] : run.values) {
       for (const auto& [tag, steps] : tags) {
         // Keras writes one tag below train/ and validation/.
@@ -771,8 +774,8 @@ std::int64_t RecordImport(Store& store, const ImportedExperiment& imported,
             value.training ? MetricKind::kTraining : MetricKind::kValidation,
             value.step, value.epoch, {{value.name, value.value}},
             value.time.value_or(trial.ended.value_or(now)));
-        const bool counts =
-            !value.training && value.name == config.searcher.metric;
+        const bool counts = !value.training && !trial.HasFailed() &&
+                            value.name == config.searcher.metric;
         if (counts) {
           writer.AddValidation(own, value.value, value.step,
                                config.searcher.smaller_is_better);

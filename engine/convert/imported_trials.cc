@@ -1058,6 +1058,7 @@ void FinishResults(const std::string& metric, ImportedResults& results) {
         before == 0 ? "has no trial" : "no trial has ended; import it later");
   }
   std::set<std::string> names;
+  std::int64_t failed = 0;
   for (ImportedTrial& trial : results.trials) {
     const auto key = [](const ImportedValue& value) {
       return std::tie(value.training, value.step, value.name);
@@ -1085,9 +1086,13 @@ void FinishResults(const std::string& metric, ImportedResults& results) {
                                  : " has a name that cannot be used; rename "
                                    "it"));
     }
+    bool has_result = false;
     for (const ImportedValue& value : trial.values) {
-      if (!value.training) names.insert(value.name);
+      if (value.training) continue;
+      has_result = true;
+      names.insert(value.name);
     }
+    failed += has_result && trial.HasFailed();
   }
   const std::vector<std::string> all(names.begin(), names.end());
   if (!metric.empty()) {
@@ -1109,6 +1114,12 @@ void FinishResults(const std::string& metric, ImportedResults& results) {
                       (!hint.empty() ? hint
                        : all.empty() ? ""
                                      : "; there are " + JoinFirst(all, 10)));
+  }
+  if (failed > 0) {
+    results.notes.push_back(
+        "values of " +
+        CountText(failed, "trial that has failed", "trials that have failed") +
+        " are kept, but never the best");
   }
   // Trials of an export keep their numbers.
   std::set<std::int64_t> numbers;

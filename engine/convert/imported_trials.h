@@ -40,6 +40,8 @@ struct ImportedTrial {
   std::optional<std::int64_t> rung;
   std::uint32_t seed = 0;
   std::int64_t line = 0;
+
+  bool HasFailed() const { return state == "ERROR" || state == "INVALID"; }
 };
 
 /// Results of another program.

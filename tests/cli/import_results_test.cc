@@ -241,7 +241,8 @@ json Comparable(json trial) {
     same[name] = trial[name];
   }
   for (const char* name : {"best", "latest"}) {
-    if (!trial[name].is_object()) continue;
+    // What a trial that failed has reported is imported as metrics only.
+    if (!trial[name].is_object() || trial["state"] == "ERROR") continue;
     trial[name].erase("checkpoint");
     same[name] = trial[name];
   }
