@@ -2,9 +2,11 @@
 //
 // A table is read row by row. In CSV every cell is a text, so the type of a
 // hyperparameter is that of all its cells: numbers with a fraction in one of
-// them are fractions in all. What could silently become another value is
-// refused: a decimal comma, a number that no double holds, NaN as a
-// hyperparameter. A metric may be NaN or infinite, as in a trial of dtrain.
+// them are fractions in all, and one text makes all of them texts. Numbers are
+// what JSON has as numbers: 010, 0x10 and 1_000 are texts. What could silently
+// become another value is refused: a decimal comma, a number that no double
+// holds, NaN as a hyperparameter. A metric may be NaN or infinite, as in a
+// trial of dtrain.
 //
 // Messages have the form FILE:LINE: what; what to do.
 
@@ -80,12 +82,32 @@ struct CellNumber {
   std::optional<std::int64_t> integer = {};  // written as one
 };
 
+// True if a text that std::from_chars reads as a number is one in JSON, too: it
+// has no leading zero, and digits on both sides of a point.
+bool IsJsonNumber(std::string_view text) {
+  if (text.starts_with('-')) text.remove_prefix(1);
+  const auto has_digit = [&](std::size_t i) {
+    return i < text.size() && text[i] >= '0' && text[i] <= '9';
+  };
+  const std::size_t point = text.find('.');
+  return has_digit(0) && !(text[0] == '0' && has_digit(1)) &&
+         (point == text.npos || has_digit(point + 1));
+}
+
+// True for a text that other programs may read as a number: 010, 0x10, 1_000.
+bool ResemblesNumber(std::string text) {
+  std::erase_if(text, [](char c) { return c == '_' || c == ' ' || c == '+'; });
+  double value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && (rest == end || *rest == 'x');
+}
+
 CellNumber ReadTextNumber(std::string_view text) {
   using enum CellNumber::Kind;
-  text = Trim(text);
-  if (text.starts_with('+')) text.remove_prefix(1);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const std::string lower = LowerCase(text);
+  std::string lower = LowerCase(text);
+  if (lower.starts_with('+')) lower.erase(0, 1);
   if (lower == "nan") return {kSpecial, std::nan("")};
   if (lower == "inf" || lower == "infinity") return {kSpecial, kInfinity};
   if (lower == "-inf" || lower == "-infinity") return {kSpecial, -kInfinity};
@@ -93,15 +115,14 @@ CellNumber ReadTextNumber(std::string_view text) {
   const char* const end = begin + text.size();
   double value = 0;
   const auto [rest, error] = std::from_chars(begin, end, value);
-  if (error == std::errc::result_out_of_range && rest == end) {
-    return {kTooLarge};
-  }
-  if (error == std::errc() && rest == end && std::isfinite(value)) {
+  const bool is_json = rest == end && IsJsonNumber(text);
+  if (is_json && error == std::errc::result_out_of_range) return {kTooLarge};
+  if (is_json && error == std::errc()) {
     CellNumber number{kNumber, value};
     std::int64_t integer = 0;
     const auto [stop, why] = std::from_chars(begin, end, integer);
     if (why == std::errc() && stop == end) number.integer = integer;
-    const bool is_whole = lower.find_first_of(".en") == lower.npos;
+    const bool is_whole = lower.find_first_of(".e") == lower.npos;
     if (is_whole && !number.integer) return {kTooLarge};
     return number;
   }
@@ -130,7 +151,7 @@ CellNumber ReadNumber(const TableCell& cell) {
   return number;
 }
 
-// Says what is wrong with a cell that has to be a number.
+// Says what is wrong with a cell that has to be a number, and what to do.
 std::string DescribeNumber(const TableCell& cell, CellNumber::Kind kind) {
   switch (kind) {
     case CellNumber::Kind::kTooLarge:
@@ -139,12 +160,16 @@ std::string DescribeNumber(const TableCell& cell, CellNumber::Kind kind) {
       return ShowCell(cell) +
              " has a decimal comma; write numbers with a point";
     case CellNumber::Kind::kSpecial:
-      return ShowCell(cell) + " is not a finite number";
+      return ShowCell(cell) +
+             " is not a finite number; leave it empty if the trial has none";
     case CellNumber::Kind::kNumber:
     case CellNumber::Kind::kNone:
       break;
   }
-  return ShowCell(cell) + " is not a number";
+  return ShowCell(cell) + " is not a number; " +
+         (cell.is_string() && ResemblesNumber(cell)
+              ? "write it without spaces, '+', '_' and leading zeros"
+              : "leave it empty if there is no value");
 }
 
 // --- Tables ---
@@ -683,11 +708,7 @@ std::optional<double> ReadMetricCell(const std::string& file, std::int64_t line,
   if (number.kind == CellNumber::Kind::kTooLarge) {
     if (const auto value = ParseFinite(CellText(cell))) return value;
   }
-  RefuseResults(file, line,
-                column + ": " + DescribeNumber(cell, number.kind) +
-                    (number.kind == CellNumber::Kind::kNone
-                         ? "; leave it empty if there is no value"
-                         : ""));
+  RefuseResults(file, line, column + ": " + DescribeNumber(cell, number.kind));
 }
 
 // Reads a row of a table that has a value a row.
@@ -716,50 +737,64 @@ ImportedValue ReadLongValue(const std::string& file, const ColumnRoles& columns,
   return value;
 }
 
-// Gives the texts of a hyperparameter's column in CSV their type.
-void ConvertHparam(const std::string& name, ImportedResults& results) {
-  bool has_text = false, has_fraction = false;
+// Returns what a text of CSV stands for; nothing for one that is only a text.
+std::optional<TableCell> ParseHparam(const std::string& text) {
+  const std::string lower = LowerCase(text);
+  if (text == "null") return TableCell();
+  if (lower == "true" || lower == "false") return TableCell(lower == "true");
+  if (text.starts_with('[') || text.starts_with('{')) {
+    TableCell parsed =
+        TableCell::parse(text, nullptr, /*allow_exceptions=*/false);
+    const bool is_usable =
+        !parsed.is_discarded() && !NestsDeeperThan(parsed, kMaxObjectLevels);
+    if (is_usable) return parsed;
+  }
+  const CellNumber number = ReadTextNumber(text);
+  if (number.kind != CellNumber::Kind::kNumber) return std::nullopt;
+  return number.integer ? TableCell(*number.integer) : TableCell(number.value);
+}
+
+// Checks the values of a hyperparameter, and gives the texts of a column in CSV
+// their type if none of them is only a text.
+void TypeHparam(const std::string& name, bool json_lines,
+                ImportedResults& results) {
+  using enum CellNumber::Kind;
+  std::string text;  // where the first one is
+  bool has_number = false, has_fraction = false;
   for (const ImportedTrial& trial : results.trials) {
-    const auto cell = trial.hparams.find(name);
-    if (cell == trial.hparams.end()) continue;
-    const std::string lower = LowerCase(CellText(cell->second));
-    const CellNumber number = ReadNumber(cell->second);
-    has_text =
-        has_text || (number.kind == CellNumber::Kind::kNone &&
-                     lower != "null" && lower != "true" && lower != "false");
-    has_fraction = has_fraction || (number.kind == CellNumber::Kind::kNumber &&
-                                    !number.integer);
+    const auto found = trial.hparams.find(name);
+    if (found == trial.hparams.end()) continue;
+    const TableCell& cell = found->second;
+    const CellNumber number = ReadNumber(cell);
+    has_number = has_number || number.kind == kNumber ||
+                 (cell.is_string() && ResemblesNumber(cell));
+    has_fraction = has_fraction || (number.kind == kNumber && !number.integer);
+    const bool is_text =
+        cell.is_string() &&
+        (json_lines ? number.kind != kSpecial
+                    : number.kind == kNone && !ParseHparam(cell));
+    if (is_text && text.empty()) {
+      text = "line " + std::to_string(trial.line) + " has " + ShowCell(cell);
+    }
+  }
+  if (!text.empty() && has_number && !json_lines) {
+    results.notes.push_back("hyperparameter " + name + " is a text, since " +
+                            text);
   }
   for (ImportedTrial& trial : results.trials) {
     const auto found = trial.hparams.find(name);
     if (found == trial.hparams.end()) continue;
     TableCell& cell = found->second;
     const CellNumber number = ReadNumber(cell);
-    if (number.kind == CellNumber::Kind::kNumber) {
-      cell = number.integer && !has_fraction ? TableCell(*number.integer)
-                                             : TableCell(number.value);
-      continue;
+    if (text.empty() && number.kind != kNumber && number.kind != kNone) {
+      RefuseResults(
+          results.file, trial.line,
+          "hyperparameter " + name + ": " + DescribeNumber(cell, number.kind));
     }
-    if (number.kind != CellNumber::Kind::kNone && !has_text) {
-      RefuseResults(results.file, trial.line,
-                    "hyperparameter " + name + ": " +
-                        DescribeNumber(cell, number.kind) +
-                        (number.kind == CellNumber::Kind::kSpecial
-                             ? "; leave it empty if the trial has none"
-                             : ""));
-    }
-    if (!cell.is_string()) continue;
-    const std::string text = cell.get<std::string>();
-    if (text == "null") cell = nullptr;
-    if (text == "true" || text == "True") cell = true;
-    if (text == "false" || text == "False") cell = false;
-    if (text.starts_with('[') || text.starts_with('{')) {
-      TableCell parsed =
-          TableCell::parse(text, nullptr, /*allow_exceptions=*/false);
-      const bool is_usable =
-          !parsed.is_discarded() && !NestsDeeperThan(parsed, kMaxObjectLevels);
-      if (is_usable) cell = std::move(parsed);
-    }
+    const bool is_typed = !json_lines && (text.empty() || cell == "null");
+    if (!is_typed) continue;
+    cell = *ParseHparam(cell);
+    if (cell.is_number() && has_fraction) cell = number.value;
   }
 }
 
@@ -812,11 +847,9 @@ class TrialTable {
       const TableCell goal = find("search.goal");
       if (goal.is_string()) results_.smaller_is_better = goal == "minimize";
     }
-    if (!table_.json_lines) {
-      for (std::size_t i = 0; i < columns.size(); ++i) {
-        if (columns.role(i) == Role::kHparam) {
-          ConvertHparam(columns.hparam(i), results_);
-        }
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      if (columns.role(i) == Role::kHparam) {
+        TypeHparam(columns.hparam(i), table_.json_lines, results_);
       }
     }
     return std::move(results_);
