@@ -289,17 +289,13 @@ class TableRows {
     if (table.json_lines) return;
     if (!csv_.Next(columns_)) RefuseEmpty();
     for (std::string& name : columns_) name = std::string(Trim(name));
+    header_line_ = csv_.line();
     for (std::size_t i = 0; i < columns_.size(); ++i) {
-      // pandas writes the index of its rows first, without a name.
-      if (columns_[i].empty() && i > 0) {
-        RefuseResults(table_.file, csv_.line(),
-                      "column " + std::to_string(i + 1) +
-                          " has no name; name it, or remove it");
-      }
+      if (columns_[i].empty()) continue;  // see TrialTable::IsRowIndex
       const auto first = std::ranges::find(columns_, columns_[i]);
       const auto before = static_cast<std::size_t>(first - columns_.begin());
       if (before < i) {
-        RefuseResults(table_.file, csv_.line(),
+        RefuseResults(table_.file, header_line_,
                       "columns " + std::to_string(before + 1) + " and " +
                           std::to_string(i + 1) + " are both " +
                           ShowCell(columns_[i]) + "; rename one of them");
@@ -309,6 +305,7 @@ class TableRows {
 
   // In JSON lines those of the rows so far.
   const std::vector<std::string>& columns() const { return columns_; }
+  std::int64_t header_line() const { return header_line_; }  // 0: JSON lines
 
   bool Next(TableRow& row) {
     return table_.json_lines ? NextObject(row) : NextFields(row);
@@ -436,6 +433,7 @@ class TableRows {
   std::string_view text_;
   CsvRows csv_;
   std::vector<std::string> columns_;
+  std::int64_t header_line_ = 0;
   std::vector<std::string> fields_;
   std::map<std::string, std::size_t> places_;  // of JSON lines
   std::size_t at_ = 0;
@@ -503,7 +501,6 @@ constexpr std::array kRoleWords = {
     RoleWord{"rung", Role::kRung},
     RoleWord{"kind", Role::kKind},
     RoleWord{"time", Role::kTime},
-    RoleWord{"", Role::kIgnored},
     RoleWord{"created", Role::kIgnored},
     RoleWord{"length", Role::kIgnored},
     RoleWord{"unit", Role::kIgnored},
@@ -828,7 +825,8 @@ class TrialTable {
     }
     if (kept.empty()) rows.RefuseEmpty();
     const ColumnRoles columns(rows.columns(), options_, table_.file);
-    const std::vector<std::size_t> metrics = FindMetrics(columns, kept);
+    const std::vector<std::size_t> metrics =
+        FindMetrics(columns, kept, rows.header_line());
     for (const TableRow& row : kept) AddRow(columns, metrics, row);
     if (columns.is_export()) {
       const auto find = [&](std::string_view name) -> TableCell {
@@ -856,25 +854,69 @@ class TrialTable {
   }
 
  private:
+  // True for a column that only numbers the rows: pandas writes it without a
+  // name, reads that as 'Unnamed: 0', and calls it 'index' if asked to.
+  static bool IsRowIndex(const std::string& name, std::size_t i,
+                         const std::vector<TableRow>& rows) {
+    if (!name.empty() && name != "index" && !name.starts_with("Unnamed: ")) {
+      return false;
+    }
+    std::set<std::int64_t> counts;
+    for (const TableRow& row : rows) {
+      const bool has_cell = i < row.cells.size() &&
+                            !row.cells[i].is_discarded() &&
+                            !row.cells[i].is_null();
+      if (!has_cell) continue;
+      const auto count = ReadNumber(row.cells[i]).integer;
+      const bool is_new = count && *count >= 0 && counts.insert(*count).second;
+      if (!is_new) return false;
+    }
+    return !counts.empty();
+  }
+
   // Returns the columns that are metrics: the chosen one, and others that have
   // only numbers.
   std::vector<std::size_t> FindMetrics(const ColumnRoles& columns,
-                                       const std::vector<TableRow>& rows) {
+                                       const std::vector<TableRow>& rows,
+                                       std::int64_t header_line) {
     std::vector<std::size_t> metrics;
     std::vector<std::string> ignored;
     for (std::size_t i = 0; i < columns.size(); ++i) {
-      if (columns.role(i) != Role::kMetric || columns.is_long()) continue;
+      if (columns.role(i) != Role::kMetric) continue;
+      const std::string& name = columns.name(i);
+      const bool is_chosen = !name.empty() && name == options_.metric;
+      if (!is_chosen && IsRowIndex(name, i, rows)) {
+        results_.notes.push_back(
+            "left out: column " +
+            (name.empty() ? std::to_string(i + 1) : ShowCell(name)) +
+            ", which only numbers the rows");
+        continue;
+      }
       bool has_any = false, has_text = false;
+      std::string odd;
       for (const TableRow& row : rows) {
         if (i >= row.cells.size()) continue;
         const TableCell& cell = row.cells[i];
         if (cell.is_discarded() || cell.is_null()) continue;
         has_any = true;
-        has_text = has_text || ReadNumber(cell).kind == CellNumber::Kind::kNone;
+        if (has_text || ReadNumber(cell).kind != CellNumber::Kind::kNone) {
+          continue;
+        }
+        has_text = true;
+        if (cell.is_string() && ResemblesNumber(cell)) {
+          odd = " (line " + std::to_string(row.line) + " has " +
+                ShowCell(cell) + ")";
+        }
       }
-      const bool is_chosen = columns.name(i) == options_.metric;
+      if (name.empty() && has_any) {
+        RefuseResults(table_.file, header_line,
+                      "column " + std::to_string(i + 1) +
+                          " has no name; name it, or remove it (in pandas: "
+                          "to_csv(..., index=False))");
+      }
+      if (columns.is_long() || name.empty()) continue;
       if (!is_chosen && (!has_any || has_text)) {
-        ignored.push_back(columns.name(i));
+        ignored.push_back(name + odd);
         continue;
       }
       metrics.push_back(i);

@@ -230,8 +230,27 @@ INSTANTIATE_TEST_SUITE_P(
         BadTable{"hp.lr,loss,loss\n1,2,3\n",
                  "t.csv:1: columns 2 and 3 are both 'loss'; rename one of "
                  "them"},
-        BadTable{"hp.lr,,loss\n1,2,3\n",
-                 "t.csv:1: column 2 has no name; name it, or remove it"},
+        BadTable{"hp.lr,,loss\n1,x,3\n",
+                 "t.csv:1: column 2 has no name; name it, or remove it (in "
+                 "pandas: to_csv(..., index=False))"},
+        BadTable{"\n,loss\n2,1\n2,1\n",
+                 "t.csv:2: column 1 has no name; name it, or remove it (in "
+                 "pandas: to_csv(..., index=False))"},
+        BadTable{"{\"\": 0.5, \"loss\": 1}\n",
+                 "t.csv: column 1 has no name; name it, or remove it (in "
+                 "pandas: to_csv(..., index=False))"},
+        BadTable{"hp.lr,loss\n1,010\n",
+                 "t.csv:2: loss: '010' is not a number; write it without "
+                 "spaces, '+', '_' and leading zeros"},
+        BadTable{"{\"loss\": \" 5\"}\n",
+                 "t.csv:1: loss: ' 5' is not a number; write it without "
+                 "spaces, '+', '_' and leading zeros"},
+        BadTable{"id,step,loss\na,01,1\n",
+                 "t.csv:2: step: '01' is not an integer from 0 to 10^15; "
+                 "write the number of the step"},
+        BadTable{"{\"config\": {\"lr\": Infinity}, \"loss\": 1}\n",
+                 "t.csv:1: hyperparameter lr: 'Infinity' is not a finite "
+                 "number; leave it empty if the trial has none"},
         BadTable{"hp.lr,loss\n1,2\n1,2,3\n",
                  "t.csv:3: 3 fields, but the header has 2; quote fields that "
                  "contain a separator"},
