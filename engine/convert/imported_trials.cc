@@ -920,12 +920,16 @@ class TrialTable {
         continue;
       }
       metrics.push_back(i);
+      results_.guesses_metrics |= !is_chosen && options_.hparams.empty();
     }
     if (!ignored.empty()) {
       results_.notes.push_back(
           "not imported, since they are neither numbers "
           "nor hyperparameters: " +
-          JoinFirst(ignored, 8));
+          JoinFirst(ignored, 8) +
+          (options_.hparams.empty()
+               ? "; if one is a hyperparameter, name all of those with --hp"
+               : ""));
     }
     if (metrics.empty() && !columns.is_long() && !columns.is_export()) {
       if (!options_.metric.empty()) {

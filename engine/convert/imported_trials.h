@@ -53,6 +53,8 @@ struct ImportedResults {
   // Ranges that the source has, by names of hyperparameters.
   std::map<std::string, nlohmann::json> ranges;
   std::vector<std::string> notes;  // about what was left out
+  // Columns became metrics only because they have numbers.
+  bool guesses_metrics = false;
 };
 
 /// A text with a table: CSV (RFC 4180, with commas, semicolons or tabs and a
