@@ -36,10 +36,18 @@ int ImportResults(const ImportResultsOptions& options,
     PrintNotice(globals, "note: " + note);
   }
   Store store = OpenStoreForWriting(FindStore(globals), globals);
+  const auto same = FindSameImport(store, imported.origin);
   const std::int64_t id =
       RecordImport(store, imported, config,
                    Provenance(RecordedArgv(globals.argv), ".", /*gpus=*/{}),
                    Clock::System().now());
+  if (same) {
+    PrintNotice(globals,
+                "warning: the same results were already imported as "
+                "experiment " +
+                    std::to_string(*same) + "; 'dtrain delete " +
+                    std::to_string(id) + "' removes the new copy");
+  }
   const ExperimentRow row = FindExperiment(store, id);
   std::int64_t values = 0;
   std::set<std::string> hparams, metrics;

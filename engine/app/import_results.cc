@@ -79,6 +79,7 @@ class ImportReader {
   const ResultImport& options_;
   ImportedResults results_;
   std::string format_;
+  std::string study_;                                        // of Optuna
   std::vector<std::pair<std::string, std::string>> hashes_;  // path, SHA-256
 };
 
@@ -289,6 +290,7 @@ void ImportReader::ReadOptuna(const fs::path& file) {
   const OptunaStudy study = ReadOptunaStudy(file, options_.study);
   hashes_.emplace_back(file.string(), Sha256OfFile(file));
   results_.file = file.string();
+  study_ = study.name;
   std::vector<std::string> metrics = study.metric_names;
   const std::size_t objectives = study.directions.size();
   for (std::size_t i = 0; metrics.size() < objectives; ++i) {
@@ -662,9 +664,17 @@ ImportedExperiment ImportReader::Read() {
   if (hashes_.size() == 1) {
     hash = hashes_[0].second;
   } else {
-    // Of the lines that sha256sum prints.
+    // Of the lines that sha256sum prints beside the source, or in it.
+    const fs::path base = fs::is_directory(status)
+                              ? fs::path(path)
+                              : fs::path(path).parent_path();
     std::string lines;
-    for (const auto& [file, one] : hashes_) lines += one + "  " + file + "\n";
+    for (const auto& [file, one] : hashes_) {
+      lines +=
+          one + "  " +
+          fs::path(file).lexically_relative(base.lexically_normal()).string() +
+          "\n";
+    }
     hash = ComputeSha256(std::as_bytes(std::span(lines)));
   }
   imported.origin = {{"name", ToValidUtf8(last.string())},
@@ -672,6 +682,7 @@ ImportedExperiment ImportReader::Read() {
                      {"format", format_},
                      {"files", hashes_.size()},
                      {"sha256", hash}};
+  if (!study_.empty()) imported.origin["study"] = study_;
   imported.results = std::move(results_);
   return imported;
 }
@@ -702,6 +713,25 @@ ExperimentConfig CheckImportedConfig(const ImportedExperiment& imported,
     findings.push_back(std::move(finding));
   }
   return *std::move(result.config);
+}
+
+std::optional<std::int64_t> FindSameImport(const Store& store,
+                                           const json& origin) {
+  const auto find = [](const json& object, const char* name) {
+    const json* const member = FindMember(object, name);
+    return member == nullptr ? json() : *member;
+  };
+  const auto origins = store.Origins();
+  for (const auto& [id, text] : origins) {
+    if (!text.starts_with("imported ")) continue;
+    const auto experiment = store.Experiment(id);
+    if (!experiment) continue;
+    const json own = find(experiment->provenance, kImported);
+    const bool is_same = find(own, "sha256") == origin["sha256"] &&
+                         find(own, "study") == find(origin, "study");
+    if (is_same) return id;
+  }
+  return std::nullopt;
 }
 
 std::int64_t RecordImport(Store& store, const ImportedExperiment& imported,
