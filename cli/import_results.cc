@@ -2,6 +2,7 @@
 
 #include <iostream>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,15 +36,39 @@ int ImportResults(const ImportResultsOptions& options,
     PrintNotice(globals, "note: " + note);
   }
   Store store = OpenStoreForWriting(FindStore(globals), globals);
+  const auto same = FindSameImport(store, imported.origin);
   const std::int64_t id =
       RecordImport(store, imported, config,
                    Provenance(RecordedArgv(globals.argv), ".", /*gpus=*/{}),
                    Clock::System().now());
+  if (same) {
+    PrintNotice(globals,
+                "warning: the same results were already imported as "
+                "experiment " +
+                    std::to_string(*same) + "; 'dtrain delete " +
+                    std::to_string(id) + "' removes the new copy");
+  }
   const ExperimentRow row = FindExperiment(store, id);
   std::int64_t values = 0;
+  std::set<std::string> hparams, metrics;
   for (const ImportedTrial& trial : imported.results.trials) {
     values += std::ssize(trial.values);
+    for (const auto& [name, value] : trial.hparams) hparams.insert(name);
+    for (const ImportedValue& value : trial.values) metrics.insert(value.name);
   }
+  const auto print_names = [&](const std::string& what,
+                               const std::set<std::string>& names,
+                               const std::string& remedy) {
+    const std::vector<std::string> all(names.begin(), names.end());
+    PrintNotice(
+        globals,
+        what + ": " + (all.empty() ? "none" : JoinFirst(all, 30)) + remedy);
+  };
+  print_names("hyperparameters", hparams, "");
+  print_names("metrics", metrics,
+              imported.results.guesses_metrics && metrics.size() > 1
+                  ? "; if one is a hyperparameter, name all of those with --hp"
+                  : "");
   if (options.json) {
     nlohmann::json best =
         BestJson(row.best, row.metric, {row.id, row.best_trial});
@@ -54,6 +79,8 @@ int ImportResults(const ImportResultsOptions& options,
                {"values", values},
                {"metric", row.metric},
                {"smaller_is_better", row.smaller_is_better},
+               {"hyperparameters", hparams},
+               {"metrics", metrics},
                {"best", std::move(best)},
                {"imported", imported.origin}});
     return kExitDone;

@@ -25,9 +25,11 @@
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
 #include "engine/base/json.h"
+#include "engine/base/python_json.h"
 #include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/base/tfevents.h"
+#include "engine/config/hyperparameters.h"
 #include "engine/config/node.h"
 #include "engine/config/read_config.h"
 #include "engine/config/schema.h"
@@ -77,6 +79,7 @@ class ImportReader {
   const ResultImport& options_;
   ImportedResults results_;
   std::string format_;
+  std::string study_;                                        // of Optuna
   std::vector<std::pair<std::string, std::string>> hashes_;  // path, SHA-256
 };
 
@@ -220,11 +223,17 @@ void ImportReader::ReadDirectory(const fs::path& directory) {
 
 // --- Optuna ---
 
-// Returns a distribution of Optuna as a range of dtrain; null for one that is
-// unknown. `choices`: the values of a categorical one.
-json ConvertDistribution(const json& distribution) {
-  const std::string name = distribution.value("name", "");
-  const json attributes = distribution.value("attributes", json::object());
+// Returns a distribution of Optuna, a JSON text, as a range of dtrain; null for
+// one that is unknown or no range of numbers that dtrain has.
+json ConvertDistribution(const std::string& text) {
+  const json distribution = json::parse(text, nullptr, false);
+  if (!distribution.is_object() || NestsDeeperThan(distribution, 8)) {
+    return nullptr;
+  }
+  const json name = distribution.value("name", json());
+  if (!name.is_string()) return nullptr;
+  const json attributes = distribution.value("attributes", json());
+  if (!attributes.is_object()) return nullptr;
   if (name == "CategoricalDistribution") {
     const json choices = attributes.value("choices", json::array());
     if (!choices.is_array() || choices.empty()) return nullptr;
@@ -234,7 +243,7 @@ json ConvertDistribution(const json& distribution) {
   const json low = attributes.value("low", json());
   const json high = attributes.value("high", json());
   if (!low.is_number() || !high.is_number()) return nullptr;
-  const bool is_int = name.starts_with("Int");
+  const bool is_int = name.get_ref<const std::string&>().starts_with("Int");
   if (low == high) return {{"type", "const"}, {"val", low}};
   json range = {
       {"type", is_int ? "int" : "double"}, {"minval", low}, {"maxval", high}};
@@ -249,6 +258,16 @@ json ConvertDistribution(const json& distribution) {
     range["step"] = step;
   }
   return range;
+}
+
+// Returns the first fault of a range, or "".
+std::string FindFault(const json& range) {
+  Findings findings("", {});
+  ReadHyperparameters(NodeFromJson({{"x", range}}), findings);
+  for (const Diagnostic& finding : findings.Release()) {
+    if (finding.severity == Severity::kError) return finding.message;
+  }
+  return "";
 }
 
 // Widens a range to another one of the same hyperparameter. False if they are
@@ -271,6 +290,7 @@ void ImportReader::ReadOptuna(const fs::path& file) {
   const OptunaStudy study = ReadOptunaStudy(file, options_.study);
   hashes_.emplace_back(file.string(), Sha256OfFile(file));
   results_.file = file.string();
+  study_ = study.name;
   std::vector<std::string> metrics = study.metric_names;
   const std::size_t objectives = study.directions.size();
   for (std::size_t i = 0; metrics.size() < objectives; ++i) {
@@ -299,7 +319,7 @@ void ImportReader::ReadOptuna(const fs::path& file) {
   if (study.directions[objective] != "NOT_SET") {
     results_.smaller_is_better = study.directions[objective] == "MINIMIZE";
   }
-  std::map<std::string, json> distributions;  // parsed, by their text
+  std::map<std::string, json> distributions;  // as ranges, by their text
   std::set<std::string> inferred;
   for (const OptunaTrial& from : study.trials) {
     const std::string where = "trial " + std::to_string(from.number);
@@ -314,35 +334,37 @@ void ImportReader::ReadOptuna(const fs::path& file) {
     if (!from.started.empty()) trial.started = ParseTimestamp(from.started);
     if (!from.ended.empty()) trial.ended = ParseTimestamp(from.ended);
     for (const OptunaTrial::Parameter& parameter : from.parameters) {
-      const auto [parsed, is_new] =
-          distributions.try_emplace(parameter.distribution);
-      if (is_new) {
-        const json text = json::parse(parameter.distribution, nullptr, false);
-        if (text.is_object()) parsed->second = ConvertDistribution(text);
-      }
-      const json& range = parsed->second;
       const std::string name = parameter.name;
+      const auto refuse = [&](const std::string& what) {
+        RefuseImport(file, where + ": parameter '" + name + "' " + what);
+      };
+      const auto [known, is_new] =
+          distributions.try_emplace(parameter.distribution);
+      if (is_new) known->second = ConvertDistribution(parameter.distribution);
+      const json& range = known->second;
       if (range.is_null() || !std::isfinite(parameter.value)) {
-        RefuseImport(file, where + ": parameter '" + name +
-                               "' has an unknown distribution or value; "
-                               "export a CSV");
+        refuse("has an unknown distribution or value; export a CSV");
+      }
+      if (const std::string fault = is_new ? FindFault(range) : "";
+          !fault.empty()) {
+        refuse("has a distribution that is not supported: " + fault +
+               "; export a CSV");
       }
       json value = parameter.value;
       if (range["type"] == "const") {
         value = range["val"];
       } else if (range["type"] == "categorical") {
         const double index = parameter.value;
-        if (index < 0 || index >= static_cast<double>(range["vals"].size())) {
-          RefuseImport(file, where + ": parameter '" + name +
-                                 "' has no choice " + FormatNumber(index) +
-                                 "; the database is damaged");
+        const bool is_choice =
+            index >= 0 && index < static_cast<double>(range["vals"].size());
+        if (!is_choice) {
+          refuse("has no choice " + FormatNumber(index) +
+                 "; the database is damaged");
         }
         value = range["vals"][static_cast<std::size_t>(index)];
       } else if (range["type"] == "int") {
         if (std::abs(parameter.value) > static_cast<double>(kMaxCount)) {
-          RefuseImport(file, where + ": parameter '" + name +
-                                 "' is out of the range of integers; export a "
-                                 "CSV");
+          refuse("is out of the range of integers; export a CSV");
         }
         value = static_cast<std::int64_t>(parameter.value);
       }
@@ -388,6 +410,7 @@ void ImportReader::ReadEvents(const fs::path& root,
     std::map<std::string, std::map<std::string, std::map<std::int64_t, double>>>
         values;
     std::map<std::string, json> hparams;
+    bool has_failed = false;
   };
   std::map<std::string, Run> runs;
   std::size_t bytes = 0;
@@ -407,6 +430,7 @@ void ImportReader::ReadEvents(const fs::path& root,
       while (const auto record = records.Next()) {
         EventScalars event = ParseEvent(*record);
         run.hparams.merge(event.hparams);
+        run.has_failed = run.has_failed || event.is_failure;
         for (const auto& [tag, value] : event.values) {
           if (event.step < 0 || event.step > kMaxCount) {
             RefuseImport(file, "step " + std::to_string(event.step) +
@@ -428,6 +452,7 @@ void ImportReader::ReadEvents(const fs::path& root,
   std::set<std::string> fractions;
   for (auto& [name, run] : runs) {
     ImportedTrial trial{.id = name, .hparams = std::move(run.hparams)};
+    if (run.has_failed) trial.state = "ERROR";
     for (const auto& [inside, tags] : run.values) {
       for (const auto& [tag, steps] : tags) {
         // Keras writes one tag below train/ and validation/.
@@ -513,7 +538,7 @@ void ImportReader::ReadWandbRun(const fs::path& run, const std::string& id) {
   }
   const auto parse = [](const fs::path& file, std::string_view text,
                         std::int64_t line) {
-    json object = json::parse(text, nullptr, false);
+    json object = json::parse(QuoteNonFinite(text), nullptr, false);
     if (!object.is_object() || NestsDeeperThan(object)) {
       RefuseImport(file.string() + (line > 0 ? ":" + std::to_string(line) : ""),
                    "is not an object of JSON; export a CSV from W&B");
@@ -639,9 +664,17 @@ ImportedExperiment ImportReader::Read() {
   if (hashes_.size() == 1) {
     hash = hashes_[0].second;
   } else {
-    // Of the lines that sha256sum prints.
+    // Of the lines that sha256sum prints beside the source, or in it.
+    const fs::path base = fs::is_directory(status)
+                              ? fs::path(path)
+                              : fs::path(path).parent_path();
     std::string lines;
-    for (const auto& [file, one] : hashes_) lines += one + "  " + file + "\n";
+    for (const auto& [file, one] : hashes_) {
+      lines +=
+          one + "  " +
+          fs::path(file).lexically_relative(base.lexically_normal()).string() +
+          "\n";
+    }
     hash = ComputeSha256(std::as_bytes(std::span(lines)));
   }
   imported.origin = {{"name", ToValidUtf8(last.string())},
@@ -649,6 +682,7 @@ ImportedExperiment ImportReader::Read() {
                      {"format", format_},
                      {"files", hashes_.size()},
                      {"sha256", hash}};
+  if (!study_.empty()) imported.origin["study"] = study_;
   imported.results = std::move(results_);
   return imported;
 }
@@ -679,6 +713,25 @@ ExperimentConfig CheckImportedConfig(const ImportedExperiment& imported,
     findings.push_back(std::move(finding));
   }
   return *std::move(result.config);
+}
+
+std::optional<std::int64_t> FindSameImport(const Store& store,
+                                           const json& origin) {
+  const auto find = [](const json& object, const char* name) {
+    const json* const member = FindMember(object, name);
+    return member == nullptr ? json() : *member;
+  };
+  const auto origins = store.Origins();
+  for (const auto& [id, text] : origins) {
+    if (!text.starts_with("imported ")) continue;
+    const auto experiment = store.Experiment(id);
+    if (!experiment) continue;
+    const json own = find(experiment->provenance, kImported);
+    const bool is_same = find(own, "sha256") == origin["sha256"] &&
+                         find(own, "study") == find(origin, "study");
+    if (is_same) return id;
+  }
+  return std::nullopt;
 }
 
 std::int64_t RecordImport(Store& store, const ImportedExperiment& imported,
@@ -751,8 +804,8 @@ std::int64_t RecordImport(Store& store, const ImportedExperiment& imported,
             value.training ? MetricKind::kTraining : MetricKind::kValidation,
             value.step, value.epoch, {{value.name, value.value}},
             value.time.value_or(trial.ended.value_or(now)));
-        const bool counts =
-            !value.training && value.name == config.searcher.metric;
+        const bool counts = !value.training && !trial.HasFailed() &&
+                            value.name == config.searcher.metric;
         if (counts) {
           writer.AddValidation(own, value.value, value.step,
                                config.searcher.smaller_is_better);

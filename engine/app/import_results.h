@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,10 @@ ImportedExperiment ReadImport(const ResultImport& options);
 /// Throws Error(kUsage) if it has an error.
 ExperimentConfig CheckImportedConfig(const ImportedExperiment& imported,
                                      Diagnostics& findings);
+
+/// Returns the first experiment that the same source was recorded as.
+std::optional<std::int64_t> FindSameImport(const Store& store,
+                                           const nlohmann::json& origin);
 
 /// Records the experiment, COMPLETED, in one transaction. Returns its id.
 std::int64_t RecordImport(Store& store, const ImportedExperiment& imported,

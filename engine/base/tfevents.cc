@@ -42,6 +42,7 @@ constexpr int kValueFloat = 2;
 constexpr int kValueTensor = 8;
 constexpr int kValueMetadata = 9;
 constexpr int kSessionStart = 3;
+constexpr int kSessionEnd = 4;
 constexpr int kTensorType = 1;
 
 // https://protobuf.dev/programming-guides/encoding/
@@ -387,8 +388,9 @@ void AddSessionHparam(std::string_view entry, EventScalars& scalars) {
   if (is_usable) scalars.hparams[name] = value;
 }
 
-// Adds the hyperparameters in the data of a plugin, if it is hparams.
-void AddPluginHparams(std::string_view plugin, EventScalars& scalars) {
+// Adds the hyperparameters or the outcome in the data of a plugin, if it is
+// hparams.
+void AddPluginData(std::string_view plugin, EventScalars& scalars) {
   bool is_hparams = false;
   std::string_view content;
   for (ProtoReader field(plugin); field.Next();) {
@@ -397,10 +399,15 @@ void AddPluginHparams(std::string_view plugin, EventScalars& scalars) {
   }
   if (!is_hparams) return;
   for (ProtoReader part(content); part.Next();) {
-    if (!part.Is(kSessionStart, kLengthDelimited)) continue;
-    for (ProtoReader entry(part.bytes()); entry.Next();) {
-      if (entry.Is(1, kLengthDelimited)) {
-        AddSessionHparam(entry.bytes(), scalars);
+    const bool is_start = part.Is(kSessionStart, kLengthDelimited);
+    if (!is_start && !part.Is(kSessionEnd, kLengthDelimited)) continue;
+    for (ProtoReader field(part.bytes()); field.Next();) {
+      if (is_start && field.Is(1, kLengthDelimited)) {
+        AddSessionHparam(field.bytes(), scalars);
+      }
+      if (!is_start && field.Is(1, kVarint)) {
+        scalars.is_failure = field.number() == static_cast<std::uint64_t>(
+                                                   SessionStatus::kFailure);
       }
     }
   }
@@ -417,7 +424,7 @@ void AddSummaryValue(std::string_view summary_value, EventScalars& scalars) {
     }
     if (!field.Is(kValueMetadata, kLengthDelimited)) continue;
     for (ProtoReader data(field.bytes()); data.Next();) {
-      if (data.Is(1, kLengthDelimited)) AddPluginHparams(data.bytes(), scalars);
+      if (data.Is(1, kLengthDelimited)) AddPluginData(data.bytes(), scalars);
     }
   }
   if (!value || tag.empty() || tag.size() > kMaxTag) return;
@@ -524,7 +531,7 @@ void AppendTrialEnd(std::string& to, double time, SessionStatus outcome) {
                                .Varint(1, static_cast<std::uint64_t>(outcome))
                                .Double(2, time);
   AppendPluginData(to, time, "_hparams_/session_end_info",
-                   ProtoMessage().Part(4, end));
+                   ProtoMessage().Part(kSessionEnd, end));
 }
 
 }  // namespace dtrain

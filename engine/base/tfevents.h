@@ -30,6 +30,7 @@ struct EventScalars {
   std::vector<std::pair<std::string, double>> values;  // by their tags
   // Of the table HPARAMS: those of a trial that starts.
   std::map<std::string, nlohmann::json> hparams;
+  bool is_failure = false;  // the end of a trial that failed
 };
 
 /// Splits the bytes of an event file into records. One thread.
@@ -49,9 +50,9 @@ class EventRecords {
 };
 
 /// Returns the scalars of an Event, a protocol buffer: simple values, and
-/// tensors of one number; and the hyperparameters of a trial in the table
-/// HPARAMS. Other summaries are left out. Throws Error(kFailed) if it is
-/// invalid.
+/// tensors of one number; and the hyperparameters and the outcome of a trial in
+/// the table HPARAMS. Other summaries are left out. Throws Error(kFailed) if it
+/// is invalid.
 EventScalars ParseEvent(std::string_view record);
 
 // Functions that append one record to `to`. Times are seconds since 1970.

@@ -2,9 +2,11 @@
 //
 // A table is read row by row. In CSV every cell is a text, so the type of a
 // hyperparameter is that of all its cells: numbers with a fraction in one of
-// them are fractions in all. What could silently become another value is
-// refused: a decimal comma, a number that no double holds, NaN as a
-// hyperparameter. A metric may be NaN or infinite, as in a trial of dtrain.
+// them are fractions in all, and one text makes all of them texts. Numbers are
+// what JSON has as numbers: 010, 0x10 and 1_000 are texts. What could silently
+// become another value is refused: a decimal comma, a number that no double
+// holds, NaN as a hyperparameter. A metric may be NaN or infinite, as in a
+// trial of dtrain.
 //
 // Messages have the form FILE:LINE: what; what to do.
 
@@ -22,6 +24,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json.h"
+#include "engine/base/python_json.h"
 #include "engine/base/rounding.h"
 #include "engine/base/text.h"
 #include "engine/config/schema.h"
@@ -79,12 +82,32 @@ struct CellNumber {
   std::optional<std::int64_t> integer = {};  // written as one
 };
 
+// True if a text that std::from_chars reads as a number is one in JSON, too: it
+// has no leading zero, and digits on both sides of a point.
+bool IsJsonNumber(std::string_view text) {
+  if (text.starts_with('-')) text.remove_prefix(1);
+  const auto has_digit = [&](std::size_t i) {
+    return i < text.size() && text[i] >= '0' && text[i] <= '9';
+  };
+  const std::size_t point = text.find('.');
+  return has_digit(0) && !(text[0] == '0' && has_digit(1)) &&
+         (point == text.npos || has_digit(point + 1));
+}
+
+// True for a text that other programs may read as a number: 010, 0x10, 1_000.
+bool ResemblesNumber(std::string text) {
+  std::erase_if(text, [](char c) { return c == '_' || c == ' ' || c == '+'; });
+  double value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && (rest == end || *rest == 'x');
+}
+
 CellNumber ReadTextNumber(std::string_view text) {
   using enum CellNumber::Kind;
-  text = Trim(text);
-  if (text.starts_with('+')) text.remove_prefix(1);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const std::string lower = LowerCase(text);
+  std::string lower = LowerCase(text);
+  if (lower.starts_with('+')) lower.erase(0, 1);
   if (lower == "nan") return {kSpecial, std::nan("")};
   if (lower == "inf" || lower == "infinity") return {kSpecial, kInfinity};
   if (lower == "-inf" || lower == "-infinity") return {kSpecial, -kInfinity};
@@ -92,15 +115,14 @@ CellNumber ReadTextNumber(std::string_view text) {
   const char* const end = begin + text.size();
   double value = 0;
   const auto [rest, error] = std::from_chars(begin, end, value);
-  if (error == std::errc::result_out_of_range && rest == end) {
-    return {kTooLarge};
-  }
-  if (error == std::errc() && rest == end && std::isfinite(value)) {
+  const bool is_json = rest == end && IsJsonNumber(text);
+  if (is_json && error == std::errc::result_out_of_range) return {kTooLarge};
+  if (is_json && error == std::errc()) {
     CellNumber number{kNumber, value};
     std::int64_t integer = 0;
     const auto [stop, why] = std::from_chars(begin, end, integer);
     if (why == std::errc() && stop == end) number.integer = integer;
-    const bool is_whole = lower.find_first_of(".en") == lower.npos;
+    const bool is_whole = lower.find_first_of(".e") == lower.npos;
     if (is_whole && !number.integer) return {kTooLarge};
     return number;
   }
@@ -129,7 +151,7 @@ CellNumber ReadNumber(const TableCell& cell) {
   return number;
 }
 
-// Says what is wrong with a cell that has to be a number.
+// Says what is wrong with a cell that has to be a number, and what to do.
 std::string DescribeNumber(const TableCell& cell, CellNumber::Kind kind) {
   switch (kind) {
     case CellNumber::Kind::kTooLarge:
@@ -138,12 +160,16 @@ std::string DescribeNumber(const TableCell& cell, CellNumber::Kind kind) {
       return ShowCell(cell) +
              " has a decimal comma; write numbers with a point";
     case CellNumber::Kind::kSpecial:
-      return ShowCell(cell) + " is not a finite number";
+      return ShowCell(cell) +
+             " is not a finite number; leave it empty if the trial has none";
     case CellNumber::Kind::kNumber:
     case CellNumber::Kind::kNone:
       break;
   }
-  return ShowCell(cell) + " is not a number";
+  return ShowCell(cell) + " is not a number; " +
+         (cell.is_string() && ResemblesNumber(cell)
+              ? "write it without spaces, '+', '_' and leading zeros"
+              : "leave it empty if there is no value");
 }
 
 // --- Tables ---
@@ -263,17 +289,13 @@ class TableRows {
     if (table.json_lines) return;
     if (!csv_.Next(columns_)) RefuseEmpty();
     for (std::string& name : columns_) name = std::string(Trim(name));
+    header_line_ = csv_.line();
     for (std::size_t i = 0; i < columns_.size(); ++i) {
-      // pandas writes the index of its rows first, without a name.
-      if (columns_[i].empty() && i > 0) {
-        RefuseResults(table_.file, csv_.line(),
-                      "column " + std::to_string(i + 1) +
-                          " has no name; name it, or remove it");
-      }
+      if (columns_[i].empty()) continue;  // see TrialTable::IsRowIndex
       const auto first = std::ranges::find(columns_, columns_[i]);
       const auto before = static_cast<std::size_t>(first - columns_.begin());
       if (before < i) {
-        RefuseResults(table_.file, csv_.line(),
+        RefuseResults(table_.file, header_line_,
                       "columns " + std::to_string(before + 1) + " and " +
                           std::to_string(i + 1) + " are both " +
                           ShowCell(columns_[i]) + "; rename one of them");
@@ -283,6 +305,7 @@ class TableRows {
 
   // In JSON lines those of the rows so far.
   const std::vector<std::string>& columns() const { return columns_; }
+  std::int64_t header_line() const { return header_line_; }  // 0: JSON lines
 
   bool Next(TableRow& row) {
     return table_.json_lines ? NextObject(row) : NextFields(row);
@@ -387,7 +410,7 @@ class TableRows {
     };
     TableCell object;
     try {
-      object = TableCell::parse(line, check);
+      object = TableCell::parse(QuoteNonFinite(line), check);
     } catch (const TableCell::exception& error) {
       const bool is_number = error.id == 406;
       RefuseResults(table_.file, line_,
@@ -410,6 +433,7 @@ class TableRows {
   std::string_view text_;
   CsvRows csv_;
   std::vector<std::string> columns_;
+  std::int64_t header_line_ = 0;
   std::vector<std::string> fields_;
   std::map<std::string, std::size_t> places_;  // of JSON lines
   std::size_t at_ = 0;
@@ -477,7 +501,6 @@ constexpr std::array kRoleWords = {
     RoleWord{"rung", Role::kRung},
     RoleWord{"kind", Role::kKind},
     RoleWord{"time", Role::kTime},
-    RoleWord{"", Role::kIgnored},
     RoleWord{"created", Role::kIgnored},
     RoleWord{"length", Role::kIgnored},
     RoleWord{"unit", Role::kIgnored},
@@ -682,11 +705,7 @@ std::optional<double> ReadMetricCell(const std::string& file, std::int64_t line,
   if (number.kind == CellNumber::Kind::kTooLarge) {
     if (const auto value = ParseFinite(CellText(cell))) return value;
   }
-  RefuseResults(file, line,
-                column + ": " + DescribeNumber(cell, number.kind) +
-                    (number.kind == CellNumber::Kind::kNone
-                         ? "; leave it empty if there is no value"
-                         : ""));
+  RefuseResults(file, line, column + ": " + DescribeNumber(cell, number.kind));
 }
 
 // Reads a row of a table that has a value a row.
@@ -715,51 +734,72 @@ ImportedValue ReadLongValue(const std::string& file, const ColumnRoles& columns,
   return value;
 }
 
-// Gives the texts of a hyperparameter's column in CSV their type.
-void ConvertHparam(const std::string& name, ImportedResults& results) {
-  bool has_text = false, has_fraction = false;
+// Returns what a text of CSV stands for; nothing for one that is only a text.
+std::optional<TableCell> ParseHparam(const std::string& text) {
+  const std::string lower = LowerCase(text);
+  if (text == "null") return TableCell();
+  if (lower == "true" || lower == "false") return TableCell(lower == "true");
+  if (text.starts_with('[') || text.starts_with('{')) {
+    TableCell parsed =
+        TableCell::parse(text, nullptr, /*allow_exceptions=*/false);
+    const bool is_usable =
+        !parsed.is_discarded() && !NestsDeeperThan(parsed, kMaxObjectLevels);
+    if (is_usable) return parsed;
+  }
+  const CellNumber number = ReadTextNumber(text);
+  if (number.kind != CellNumber::Kind::kNumber) return std::nullopt;
+  return number.integer ? TableCell(*number.integer) : TableCell(number.value);
+}
+
+// Checks the values of a hyperparameter, and gives the texts of a column in CSV
+// their type if none of them is only a text.
+void TypeHparam(const std::string& name, bool json_lines,
+                ImportedResults& results) {
+  using enum CellNumber::Kind;
+  std::string text;  // where the first one is
+  bool has_number = false, has_fraction = false;
   for (const ImportedTrial& trial : results.trials) {
-    const auto cell = trial.hparams.find(name);
-    if (cell == trial.hparams.end()) continue;
-    const std::string lower = LowerCase(CellText(cell->second));
-    const CellNumber number = ReadNumber(cell->second);
-    has_text =
-        has_text || (number.kind == CellNumber::Kind::kNone &&
-                     lower != "null" && lower != "true" && lower != "false");
-    has_fraction = has_fraction || (number.kind == CellNumber::Kind::kNumber &&
-                                    !number.integer);
+    const auto found = trial.hparams.find(name);
+    if (found == trial.hparams.end()) continue;
+    const TableCell& cell = found->second;
+    const CellNumber number = ReadNumber(cell);
+    has_number = has_number || number.kind == kNumber ||
+                 (cell.is_string() && ResemblesNumber(cell));
+    has_fraction = has_fraction || (number.kind == kNumber && !number.integer);
+    const bool is_text =
+        cell.is_string() &&
+        (json_lines ? number.kind != kSpecial
+                    : number.kind == kNone && !ParseHparam(cell));
+    if (is_text && text.empty()) {
+      text = "line " + std::to_string(trial.line) + " has " + ShowCell(cell);
+    }
+  }
+  if (!text.empty() && has_number && !json_lines) {
+    results.notes.push_back("hyperparameter " + name + " is a text, since " +
+                            text);
   }
   for (ImportedTrial& trial : results.trials) {
     const auto found = trial.hparams.find(name);
     if (found == trial.hparams.end()) continue;
     TableCell& cell = found->second;
     const CellNumber number = ReadNumber(cell);
-    if (number.kind == CellNumber::Kind::kNumber) {
-      cell = number.integer && !has_fraction ? TableCell(*number.integer)
-                                             : TableCell(number.value);
-      continue;
+    if (text.empty() && number.kind != kNumber && number.kind != kNone) {
+      RefuseResults(
+          results.file, trial.line,
+          "hyperparameter " + name + ": " + DescribeNumber(cell, number.kind));
     }
-    if (number.kind != CellNumber::Kind::kNone && !has_text) {
-      RefuseResults(results.file, trial.line,
-                    "hyperparameter " + name + ": " +
-                        DescribeNumber(cell, number.kind) +
-                        (number.kind == CellNumber::Kind::kSpecial
-                             ? "; leave it empty if the trial has none"
-                             : ""));
-    }
-    if (!cell.is_string()) continue;
-    const std::string text = cell.get<std::string>();
-    if (text == "null") cell = nullptr;
-    if (text == "true" || text == "True") cell = true;
-    if (text == "false" || text == "False") cell = false;
-    if (text.starts_with('[') || text.starts_with('{')) {
-      TableCell parsed =
-          TableCell::parse(text, nullptr, /*allow_exceptions=*/false);
-      const bool is_usable =
-          !parsed.is_discarded() && !NestsDeeperThan(parsed, kMaxObjectLevels);
-      if (is_usable) cell = std::move(parsed);
-    }
+    const bool is_typed = !json_lines && (text.empty() || cell == "null");
+    if (!is_typed) continue;
+    cell = *ParseHparam(cell);
+    if (cell.is_number() && has_fraction) cell = number.value;
   }
+}
+
+// True for names joined by dots, none of them empty.
+bool IsHparamName(const std::string& name) {
+  constexpr std::size_t kMaxName = 500;
+  return !name.empty() && name.size() <= kMaxName && name.front() != '.' &&
+         name.back() != '.' && name.find("..") == name.npos;
 }
 
 // Reads the trials of a table.
@@ -785,7 +825,8 @@ class TrialTable {
     }
     if (kept.empty()) rows.RefuseEmpty();
     const ColumnRoles columns(rows.columns(), options_, table_.file);
-    const std::vector<std::size_t> metrics = FindMetrics(columns, kept);
+    const std::vector<std::size_t> metrics =
+        FindMetrics(columns, kept, rows.header_line());
     for (const TableRow& row : kept) AddRow(columns, metrics, row);
     if (columns.is_export()) {
       const auto find = [&](std::string_view name) -> TableCell {
@@ -804,45 +845,91 @@ class TrialTable {
       const TableCell goal = find("search.goal");
       if (goal.is_string()) results_.smaller_is_better = goal == "minimize";
     }
-    if (!table_.json_lines) {
-      for (std::size_t i = 0; i < columns.size(); ++i) {
-        if (columns.role(i) == Role::kHparam) {
-          ConvertHparam(columns.hparam(i), results_);
-        }
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      if (columns.role(i) == Role::kHparam) {
+        TypeHparam(columns.hparam(i), table_.json_lines, results_);
       }
     }
     return std::move(results_);
   }
 
  private:
+  // True for a column that only numbers the rows: pandas writes it without a
+  // name, reads that as 'Unnamed: 0', and calls it 'index' if asked to.
+  static bool IsRowIndex(const std::string& name, std::size_t i,
+                         const std::vector<TableRow>& rows) {
+    if (!name.empty() && name != "index" && !name.starts_with("Unnamed: ")) {
+      return false;
+    }
+    std::set<std::int64_t> counts;
+    for (const TableRow& row : rows) {
+      const bool has_cell = i < row.cells.size() &&
+                            !row.cells[i].is_discarded() &&
+                            !row.cells[i].is_null();
+      if (!has_cell) continue;
+      const auto count = ReadNumber(row.cells[i]).integer;
+      const bool is_new = count && *count >= 0 && counts.insert(*count).second;
+      if (!is_new) return false;
+    }
+    return !counts.empty();
+  }
+
   // Returns the columns that are metrics: the chosen one, and others that have
   // only numbers.
   std::vector<std::size_t> FindMetrics(const ColumnRoles& columns,
-                                       const std::vector<TableRow>& rows) {
+                                       const std::vector<TableRow>& rows,
+                                       std::int64_t header_line) {
     std::vector<std::size_t> metrics;
     std::vector<std::string> ignored;
     for (std::size_t i = 0; i < columns.size(); ++i) {
-      if (columns.role(i) != Role::kMetric || columns.is_long()) continue;
+      if (columns.role(i) != Role::kMetric) continue;
+      const std::string& name = columns.name(i);
+      const bool is_chosen = !name.empty() && name == options_.metric;
+      if (!is_chosen && IsRowIndex(name, i, rows)) {
+        results_.notes.push_back(
+            "left out: column " +
+            (name.empty() ? std::to_string(i + 1) : ShowCell(name)) +
+            ", which only numbers the rows");
+        continue;
+      }
       bool has_any = false, has_text = false;
+      std::string odd;
       for (const TableRow& row : rows) {
         if (i >= row.cells.size()) continue;
         const TableCell& cell = row.cells[i];
         if (cell.is_discarded() || cell.is_null()) continue;
         has_any = true;
-        has_text = has_text || ReadNumber(cell).kind == CellNumber::Kind::kNone;
+        if (has_text || ReadNumber(cell).kind != CellNumber::Kind::kNone) {
+          continue;
+        }
+        has_text = true;
+        if (cell.is_string() && ResemblesNumber(cell)) {
+          odd = " (line " + std::to_string(row.line) + " has " +
+                ShowCell(cell) + ")";
+        }
       }
-      const bool is_chosen = columns.name(i) == options_.metric;
+      if (name.empty() && has_any) {
+        RefuseResults(table_.file, header_line,
+                      "column " + std::to_string(i + 1) +
+                          " has no name; name it, or remove it (in pandas: "
+                          "to_csv(..., index=False))");
+      }
+      if (columns.is_long() || name.empty()) continue;
       if (!is_chosen && (!has_any || has_text)) {
-        ignored.push_back(columns.name(i));
+        ignored.push_back(name + odd);
         continue;
       }
       metrics.push_back(i);
+      results_.guesses_metrics |= !is_chosen && options_.hparams.empty();
     }
     if (!ignored.empty()) {
       results_.notes.push_back(
           "not imported, since they are neither numbers "
           "nor hyperparameters: " +
-          JoinFirst(ignored, 8));
+          JoinFirst(ignored, 8) +
+          (options_.hparams.empty()
+               ? "; if one is a hyperparameter, name all of those with --hp"
+               : ""));
     }
     if (metrics.empty() && !columns.is_long() && !columns.is_export()) {
       if (!options_.metric.empty()) {
@@ -954,8 +1041,7 @@ class TrialTable {
         continue;
       }
       const std::string& name = columns.hparam(i);
-      if (name.empty() || name.starts_with('.') || name.ends_with('.') ||
-          name.find("..") != name.npos) {
+      if (!IsHparamName(name)) {
         RefuseResults(table_.file, row.line,
                       "column " + ShowCell(columns.name(i)) +
                           " names no hyperparameter; rename it to hp.NAME");
@@ -1051,6 +1137,7 @@ void FinishResults(const std::string& metric, ImportedResults& results) {
         before == 0 ? "has no trial" : "no trial has ended; import it later");
   }
   std::set<std::string> names;
+  std::int64_t failed = 0;
   for (ImportedTrial& trial : results.trials) {
     const auto key = [](const ImportedValue& value) {
       return std::tie(value.training, value.step, value.name);
@@ -1066,9 +1153,25 @@ void FinishResults(const std::string& metric, ImportedResults& results) {
                                : "") +
               "; remove one of them");
     }
-    for (const ImportedValue& value : trial.values) {
-      if (!value.training) names.insert(value.name);
+    for (const auto& [name, value] : trial.hparams) {
+      const bool is_name = IsHparamName(name);
+      const bool is_finite =
+          !value.is_number() || std::isfinite(value.get<double>());
+      if (is_name && is_finite) continue;
+      RefuseResults(results.file, trial.line,
+                    "trial " + ShowCell(trial.id) + ": hyperparameter " +
+                        ShowCell(name) +
+                        (is_name ? " is not a finite number; leave it out"
+                                 : " has a name that cannot be used; rename "
+                                   "it"));
     }
+    bool has_result = false;
+    for (const ImportedValue& value : trial.values) {
+      if (value.training) continue;
+      has_result = true;
+      names.insert(value.name);
+    }
+    failed += has_result && trial.HasFailed();
   }
   const std::vector<std::string> all(names.begin(), names.end());
   if (!metric.empty()) {
@@ -1090,6 +1193,12 @@ void FinishResults(const std::string& metric, ImportedResults& results) {
                       (!hint.empty() ? hint
                        : all.empty() ? ""
                                      : "; there are " + JoinFirst(all, 10)));
+  }
+  if (failed > 0) {
+    results.notes.push_back(
+        "values of " +
+        CountText(failed, "trial that has failed", "trials that have failed") +
+        " are kept, but never the best");
   }
   // Trials of an export keep their numbers.
   std::set<std::int64_t> numbers;

@@ -40,6 +40,8 @@ struct ImportedTrial {
   std::optional<std::int64_t> rung;
   std::uint32_t seed = 0;
   std::int64_t line = 0;
+
+  bool HasFailed() const { return state == "ERROR" || state == "INVALID"; }
 };
 
 /// Results of another program.
@@ -51,6 +53,8 @@ struct ImportedResults {
   // Ranges that the source has, by names of hyperparameters.
   std::map<std::string, nlohmann::json> ranges;
   std::vector<std::string> notes;  // about what was left out
+  // Columns became metrics only because they have numbers.
+  bool guesses_metrics = false;
 };
 
 /// A text with a table: CSV (RFC 4180, with commas, semicolons or tabs and a

@@ -29,6 +29,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json.h"
+#include "engine/base/python_json.h"
 #include "engine/base/text.h"
 #include "engine/wire/message.h"
 
@@ -86,31 +87,6 @@ std::string Shown(const json& value) {
           ? (value.is_array() ? "a list" : "an object")
           : value.dump(-1, ' ', false, json::error_handler_t::replace);
   return Truncate(EscapeForTerminal(text), 60);
-}
-
-// Python's json module writes NaN and infinities as bare words, which JSON does
-// not have. Returns the line with these in quotes, as dtrain writes them.
-std::string QuoteNonFinite(std::string_view line) {
-  std::string quoted;
-  bool in_string = false;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (in_string && c == '\\' && i + 1 < line.size()) {
-      quoted += c;
-      quoted += line[++i];
-      continue;
-    }
-    if (c == '"') in_string = !in_string;
-    bool replaced = false;
-    for (const std::string_view word : {"NaN", "-Infinity", "Infinity"}) {
-      if (in_string || replaced || !line.substr(i).starts_with(word)) continue;
-      quoted.append("\"").append(word).append("\"");
-      i += word.size() - 1;
-      replaced = true;
-    }
-    if (!replaced) quoted += c;
-  }
-  return quoted;
 }
 
 }  // namespace

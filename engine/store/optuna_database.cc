@@ -4,6 +4,7 @@
 
 #include "engine/store/optuna_database.h"
 
+#include <cmath>
 #include <limits>
 #include <map>
 #include <optional>
@@ -193,9 +194,11 @@ class OptunaReader {
         "FROM trial_params p JOIN trials t ON t.trial_id = p.trial_id WHERE "
         "t.study_id = ?1 ORDER BY p.trial_id, p.param_name",
         id, [](SQLite::Statement& query, OptunaTrial& trial) {
+          const SQLite::Column value = query.getColumn(2);
+          const bool is_number = value.isFloat() || value.isInteger();
           trial.parameters.push_back(
               {.name = ToValidUtf8(query.getColumn(1).getString()),
-               .value = query.getColumn(2).getDouble(),
+               .value = is_number ? value.getDouble() : std::nan(""),
                .distribution = query.getColumn(3).getString()});
         });
     ForEachPart(

@@ -12,7 +12,7 @@ namespace dtrain {
 struct OptunaTrial {
   struct Parameter {
     std::string name;
-    double value = 0;          // of a category: its index
+    double value = 0;          // of a category: its index; NaN: it is no number
     std::string distribution;  // JSON
   };
   struct Value {

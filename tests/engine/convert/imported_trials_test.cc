@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
+#include "engine/base/text.h"
 
 namespace dtrain {
 namespace {
@@ -80,13 +81,63 @@ TEST(ImportedTrialsTest, ReadsJsonLines) {
   EXPECT_TRUE(std::isnan(results.trials[1].values[0].value));
 }
 
-TEST(ImportedTrialsTest, GivesAColumnOneType) {
+struct ColumnType {
+  std::string first;
+  std::string second;
+  const char* typed;  // both, as JSON
+  const char* note = "";
+};
+
+class ColumnTypeTest : public testing::TestWithParam<ColumnType> {};
+
+TEST_P(ColumnTypeTest, IsThatOfAllCells) {
+  const ImportedResults results = Read("hp.a,loss\n" + GetParam().first +
+                                       ",1\n" + GetParam().second + ",2\n");
+  const json typed = json::array(
+      {results.trials[0].hparams.at("a"), results.trials[1].hparams.at("a")});
+  EXPECT_EQ(typed.dump(), GetParam().typed);
+  EXPECT_EQ(JoinFirst(results.notes, 9), GetParam().note);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Types, ColumnTypeTest,
+    testing::Values(
+        ColumnType{"1", "-20", "[1,-20]"}, ColumnType{"1", "2.5", "[1.0,2.5]"},
+        ColumnType{"0", "-1e-3", "[0.0,-0.001]"},
+        ColumnType{"true", "False", "[true,false]"},
+        ColumnType{"TRUE", "3", "[true,3]"},
+        ColumnType{"null", "3", "[null,3]"},
+        ColumnType{"null", "x", "[null,\"x\"]"},
+        ColumnType{"\"[1, 2]\"", "3", "[[1,2],3]"},
+        ColumnType{"16", "auto", R"(["16","auto"])",
+                   "hyperparameter a is a text, since line 3 has 'auto'"},
+        ColumnType{"true", "auto", R"(["true","auto"])"},
+        ColumnType{"[1]", "auto", R"(["[1]","auto"])"},
+        ColumnType{"nan", "auto", R"(["nan","auto"])",
+                   "hyperparameter a is a text, since line 3 has 'auto'"},
+        ColumnType{"010", "10", R"(["010","10"])",
+                   "hyperparameter a is a text, since line 2 has '010'"},
+        ColumnType{"10", "0x10", R"(["10","0x10"])",
+                   "hyperparameter a is a text, since line 3 has '0x10'"},
+        ColumnType{"1_000", "1_000", R"(["1_000","1_000"])",
+                   "hyperparameter a is a text, since line 2 has '1_000'"},
+        ColumnType{" 5", "5", R"([" 5","5"])",
+                   "hyperparameter a is a text, since line 2 has ' 5'"},
+        ColumnType{"+5", "5", R"(["+5","5"])",
+                   "hyperparameter a is a text, since line 2 has '+5'"},
+        ColumnType{".5", "5", R"([".5","5"])",
+                   "hyperparameter a is a text, since line 2 has '.5'"},
+        ColumnType{"5.", "-05", R"(["5.","-05"])",
+                   "hyperparameter a is a text, since line 2 has '5.'"},
+        ColumnType{"1e", "0-1", R"(["1e","0-1"])"}));
+
+TEST(ImportedTrialsTest, KeepsTypesOfJson) {
   const ImportedResults results = Read(
-      "hp.a,hp.b,hp.c,hp.d,loss\n1,1,true,16,1\n2,2.5,False,auto,2\n", "loss");
-  EXPECT_TRUE(results.trials[0].hparams.at("a").is_number_integer());
-  EXPECT_TRUE(results.trials[0].hparams.at("b").is_number_float());
-  EXPECT_EQ(results.trials[1].hparams.at("c"), false);
-  EXPECT_EQ(results.trials[0].hparams.at("d"), 16);
+      "{\"hp\": {\"a\": \"010\", \"b\": 16}, \"loss\": 1}\n"
+      "{\"hp\": {\"a\": \"10\", \"b\": \"auto\"}, \"loss\": 2}\n");
+  EXPECT_EQ(results.trials[1].hparams.at("a"), "10");
+  EXPECT_EQ(results.trials[0].hparams.at("b"), 16);
+  EXPECT_THAT(results.notes, ElementsAre());
 }
 
 TEST(ImportedTrialsTest, TakesNamedColumnsAsHyperparameters) {
@@ -179,8 +230,27 @@ INSTANTIATE_TEST_SUITE_P(
         BadTable{"hp.lr,loss,loss\n1,2,3\n",
                  "t.csv:1: columns 2 and 3 are both 'loss'; rename one of "
                  "them"},
-        BadTable{"hp.lr,,loss\n1,2,3\n",
-                 "t.csv:1: column 2 has no name; name it, or remove it"},
+        BadTable{"hp.lr,,loss\n1,x,3\n",
+                 "t.csv:1: column 2 has no name; name it, or remove it (in "
+                 "pandas: to_csv(..., index=False))"},
+        BadTable{"\n,loss\n2,1\n2,1\n",
+                 "t.csv:2: column 1 has no name; name it, or remove it (in "
+                 "pandas: to_csv(..., index=False))"},
+        BadTable{"{\"\": 0.5, \"loss\": 1}\n",
+                 "t.csv: column 1 has no name; name it, or remove it (in "
+                 "pandas: to_csv(..., index=False))"},
+        BadTable{"hp.lr,loss\n1,010\n",
+                 "t.csv:2: loss: '010' is not a number; write it without "
+                 "spaces, '+', '_' and leading zeros"},
+        BadTable{"{\"loss\": \" 5\"}\n",
+                 "t.csv:1: loss: ' 5' is not a number; write it without "
+                 "spaces, '+', '_' and leading zeros"},
+        BadTable{"id,step,loss\na,01,1\n",
+                 "t.csv:2: step: '01' is not an integer from 0 to 10^15; "
+                 "write the number of the step"},
+        BadTable{"{\"config\": {\"lr\": Infinity}, \"loss\": 1}\n",
+                 "t.csv:1: hyperparameter lr: 'Infinity' is not a finite "
+                 "number; leave it empty if the trial has none"},
         BadTable{"hp.lr,loss\n1,2\n1,2,3\n",
                  "t.csv:3: 3 fields, but the header has 2; quote fields that "
                  "contain a separator"},
