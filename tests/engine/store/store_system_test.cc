@@ -144,6 +144,13 @@ TEST_F(StoreSystemTest, SummarizesATrialOrAll) {
   EXPECT_EQ(second->seconds, 35);
   EXPECT_EQ(second->pss_bytes, 3);
   EXPECT_EQ(store_.FindSystemUse(1, 3), std::nullopt);
+  const auto uses = store_.SystemUses(1);
+  ASSERT_THAT(uses, SizeIs(2));
+  EXPECT_EQ(uses.at(1).seconds, 10);
+  EXPECT_EQ(uses.at(1).gpu_percent, 30);
+  EXPECT_EQ(uses.at(2).seconds, 35);
+  EXPECT_EQ(uses.at(2).pss_bytes, 3);
+  EXPECT_EQ(uses.at(2).gpu_percent, second->gpu_percent);
 }
 
 TEST_F(StoreSystemTest, DeletedExperimentLeavesNothing) {
