@@ -71,6 +71,7 @@
 #include "engine/report/summary.h"
 #include "engine/report/system_view.h"
 #include "engine/report/terminal.h"
+#include "engine/run/points.h"
 #include "engine/run/reported_units.h"
 #include "engine/run/reporter.h"
 #include "engine/run/runner.h"
@@ -521,6 +522,29 @@ std::unique_ptr<Reporter> MakeReporter(const StoreLayout& layout,
   return group;
 }
 
+namespace {
+
+// Compares the trainings of `dtrain confirm`, also after `dtrain resume`, with
+// what the search reported.
+std::optional<RunConclusion> ConcludeConfirmation(const Store& store,
+                                                  const RunResult& result) {
+  if (!IsFinal(result.state)) return std::nullopt;
+  const ExperimentDetail detail =
+      FindExperimentDetail(store, result.experiment);
+  if (!detail.provenance.contains(kConfirms)) return std::nullopt;
+  RunConclusion conclusion{.key = "confirmed",
+                           .document = nlohmann::json::array(),
+                           .text = "trained again, the best mean first:"};
+  const auto trials = store.Trials(result.experiment);
+  for (const ConfirmedTrial& row : ListConfirmed(trials, detail)) {
+    conclusion.document.push_back(row.ToJson());
+    conclusion.text += "\n  " + row.Text();
+  }
+  return conclusion;
+}
+
+}  // namespace
+
 int ReportResult(const Store& store, const RunResult& result,
                  const ExperimentConfig& config, RunRequest& request,
                  const GlobalOptions& globals) {
@@ -529,8 +553,9 @@ int ReportResult(const Store& store, const RunResult& result,
   const auto checks = IsFinal(result.state)
                           ? CheckRequirements(request.demands, store, row)
                           : std::vector<Check>{};
-  const auto conclusion =
-      request.conclude ? request.conclude(store, result) : std::nullopt;
+  const auto conclusion = request.conclude
+                              ? request.conclude(store, result)
+                              : ConcludeConfirmation(store, result);
   const SummaryContext context =
       MakeSummaryContext(store, row, config, globals);
   request.is_reported = true;
