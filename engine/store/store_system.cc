@@ -151,10 +151,12 @@ void StoreWriter::AddSystemSample(TrialId trial, const SystemRow& row) {
   if (last) {
     auto rows = RowsOfTrial(statements_, key, row.rank, row.rank, *last);
     SystemRow& extended = rows.back();
-    if (extended.sample.samples < span) {
+    SystemSample added = row.sample;
+    if (row.time == *last) added.samples = 0;  // it would replace that row
+    if (extended.sample.samples + added.samples <= span) {
       DeleteRows(statements_, key, row.rank, row.rank, *last);
       extended.time = std::max(row.time, extended.time);
-      extended.sample.Merge(row.sample);
+      extended.sample.Merge(added);
       return InsertRow(statements_, key, extended);
     }
   }
