@@ -62,7 +62,6 @@
 #include "engine/os/system_error.h"
 #include "engine/os/unique_fd.h"
 #include "engine/plugin/model_library.h"
-#include "engine/process/trial_host.h"
 #include "engine/report/json_lines_reporter.h"
 #include "engine/report/json_view.h"
 #include "engine/report/live_display.h"
@@ -184,7 +183,7 @@ RunRequest CheckRunFlags(const RunFlags& flags, const GlobalOptions& globals) {
     request.disk_wait = kDiskWait;
   }
   CheckCiFlags(flags.ci);
-  static_cast<void>(StopGrace());  // before anything is created
+  CheckVariables();
   return request;
 }
 
