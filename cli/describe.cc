@@ -141,7 +141,7 @@ void DescribeTrial(const Store& store, const ExperimentDetail& detail,
   const auto files = ListTrialFiles(store, row.id);
   const auto profile = store.Profile(row.id);
   const auto use = store.FindSystemUse(experiment.id, number);
-  const UseContext context = FindUseContext(store, detail, number);
+  const UseContext context = TrialUseContext(detail, profile);
   const auto evaluations = store.Evaluations(experiment.id, number);
   const SlotQueueView queue(store);
   const SlotWait* wait = queue.FindWait(row);

@@ -24,7 +24,6 @@
 #include "engine/base/json.h"
 #include "engine/base/length.h"
 #include "engine/run/points.h"
-#include "engine/run/reporter.h"
 #include "engine/store/store.h"
 #include "searchers/hparam_space.h"
 
@@ -192,22 +191,6 @@ nlohmann::json ConfirmConfig(const RecordedTrial& trial, const BestPoints& best,
   return effective;
 }
 
-std::optional<RunConclusion> ConcludeConfirmation(const Store& store,
-                                                  const RunResult& result) {
-  if (!IsFinal(result.state)) return std::nullopt;
-  RunConclusion conclusion{.key = "confirmed",
-                           .document = nlohmann::json::array(),
-                           .text = "trained again, the best mean first:"};
-  const ExperimentDetail detail =
-      FindExperimentDetail(store, result.experiment);
-  for (const ConfirmedTrial& row :
-       ListConfirmed(store.Trials(result.experiment), detail)) {
-    conclusion.document.push_back(row.ToJson());
-    conclusion.text += "\n  " + row.Text();
-  }
-  return conclusion;
-}
-
 int ConfirmBest(const ConfirmOptions& options, RunRequest& request,
                 const GlobalOptions& globals) {
   const StoreLayout layout = FindStore(globals);
@@ -228,7 +211,8 @@ int ConfirmBest(const ConfirmOptions& options, RunRequest& request,
                       "nothing was created");
     }
     RequireStoredFiles(experiment);
-    const RecordedTrial trial{experiment, best.trials.front()};
+    const RecordedTrial trial{experiment, best.trials.front(),
+                              /*is_example=*/true};
     derived = DeriveExperiment(store, trial,
                                ConfirmConfig(trial, best, options.repeats),
                                ToChanges(options.changes), /*start=*/{},
@@ -240,13 +224,12 @@ int ConfirmBest(const ConfirmOptions& options, RunRequest& request,
                                     {"value", JsonNumber(best.values[i])}});
     }
   }
-  request.conclude = ConcludeConfirmation;
   return RunDerived(layout, derived, request, globals);
 }
 
 int Confirm(const ConfirmOptions& options, const GlobalOptions& globals) {
   RunRequest request = CheckRunFlags(options.run, globals);
-  return RunOrReport(request, options.experiment,
+  return RunOrReport(request, "experiment " + options.experiment,
                      [&] { return ConfirmBest(options, request, globals); });
 }
 

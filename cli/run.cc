@@ -62,7 +62,6 @@
 #include "engine/os/system_error.h"
 #include "engine/os/unique_fd.h"
 #include "engine/plugin/model_library.h"
-#include "engine/process/trial_host.h"
 #include "engine/report/json_lines_reporter.h"
 #include "engine/report/json_view.h"
 #include "engine/report/live_display.h"
@@ -71,6 +70,7 @@
 #include "engine/report/summary.h"
 #include "engine/report/system_view.h"
 #include "engine/report/terminal.h"
+#include "engine/run/points.h"
 #include "engine/run/reported_units.h"
 #include "engine/run/reporter.h"
 #include "engine/run/runner.h"
@@ -183,7 +183,7 @@ RunRequest CheckRunFlags(const RunFlags& flags, const GlobalOptions& globals) {
     request.disk_wait = kDiskWait;
   }
   CheckCiFlags(flags.ci);
-  static_cast<void>(StopGrace());  // before anything is created
+  CheckVariables();
   return request;
 }
 
@@ -523,6 +523,29 @@ std::unique_ptr<Reporter> MakeReporter(const StoreLayout& layout,
   return group;
 }
 
+namespace {
+
+// Compares the trainings of `dtrain confirm`, also after `dtrain resume`, with
+// what the search reported.
+std::optional<RunConclusion> ConcludeConfirmation(const Store& store,
+                                                  const RunResult& result) {
+  if (!IsFinal(result.state)) return std::nullopt;
+  const ExperimentDetail detail =
+      FindExperimentDetail(store, result.experiment);
+  if (!detail.provenance.contains(kConfirms)) return std::nullopt;
+  RunConclusion conclusion{.key = "confirmed",
+                           .document = nlohmann::json::array(),
+                           .text = "trained again, the best mean first:"};
+  const auto trials = store.Trials(result.experiment);
+  for (const ConfirmedTrial& row : ListConfirmed(trials, detail)) {
+    conclusion.document.push_back(row.ToJson());
+    conclusion.text += "\n  " + row.Text();
+  }
+  return conclusion;
+}
+
+}  // namespace
+
 int ReportResult(const Store& store, const RunResult& result,
                  const ExperimentConfig& config, RunRequest& request,
                  const GlobalOptions& globals) {
@@ -531,8 +554,9 @@ int ReportResult(const Store& store, const RunResult& result,
   const auto checks = IsFinal(result.state)
                           ? CheckRequirements(request.demands, store, row)
                           : std::vector<Check>{};
-  const auto conclusion =
-      request.conclude ? request.conclude(store, result) : std::nullopt;
+  const auto conclusion = request.conclude
+                              ? request.conclude(store, result)
+                              : ConcludeConfirmation(store, result);
   const SummaryContext context =
       MakeSummaryContext(store, row, config, globals);
   request.is_reported = true;

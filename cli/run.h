@@ -71,7 +71,7 @@ struct RunRequest {
   Nodes* nodes = nullptr;  // machines that trials run on besides this one
   // The directory whose copy trials work in, if this command made it.
   std::optional<std::filesystem::path> context;
-  // None: nothing is to be said.
+  // Empty: that of `dtrain confirm` for its experiments, nothing for others.
   std::function<std::optional<RunConclusion>(const Store&, const RunResult&)>
       conclude;
 

@@ -170,34 +170,26 @@ json FailureLogs(const Store& store, const std::vector<TrialRow>& trials) {
   return logs;
 }
 
-// Seconds by phase of each profiled trial, by number.
-json Profiles(const Store& store, const ExperimentDetail& detail,
-              const std::vector<TrialRow>& trials) {
-  json profiles = json::object();
-  const json none = json::object();
-  if (!detail.config.value("profiling", none).value("enabled", false)) {
-    return profiles;
-  }
+// Adds `profiles` and `system`: what each profiled or sampled trial used, by
+// its number.
+void AddUses(const Store& store, const ExperimentDetail& detail,
+             const std::vector<TrialRow>& trials, json& data) {
+  const auto profiles = store.Profiles(detail.row.id);
+  const auto uses = store.SystemUses(detail.row.id);
+  UseContext context = TrialUseContext(detail, /*profile=*/{});
+  data["profiles"] = data["system"] = json::object();
   for (const TrialRow& trial : trials) {
-    json profile = ProfileJson(store.Profile(trial.id));
-    if (profile.is_null()) continue;
-    profiles[std::to_string(trial.id.number)] = std::move(profile);
+    const std::string number = std::to_string(trial.id.number);
+    context.profile.reset();
+    if (const auto found = profiles.find(trial.id.number);
+        found != profiles.end()) {
+      context.profile = found->second;
+      data["profiles"][number] = ProfileJson(found->second);
+    }
+    if (const auto found = uses.find(trial.id.number); found != uses.end()) {
+      data["system"][number] = SystemUseJson(found->second, context);
+    }
   }
-  return profiles;
-}
-
-// Returns the resource use of each sampled trial, by trial number.
-json SystemUses(const Store& store, const ExperimentDetail& detail,
-                const std::vector<TrialRow>& trials) {
-  json uses = json::object();
-  if (!store.FindSystemUse(detail.row.id)) return uses;
-  for (const TrialRow& trial : trials) {
-    const std::int64_t number = trial.id.number;
-    json use = SystemUseJson(store.FindSystemUse(detail.row.id, number),
-                             FindUseContext(store, detail, number));
-    if (!use.is_null()) uses[std::to_string(number)] = std::move(use);
-  }
-  return uses;
 }
 
 // Hyperparameters that are not searched, by flattened name.
@@ -634,8 +626,7 @@ json ExperimentData(const Store& store, const ExperimentDetail& detail,
   data["reasons"] = TrialTexts(trials, &TrialRow::reason);
   data["slots"] = TrialTexts(trials, &TrialRow::slots);
   data["logs"] = FailureLogs(store, trials);
-  data["profiles"] = Profiles(store, detail, trials);
-  data["system"] = SystemUses(store, detail, trials);
+  AddUses(store, detail, trials, data);
   data["constants"] = Constants(axes, trials);
   data["checkpoints"] =
       CheckpointColumns(store, row.id, options.selection, bundle);

@@ -100,7 +100,7 @@ ExperimentConfig ReadSingleTrialConfig(const RecordedTrial& trial,
                                        const StoreLayout& layout,
                                        const NoteDiagnostics& note,
                                        const GlobalOptions& globals) {
-  const std::string where = "trial " + ToString(trial.row.id);
+  const std::string where = trial.Name();
   json base = effective;
   base["labels"] = LabelsJson(effective, changes.labels);
   ConfigResult result = ReadConfig(
@@ -115,12 +115,17 @@ ExperimentConfig ReadSingleTrialConfig(const RecordedTrial& trial,
   ExperimentConfig config = *std::move(result.config);
   RequireNotifyVariables(where, config);
   CheckTypes(config.hyperparameters, trial.row.hparams, "hyperparameters",
-             where);
+             "trial " + ToString(trial.row.id));
   FillRecordedEnvironment(config, globals);
   return config;
 }
 
 }  // namespace
+
+std::string RecordedTrial::Name() const {
+  return is_example ? "experiment " + std::to_string(experiment.row.id)
+                    : "trial " + ToString(row.id);
+}
 
 RecordedTrial FindRecordedTrial(const Store& store, TrialId id) {
   FindTarget(store, {.experiment = id.experiment, .trial = id.number});
@@ -199,7 +204,7 @@ DerivedExperiment DeriveExperiment(
     const NoteDiagnostics& note, const GlobalOptions& globals) {
   const StoreLayout& layout = store.layout();
   const ExperimentDetail& experiment = trial.experiment;
-  const std::string name = ToString(trial.row.id);
+  const std::string name = trial.Name();
   RequireNotImported(experiment);
   RequireWholeContext(layout, experiment);
   DerivedExperiment derived{.config =

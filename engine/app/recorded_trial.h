@@ -25,6 +25,10 @@ using NoteDiagnostics = std::function<void(const Diagnostics&)>;
 struct RecordedTrial {
   ExperimentDetail experiment;
   TrialRow row;
+  bool is_example = false;  // messages name the experiment
+
+  /// "trial 3.7", or "experiment 3".
+  std::string Name() const;
 };
 
 /// Throws Error(kNotFound) with what to do.

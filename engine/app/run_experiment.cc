@@ -44,6 +44,7 @@
 #include "engine/os/sha256.h"
 #include "engine/process/local_launcher.h"
 #include "engine/process/system_monitor.h"
+#include "engine/process/trial_host.h"
 #include "engine/ranks/peer_proof.h"
 #include "engine/run/reported_units.h"
 #include "engine/run/reporter.h"
@@ -306,6 +307,12 @@ RunResult RunExperiment(Store& store, std::int64_t id,
   }
   if (nodes != nullptr) nodes->SendShutdown();
   return result;
+}
+
+void CheckVariables() {
+  static_cast<void>(StopGrace());
+  static_cast<void>(SystemPeriod());
+  static_cast<void>(SlurmInterval());
 }
 
 void RequireListening(const ExperimentConfig& config) {

@@ -29,6 +29,10 @@ RunResult RunExperiment(Store& store, std::int64_t id,
                         const RunOptions& options, Reporter& reporter,
                         bool detached = false, Nodes* nodes = nullptr);
 
+/// Throws Error(kUsage) if a variable of dtrain's that a runner or a worker
+/// reads later has an invalid value: for a check before anything is recorded.
+void CheckVariables();
+
 /// Throws Error(kResources) if `config` has resources.listen, and nothing can
 /// listen there now: for a check before an experiment is recorded.
 void RequireListening(const ExperimentConfig& config);

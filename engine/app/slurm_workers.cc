@@ -304,9 +304,9 @@ std::optional<Timestamp> RequireAllocation() {
          std::chrono::duration_cast<Timestamp>(*own->left);
 }
 
-// Returns the time between two questions to Slurm, which is also the first
-// pause before a job replaces one that ended early. Throws Error(kUsage).
-Duration QueryInterval() {
+}  // namespace
+
+Duration SlurmInterval() {
   constexpr const char* kVariable = "DTRAIN_SLURM_INTERVAL";
   const std::string text = ProcessVariable(kVariable).value_or("");
   if (text.empty()) return SlurmJobsOptions().interval;
@@ -319,9 +319,11 @@ Duration QueryInterval() {
   return interval;
 }
 
+namespace {
+
 SlurmJobsOptions MakeJobsOptions(const ExperimentConfig& config,
                                  JobRequest request) {
-  const Duration interval = QueryInterval();
+  const Duration interval = SlurmInterval();
   return {
       .request = std::move(request),
       .plan = JobPlanOptions{.max_jobs = config.slurm.max_jobs,
@@ -421,7 +423,6 @@ std::string CheckSubmission(const ExperimentConfig& config,
     RequireAllocation();
     return "";
   }
-  static_cast<void>(QueryInterval());
   return Slurm().CheckSubmission(PlannedJob(config, layout));
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/clock.h"
 #include "engine/nodes/worker_table.h"
 #include "engine/slurm/slurm.h"
 
@@ -19,6 +20,12 @@ struct JobRequest;
 
 /// True if the trials of the experiment run on workers that Slurm starts.
 bool RunsOnSlurm(const ExperimentConfig& config);
+
+/// Returns the time between two questions to Slurm, which is also the first
+/// pause before a job replaces one that ended early, from
+/// DTRAIN_SLURM_INTERVAL. Throws Error(kUsage) if that is not a duration of 100
+/// ms at least.
+Duration SlurmInterval();
 
 /// True in an allocation of Slurm, whose nodes are used in place of jobs.
 bool InAllocation();

@@ -308,6 +308,7 @@ std::vector<std::string> FindPythonDifferences(const WorkerTask& task,
 }  // namespace
 
 int RunWorker(const WorkerRequest& request, const GlobalOptions& globals) {
+  CheckVariables();
   const StoreLayout store = FindStore(globals);
   const SlotChoice slots = ParseSlotChoice(request.slots);
   HostPort runner = ParseConnect(request.connect);

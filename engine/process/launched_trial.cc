@@ -15,6 +15,9 @@
 #include <utility>
 #include <vector>
 
+#include <sys/resource.h>
+#include <sys/time.h>
+
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/os/process.h"
@@ -325,6 +328,26 @@ MonitoredTrial LaunchedTrial::FindProcesses() const {
     monitored.gpus.push_back({gpu.index, gpu.uuid});
   }
   return monitored;
+}
+
+SystemSample LaunchedTrial::Used() const {
+  constexpr std::int64_t kBlock = 512;
+  const auto to_seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) +
+           static_cast<double>(time.tv_usec) / 1e6;
+  };
+  SystemSample used{.seconds = seconds_,
+                    .processes = std::ssize(ranks_),
+                    .read_bytes = 0,
+                    .written_bytes = 0};
+  for (const Rank& rank : ranks_) {
+    const rusage& usage = rank.process->usage();
+    used.cpu_seconds += to_seconds(usage.ru_utime) + to_seconds(usage.ru_stime);
+    used.memory_bytes += std::int64_t{usage.ru_maxrss} << 10;
+    *used.read_bytes += usage.ru_inblock * kBlock;
+    *used.written_bytes += usage.ru_oublock * kBlock;
+  }
+  return used;
 }
 
 void LaunchedTrial::AddPids(std::set<std::int64_t>& pids) const {

@@ -89,6 +89,10 @@ class LaunchedTrial {
   std::uint64_t tokens() const;
   /// Returns its processes and GPUs on this machine.
   MonitoredTrial FindProcesses() const;
+  /// Returns what its processes used from its start to its end, as one sample:
+  /// of the memory the greatest that one process of each rank had. REQUIRES:
+  /// dead().
+  SystemSample Used() const;
   /// Adds the pids of its living ranks.
   void AddPids(std::set<std::int64_t>& pids) const;
 

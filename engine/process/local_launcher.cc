@@ -400,7 +400,9 @@ void ProcessLauncher::ReportEnds() {
   std::erase_if(trials_, [this](const auto& entry) {
     const Running& running = entry.second;
     if (!running.trial->drained()) return false;
-    if (monitor_) monitor_->Remove(running.trial->id());
+    if (monitor_) {
+      monitor_->Remove(running.trial->id(), running.trial->Used(), events_);
+    }
     const bool out_of_memory = oom_counter_.Read() > running.oom_kills;
     running.trial->ReportEnd(out_of_memory, events_);
     auto& exited = std::get<TrialExited>(events_.back());

@@ -19,6 +19,7 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -166,16 +167,17 @@ std::optional<std::string> RankProcess::NextLine() {
 
 bool RankProcess::Reap() {
   if (!living()) return false;
-  siginfo_t info{};
   // The rest of its group must be killed before the number can be reused.
   ::kill(-static_cast<pid_t>(pid_), SIGKILL);
-  const bool known =
-      ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG) == 0;
-  if (known ? info.si_pid == 0 : errno != ECHILD) return false;
+  int status = 0;
+  const pid_t reaped =
+      ::wait4(static_cast<pid_t>(pid_), &status, WNOHANG, &usage_);
+  const bool known = reaped >= 0;
+  if (known ? reaped == 0 : errno != ECHILD) return false;
   dead_ = true;
-  const bool exited = !known || info.si_code == CLD_EXITED;
-  exit_code_ = known && exited ? info.si_status : -1;
-  signal_ = exited ? 0 : info.si_status;
+  const bool exited = !known || WIFEXITED(status);
+  exit_code_ = known && exited ? WEXITSTATUS(status) : -1;
+  signal_ = exited ? 0 : WTERMSIG(status);
   drain_until_ = clock_.monotonic() + kDrain;
   poller_.Remove(exit_fd_.get());
   exit_fd_.reset();

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <sys/resource.h>
+
 #include "engine/base/clock.h"
 #include "engine/os/line_reader.h"
 #include "engine/os/poller.h"
@@ -95,6 +97,9 @@ class RankProcess {
 
   int rank() const { return rank_; }
   std::int64_t pid() const { return pid_; }
+  /// Resources that a dead process used, with those of its children that it
+  /// waited for.
+  const rusage& usage() const { return usage_; }
   /// Exit code of a dead process; −1: ended by `signal`.
   int exit_code() const { return exit_code_; }
   int signal() const { return signal_; }
@@ -112,6 +117,7 @@ class RankProcess {
   std::int64_t pid_ = 0;
   UniqueFd exit_fd_;
   bool dead_ = false;
+  rusage usage_{};
   Duration drain_until_{0};
   int exit_code_ = 0;
   int signal_ = 0;

@@ -1,7 +1,9 @@
 // The child samples all trials at common times, so that /proc is listed once
-// for all of them. A trial of less than a period has a sample with a
-// probability of its share of the period: the means over the trials of a search
-// are right, however short they are.
+// for all of them. When a trial has ended, the kernel reports all that it used
+// to the process that reaps it; the last sample is the difference to the sum of
+// those before. So every trial has one, and sums are right however short trials
+// are, and whatever happened to the child. A process whose parent did not wait
+// for it is missing from that report, and the difference is never negative.
 //
 // The child inherits nothing but its socket: a child that hangs in a driver
 // must hold no lock of this process. It ends when the socket is closed, which
@@ -37,6 +39,8 @@ constexpr Duration kThoroughPeriod = std::chrono::minutes(1);
 constexpr int kMaxSilentPeriods = 20;
 constexpr Duration kMaxSilence = std::chrono::seconds(2);
 constexpr Duration kToEnd = std::chrono::milliseconds(200);
+// A last sample of less than this part of a period extends the one before.
+constexpr double kShortRest = 0.1;
 
 double ToSeconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();
@@ -172,16 +176,28 @@ class Sampler {
   ::_exit(0);
 }
 
+// Returns what was used beyond `sum`; none if it is not known.
+std::optional<std::int64_t> Difference(std::optional<std::int64_t> used,
+                                       std::optional<std::int64_t> sum) {
+  if (!used || !sum) return std::nullopt;
+  return std::max<std::int64_t>(*used - *sum, 0);
+}
+
 }  // namespace
 
 Duration SystemPeriod() {
-  const char* text = std::getenv("DTRAIN_SYSTEM_PERIOD");
+  constexpr const char* kVariable = "DTRAIN_SYSTEM_PERIOD";
+  const char* text = std::getenv(kVariable);
   if (text == nullptr || *text == '\0') return std::chrono::seconds(5);
-  const Duration period = ParseDuration(text, "DTRAIN_SYSTEM_PERIOD");
-  if (period > Duration(0)) return period;
+  const Duration period = ParseDuration(text, kVariable);
+  if (period >= std::chrono::milliseconds(10) &&
+      period <= std::chrono::hours(24)) {
+    return period;
+  }
   throw Error(ErrorKind::kUsage,
-              "DTRAIN_SYSTEM_PERIOD: must be more than zero; 'profiling: "
-              "{system: false}' turns samples off");
+              std::string(kVariable) + ": '" + text +
+                  "' is not from 10ms to 1d; 'profiling: {system: false}' "
+                  "turns samples off");
 }
 
 SystemMonitor::SystemMonitor(Duration period, Clock clock, Poller& poller,
@@ -196,17 +212,35 @@ SystemMonitor::~SystemMonitor() { Stop(); }
 void SystemMonitor::Add(MonitoredTrial trial) {
   if (trial.pids.empty()) return;
   if (trials_.empty()) heard_at_ = clock_.monotonic();
-  const auto [found, added] =
-      trials_.insert_or_assign(trial.trial, std::move(trial));
+  Watched& watched = trials_[trial.trial];
+  watched = {.trial = std::move(trial), .sum = SystemSample{.samples = 0}};
   if (!socket_ && failures_ < 2) {
     Start();
   } else {
-    Write(EncodeLine(found->second));
+    Write(EncodeLine(watched.trial));
   }
 }
 
-void SystemMonitor::Remove(TrialId trial) {
-  if (trials_.erase(trial) == 0) return;
+void SystemMonitor::Remove(TrialId trial, const SystemSample& used,
+                           std::deque<LaunchEvent>& events) {
+  const auto node = trials_.extract(trial);
+  if (!node) return;
+  const auto& [monitored, last, sum] = node.mapped();
+  SystemSample rest = used;
+  if (last) {
+    rest.seconds = std::max(used.seconds - sum.seconds, 0.0);
+    rest.cpu_seconds = std::max(used.cpu_seconds - sum.cpu_seconds, 0.0);
+    rest.processes = last->processes;
+    // The kernel knows a peak that is in no sample.
+    if (used.memory_bytes <= sum.memory_bytes) {
+      rest.memory_bytes = last->memory_bytes;
+    }
+    rest.read_bytes = Difference(used.read_bytes, sum.read_bytes);
+    rest.written_bytes = Difference(used.written_bytes, sum.written_bytes);
+    // In a short time the rounding of /proc would look like use.
+    if (rest.seconds < kShortRest * ToSeconds(period_)) rest.samples = 0;
+  }
+  events.emplace_back(SystemSampled{trial, std::move(rest), monitored.rank});
   Write(EncodeLine(MonitoredTrial{.trial = trial, .pids = {}, .gpus = {}}));
 }
 
@@ -222,7 +256,10 @@ void SystemMonitor::OnReady(std::deque<LaunchEvent>& events) {
           DecodeLine<SystemSampled>(*line, "sample", /*strict=*/true);
       const auto found = trials_.find(sampled.trial);
       if (found == trials_.end()) continue;
-      sampled.rank = found->second.rank;
+      Watched& watched = found->second;
+      sampled.rank = watched.trial.rank;
+      watched.last = sampled.sample;
+      watched.sum.Merge(sampled.sample);
       events.emplace_back(std::move(sampled));
     }
     if (is_open) {
@@ -264,7 +301,7 @@ void SystemMonitor::Start() {
   heard_at_ = clock_.monotonic();
   poller_.Add(socket_->fd(), token_);
   std::string lines;
-  for (const auto& [id, trial] : trials_) lines += EncodeLine(trial);
+  for (const auto& [id, one] : trials_) lines += EncodeLine(one.trial);
   Write(lines);
 }
 
@@ -282,7 +319,7 @@ void SystemMonitor::Stop() {
 
 void SystemMonitor::Restart() {
   Stop();
-  for (auto& [id, trial] : trials_) trial.sampled = true;
+  for (auto& [id, one] : trials_) one.trial.sampled = true;
   if (++failures_ < 2 && !trials_.empty()) Start();
 }
 

@@ -46,13 +46,14 @@ struct MonitoredTrial {
 
 /// Returns the time from one sample to the next: 5 s, or the duration in the
 /// environment variable DTRAIN_SYSTEM_PERIOD. Throws Error(kUsage) if that is
-/// not a duration above zero.
+/// not a duration from 10 ms to a day.
 Duration SystemPeriod();
 
 /// Samples what the processes and GPUs of trials use, in a child process of its
 /// own, so that neither a driver nor a file of /proc that hangs or crashes does
 /// any harm here. If the child ends, another one samples processes only; if
-/// that ends, nothing is sampled any more. One thread.
+/// that ends, trials have only their last sample, which needs no child. One
+/// thread.
 class SystemMonitor {
  public:
   /// The child is forked for the first trial. `token` is that of its socket.
@@ -64,8 +65,11 @@ class SystemMonitor {
 
   /// The trial has started.
   void Add(MonitoredTrial trial);
-  /// The trial has ended; does nothing if it is not known.
-  void Remove(TrialId trial);
+  /// The trial has ended and `used` this since it was added. Appends its last
+  /// sample to `events`: what the samples before it lack. It has no GPUs. Does
+  /// nothing if the trial is not known.
+  void Remove(TrialId trial, const SystemSample& used,
+              std::deque<LaunchEvent>& events);
 
   /// Handles a ready socket; samples are appended to `events`.
   void OnReady(std::deque<LaunchEvent>& events);
@@ -77,6 +81,12 @@ class SystemMonitor {
   pid_t child() const { return child_; }
 
  private:
+  struct Watched {
+    MonitoredTrial trial;
+    std::optional<SystemSample> last = {};
+    SystemSample sum;  // of all up to the last
+  };
+
   void Start();
   void Stop();
   void Restart();
@@ -86,7 +96,7 @@ class SystemMonitor {
   Clock clock_;
   Poller& poller_;
   const std::uint64_t token_;
-  std::map<TrialId, MonitoredTrial> trials_;
+  std::map<TrialId, Watched> trials_;
   std::optional<LineSocket> socket_;  // to the child
   pid_t child_ = -1;
   Duration heard_at_{0};  // the last line, or the start

@@ -256,8 +256,9 @@ std::vector<std::pair<std::string, std::string>> SystemFacts(
     const SystemUse& use) {
   std::vector<std::pair<std::string, std::string>> facts = {
       {"memory", "at most " + FormatBytes(use.memory_bytes) +
-                     (use.pss_bytes ? ", without shared pages " +
-                                          FormatBytes(*use.pss_bytes)
+                     (use.pss_bytes ? "; without shared pages at most " +
+                                          FormatBytes(*use.pss_bytes) +
+                                          ", read once a minute"
                                     : "")}};
   if (use.read_bytes && use.written_bytes) {
     facts.emplace_back("storage", "read " + FormatBytes(*use.read_bytes) +

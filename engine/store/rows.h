@@ -107,7 +107,8 @@ inline constexpr std::int64_t kMaxSystemRows = 1000;
 struct SystemUse {
   double seconds = 0;  // that were sampled
   double cpu_seconds = 0;
-  std::int64_t memory_bytes = 0;  // the greatest of a sample
+  // The greatest of a sample each, which need not be the same one.
+  std::int64_t memory_bytes = 0;
   std::optional<std::int64_t> pss_bytes;
   std::optional<std::int64_t> read_bytes;
   std::optional<std::int64_t> written_bytes;

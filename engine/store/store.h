@@ -90,11 +90,15 @@ class Store {
       const;
   /// Returns the sums of a trial's profile, if it was profiled.
   std::optional<ProfileReport> Profile(TrialId id) const;
+  /// Returns those of all profiled trials of an experiment, by their numbers.
+  std::map<std::int64_t, ProfileReport> Profiles(std::int64_t experiment) const;
   /// Returns the samples of what a trial used, by rank and time.
   std::vector<SystemRow> SystemSamples(TrialId id) const;
   /// Returns what an experiment, or one trial of it, used, if it was sampled.
   std::optional<SystemUse> FindSystemUse(
       std::int64_t experiment, std::optional<std::int64_t> trial = {}) const;
+  /// Returns what each sampled trial of an experiment used, by its number.
+  std::map<std::int64_t, SystemUse> SystemUses(std::int64_t experiment) const;
   /// Calls `row` for each row, by trial, kind, batches, name; bounded memory.
   void ForEachMetric(const MetricQuery& query,
                      const std::function<void(const MetricRow&)>& row) const;

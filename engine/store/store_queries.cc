@@ -317,33 +317,56 @@ void Store::ForEachHparams(
   });
 }
 
-std::optional<ProfileReport> Store::Profile(TrialId id) const {
+namespace {
+
+// Returns the sums of the profiles of the trials from `first` to `last`.
+std::map<std::int64_t, ProfileReport> ReadProfiles(
+    const SQLite::Database& database, std::int64_t experiment,
+    std::int64_t first, std::int64_t last) {
   // total(), because sum() fails if integers overflow.
-  constexpr const char* kSums =
-      "SELECT count(*), coalesce(max(p.batches), 0), "
-      "CAST(total(trained) AS INTEGER), CAST(total(samples) AS INTEGER), "
-      "total(data), total(forward), total(backward), total(exchange), "
-      "total(optimizer), "
-      "total(report), total(validation), total(checkpoint), total(other), "
-      "CAST(total(minor_faults) AS INTEGER), coalesce(max(peak_bytes), 0), "
-      "max(gpu_bytes), CAST(round(avg(gpu_percent)) AS INTEGER), "
-      "coalesce(max(time), 0) FROM profiles p JOIN trials t ON t.id = p.trial "
-      "WHERE t.experiment = ?1 AND t.number = ?2";
-  return connection_->Guard([&]() -> std::optional<ProfileReport> {
-    SQLite::Statement query(*connection_->database, kSums);
-    BindAll(query, id.experiment, id.number);
-    query.executeStep();
+  SQLite::Statement query(
+      database,
+      "SELECT t.number, max(p.batches), CAST(total(trained) AS INTEGER), "
+      "CAST(total(p.samples) AS INTEGER), total(data), total(forward), "
+      "total(backward), total(exchange), total(optimizer), total(report), "
+      "total(validation), total(checkpoint), total(other), "
+      "CAST(total(minor_faults) AS INTEGER), max(peak_bytes), max(gpu_bytes), "
+      "CAST(round(avg(gpu_percent)) AS INTEGER), max(time) FROM trials t JOIN "
+      "profiles p ON p.trial = t.id WHERE t.experiment = ?1 AND t.number "
+      "BETWEEN ?2 AND ?3 GROUP BY 1");
+  BindAll(query, experiment, first, last);
+  std::map<std::int64_t, ProfileReport> profiles;
+  while (query.executeStep()) {
     Columns columns(query);
-    if (columns.Int() == 0) return std::nullopt;
-    return ProfileReport{.batches = columns.Int(),
-                         .trained = columns.Int(),
-                         .samples = columns.Int(),
-                         .seconds = ReadSeconds(columns),
-                         .minor_faults = columns.Int(),
-                         .peak_bytes = columns.Int(),
-                         .gpu_bytes = columns.MaybeInt(),
-                         .gpu_percent = columns.MaybeInt(),
-                         .time = columns.Time()};
+    ProfileReport& profile = profiles[columns.Int()];
+    profile = {.batches = columns.Int(),
+               .trained = columns.Int(),
+               .samples = columns.Int(),
+               .seconds = ReadSeconds(columns),
+               .minor_faults = columns.Int(),
+               .peak_bytes = columns.Int(),
+               .gpu_bytes = columns.MaybeInt(),
+               .gpu_percent = columns.MaybeInt(),
+               .time = columns.Time()};
+  }
+  return profiles;
+}
+
+}  // namespace
+
+std::optional<ProfileReport> Store::Profile(TrialId id) const {
+  return connection_->Guard([&]() -> std::optional<ProfileReport> {
+    const auto profiles = ReadProfiles(*connection_->database, id.experiment,
+                                       id.number, id.number);
+    if (profiles.empty()) return std::nullopt;
+    return profiles.begin()->second;
+  });
+}
+
+std::map<std::int64_t, ProfileReport> Store::Profiles(
+    std::int64_t experiment) const {
+  return connection_->Guard([&] {
+    return ReadProfiles(*connection_->database, experiment, /*first=*/0, kMax);
   });
 }
 

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <string>
 #include <utility>
 
 #include <SQLiteCpp/Statement.h>
@@ -149,10 +151,12 @@ void StoreWriter::AddSystemSample(TrialId trial, const SystemRow& row) {
   if (last) {
     auto rows = RowsOfTrial(statements_, key, row.rank, row.rank, *last);
     SystemRow& extended = rows.back();
-    if (extended.sample.samples < span) {
+    SystemSample added = row.sample;
+    if (row.time == *last) added.samples = 0;  // it would replace that row
+    if (extended.sample.samples + added.samples <= span) {
       DeleteRows(statements_, key, row.rank, row.rank, *last);
       extended.time = std::max(row.time, extended.time);
-      extended.sample.Merge(row.sample);
+      extended.sample.Merge(added);
       return InsertRow(statements_, key, extended);
     }
   }
@@ -179,43 +183,75 @@ std::vector<SystemRow> Store::SystemSamples(TrialId id) const {
   });
 }
 
+namespace {
+
+// Returns the sums and means over the samples of the trials from `first` to
+// `last`, by the values of `key`, a column of trials or a constant.
+std::map<std::int64_t, SystemUse> ReadUses(const SQLite::Database& database,
+                                           const std::string& key,
+                                           std::int64_t experiment,
+                                           std::int64_t first,
+                                           std::int64_t last) {
+  const std::string where =
+      " WHERE t.experiment = ?1 AND t.number BETWEEN ?2 AND ?3 GROUP BY 1";
+  std::map<std::int64_t, SystemUse> uses;
+  SQLite::Statement samples(
+      database,
+      "SELECT " + key +
+          ", total(s.seconds), total(s.cpu_seconds), max(s.memory_bytes), "
+          "max(s.pss_bytes), sum(s.read_bytes), sum(s.written_bytes) FROM "
+          "trials t JOIN system_samples s ON s.trial = t.id" +
+          where);
+  BindAll(samples, experiment, first, last);
+  while (samples.executeStep()) {
+    Columns columns(samples);
+    SystemUse& use = uses[columns.Int()];
+    use = {.seconds = columns.Number(),
+           .cpu_seconds = columns.Number(),
+           .memory_bytes = columns.Int(),
+           .pss_bytes = columns.MaybeInt(),
+           .read_bytes = columns.MaybeInt(),
+           .written_bytes = columns.MaybeInt()};
+  }
+  SQLite::Statement gpus(
+      database,
+      "SELECT " + key +
+          ", total(g.percent * s.seconds) / nullif(total(iif(g.percent IS "
+          "NULL, 0, s.seconds)), 0), total(g.watts * s.seconds) / "
+          "nullif(total(iif(g.watts IS NULL, 0, s.seconds)), 0), "
+          "max(g.memory_bytes), max(g.celsius) FROM trials t JOIN gpu_samples "
+          "g ON g.trial = t.id JOIN system_samples s ON (s.trial, s.rank, "
+          "s.time) = (g.trial, g.rank, g.time)" +
+          where);
+  BindAll(gpus, experiment, first, last);
+  while (gpus.executeStep()) {
+    Columns columns(gpus);
+    SystemUse& use = uses[columns.Int()];
+    use.gpu_percent = columns.MaybeNumber();
+    use.gpu_watts = columns.MaybeNumber();
+    use.gpu_memory_bytes = columns.MaybeInt();
+    use.gpu_celsius = columns.MaybeInt();
+  }
+  return uses;
+}
+
+}  // namespace
+
 std::optional<SystemUse> Store::FindSystemUse(
     std::int64_t experiment, std::optional<std::int64_t> trial) const {
   return connection_->Guard([&]() -> std::optional<SystemUse> {
-    SQLite::Statement samples(
-        *connection_->database,
-        "SELECT count(*), total(s.seconds), total(s.cpu_seconds), "
-        "coalesce(max(s.memory_bytes), 0), max(s.pss_bytes), "
-        "sum(s.read_bytes), sum(s.written_bytes) FROM trials t JOIN "
-        "system_samples s ON s.trial = t.id WHERE t.experiment = ?1 AND "
-        "t.number BETWEEN ?2 AND ?3");
-    BindAll(samples, experiment, trial.value_or(0), trial.value_or(kAnyRank));
-    samples.executeStep();
-    Columns columns(samples);
-    if (columns.Int() == 0) return std::nullopt;
-    SystemUse use{.seconds = columns.Number(),
-                  .cpu_seconds = columns.Number(),
-                  .memory_bytes = columns.Int(),
-                  .pss_bytes = columns.MaybeInt(),
-                  .read_bytes = columns.MaybeInt(),
-                  .written_bytes = columns.MaybeInt()};
-    SQLite::Statement gpus(
-        *connection_->database,
-        "SELECT total(g.percent * s.seconds) / nullif(total(iif(g.percent IS "
-        "NULL, 0, s.seconds)), 0), total(g.watts * s.seconds) / "
-        "nullif(total(iif(g.watts IS NULL, 0, s.seconds)), 0), "
-        "max(g.memory_bytes), max(g.celsius) FROM trials t JOIN gpu_samples g "
-        "ON g.trial = t.id JOIN system_samples s ON (s.trial, s.rank, s.time) "
-        "= (g.trial, g.rank, g.time) WHERE t.experiment = ?1 AND t.number "
-        "BETWEEN ?2 AND ?3");
-    BindAll(gpus, experiment, trial.value_or(0), trial.value_or(kAnyRank));
-    gpus.executeStep();
-    Columns of_gpus(gpus);
-    use.gpu_percent = of_gpus.MaybeNumber();
-    use.gpu_watts = of_gpus.MaybeNumber();
-    use.gpu_memory_bytes = of_gpus.MaybeInt();
-    use.gpu_celsius = of_gpus.MaybeInt();
-    return use;
+    const auto uses = ReadUses(*connection_->database, "0", experiment,
+                               trial.value_or(0), trial.value_or(kAnyRank));
+    if (uses.empty()) return std::nullopt;
+    return uses.begin()->second;
+  });
+}
+
+std::map<std::int64_t, SystemUse> Store::SystemUses(
+    std::int64_t experiment) const {
+  return connection_->Guard([&] {
+    return ReadUses(*connection_->database, "t.number", experiment,
+                    /*first=*/0, /*last=*/kAnyRank);
   });
 }
 

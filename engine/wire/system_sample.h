@@ -29,7 +29,7 @@ struct GpuSample {
 
 /// Resources that the processes of a trial on one machine used in an interval.
 struct SystemSample {
-  std::int64_t samples = 1;  // that were merged into this one
+  std::int64_t samples = 1;  // merged into this one; 0: it extends the last one
   double seconds = 0;        // length of the interval
   double cpu_seconds = 0;    // of all cores, ended children included
   std::int64_t processes = 0;
@@ -48,7 +48,7 @@ struct SystemSample {
   void Merge(const SystemSample& later);
 
   static void Fields(auto& field, auto& m) {
-    field("samples", m.samples, 1);
+    field("samples", m.samples);
     // The limits are thirty years, so that sums stay finite.
     field("seconds", m.seconds, 0.0, 1e9);
     field("cpu_seconds", m.cpu_seconds, 0.0, 1e12);

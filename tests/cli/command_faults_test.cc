@@ -505,16 +505,6 @@ TEST_F(CommandFaultsTest, ASearchNeedsNoCheckpoints) {
   EXPECT_THAT(Logs(), HasSubstr("no checkpoint; starting from scratch"));
 }
 
-TEST_F(CommandFaultsTest, RefusesAnInvalidGrace) {
-  dtrain_.Write("fault.yaml", Yaml("true", 10));
-  const CliResult result =
-      dtrain_.Run({"create", "fault.yaml"},
-                  {.environment = {{"DTRAIN_STOP_GRACE", "soon"}}});
-  EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("DTRAIN_STOP_GRACE: 'soon'"));
-  EXPECT_FALSE(std::filesystem::exists(dtrain_.store()));
-}
-
 TEST_F(CommandFaultsTest, PausesAProgramThatIgnoresTheStop) {
   dtrain_.Write("program.sh",
                 "trap '' TERM INT\ni=0; while :; do i=$((i+1)); sleep 0.1; "

@@ -265,5 +265,67 @@ TEST_F(CreateRefusalTest, ReadsTheConfigurationFromStdin) {
   EXPECT_EQ(result.code, 0) << result.err;
 }
 
+// ---- Invalid environment variables.
+
+struct VariableCase {
+  std::string name;
+  std::string assignment;
+  std::vector<std::string> words;
+  int code;
+  std::string message;
+};
+
+class VariableTest : public testing::TestWithParam<VariableCase> {};
+
+TEST_P(VariableTest, RefusesItBeforeAnythingIsRecorded) {
+  const CliRunner dtrain;
+  dtrain.Write("good.yaml",
+               "entrypoint: 'true'\n"
+               "resources: {slots: cpu}\n"
+               "searcher: {name: single, metric: loss, max_length: 10}\n");
+  std::vector<std::string> words = GetParam().words;
+  words.insert(words.begin(), {"env", GetParam().assignment, "dtrain"});
+
+  const CliResult result = dtrain.RunProgram(words);
+
+  EXPECT_EQ(result.code, GetParam().code);
+  EXPECT_THAT(result.err, HasSubstr(GetParam().message));
+  EXPECT_EQ(dtrain.Run({"list", "--json"}).Json()["experiments"],
+            nlohmann::json::array());
+}
+
+const std::vector<std::string> kCreate = {"create", "good.yaml"};
+const std::vector<std::string> kResume = {"resume", "1"};
+const std::vector<std::string> kWorker = {"worker", "--connect", "localhost:1",
+                                          "--experiment", "1"};
+
+INSTANTIATE_TEST_SUITE_P(
+    Variables, VariableTest,
+    testing::Values(
+        VariableCase{"grace", "DTRAIN_STOP_GRACE=soon", kCreate, 2,
+                     "DTRAIN_STOP_GRACE: 'soon' is not a duration; write"},
+        VariableCase{"period", "DTRAIN_SYSTEM_PERIOD=0", kCreate, 2,
+                     "DTRAIN_SYSTEM_PERIOD: '0' is not from 10ms to 1d; "},
+        VariableCase{"period_at_resume", "DTRAIN_SYSTEM_PERIOD=x", kResume, 2,
+                     "DTRAIN_SYSTEM_PERIOD: 'x' is not a duration; write"},
+        VariableCase{"period_of_a_worker", "DTRAIN_SYSTEM_PERIOD=x", kWorker, 2,
+                     "DTRAIN_SYSTEM_PERIOD: 'x' is not a duration; write"},
+        VariableCase{"interval", "DTRAIN_SLURM_INTERVAL=1ms", kCreate, 2,
+                     "DTRAIN_SLURM_INTERVAL: '1ms' is less than 100ms; use"},
+        VariableCase{"interval_at_resume", "DTRAIN_SLURM_INTERVAL=x", kResume,
+                     2, "DTRAIN_SLURM_INTERVAL: 'x' is not a duration; write"},
+        VariableCase{"slots", "DTRAIN_RUNTIME_DIR=good.yaml", kCreate, 6,
+                     "good.yaml: is not a directory; set DTRAIN_RUNTIME_DIR"},
+        VariableCase{"network", "DTRAIN_ALLOW_NETWORK_FS=maybe", kCreate, 2,
+                     "create: could not convert: --allow-network-fs = maybe"},
+        VariableCase{"store", "DTRAIN_STORE=good.yaml", kCreate, 5,
+                     "good.yaml: cannot be created: File exists; choose"},
+        VariableCase{"secret",
+                     "DTRAIN_SECRET_FILE=none",
+                     {"worker", "--connect", "localhost:1"},
+                     2,
+                     "DTRAIN_SECRET_FILE=none: the secret cannot be read"}),
+    [](const auto& info) { return info.param.name; });
+
 }  // namespace
 }  // namespace dtrain

@@ -481,18 +481,6 @@ TEST_F(CreateTest, RefusesAStoreThatOthersCanWrite) {
   EXPECT_THAT(database.err, HasSubstr("dtrain.db (chmod go-w "));
 }
 
-TEST_F(CreateTest, RecordsNothingWithoutASlotDirectory) {
-  dtrain_.Write("run.yaml", FaultYaml("x: 1", 10));
-  dtrain_.Write("file", "");
-  const std::string file = (dtrain_.directory() / "file").string();
-  const CliResult made = dtrain_.RunProgram(
-      {"env", "DTRAIN_RUNTIME_DIR=" + file, "dtrain", "create", "run.yaml"});
-  EXPECT_EQ(made.code, 6);
-  EXPECT_THAT(made.err, HasSubstr("set DTRAIN_RUNTIME_DIR"));
-  EXPECT_EQ(dtrain_.Run({"list", "--json"}).Json()["experiments"],
-            json::array());
-}
-
 // git would execute it: https://git-scm.com/docs/git-config, core.fsmonitor.
 TEST_F(CreateTest, ExecutesNoProgramsOfTheRepository) {
   const CliResult made = dtrain_.RunProgram(

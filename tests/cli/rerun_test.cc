@@ -30,6 +30,7 @@ using testing::Not;
 
 // The loss depends on the hyperparameter and the seed.
 constexpr char kPlain[] = R"(x=$1
+while [ -e "${HOLD:-/none}" ]; do sleep 0.05; done
 for e in 1 2 3; do echo "epoch $e"; echo "loss=$x$DTRAIN_SEED"; done
 )";
 constexpr char kLinked[] = R"(x=$1$(cat ../data/a.csv)
@@ -513,6 +514,29 @@ TEST_F(RerunTest, ConfirmTrainsTheBestTrialsAgain) {
   EXPECT_EQ(doubt["mean"], confirmed[0]["mean"]);
 }
 
+// What `confirm` says at its end, `resume` says when it was interrupted.
+TEST_F(RerunTest, ResumeConcludesAConfirmation) {
+  RunSearch();
+  const std::string hold = dtrain_.Write("hold", "").string();
+  const CliResult killed =
+      dtrain_.Run({"confirm", "1", "--top", "2", "--repeats", "2"},
+                  {.environment = {{"HOLD", hold}},
+                   .signal_when = "2.1 started",
+                   .signal = SIGKILL});
+  ASSERT_EQ(killed.code, 137) << killed.err;
+
+  const CliResult resumed = dtrain_.Run({"resume", "2"});
+
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_THAT(resumed.out, HasSubstr("trained again, the best mean first:\n"));
+  EXPECT_THAT(resumed.out, HasSubstr(" of 2\n"));
+  const json confirmed = dtrain_.Run({"resume", "2", "--json"}).Json();
+  ASSERT_EQ(confirmed["confirmed"].size(), 2u);
+  EXPECT_EQ(confirmed["confirmed"][0]["n"], 2);
+  const json other = dtrain_.Run({"resume", "1", "--json"}).Json();
+  EXPECT_FALSE(other.contains("confirmed"));
+}
+
 TEST_F(RerunTest, ConfirmOnceHasAValueForEachTrial) {
   RunSearch();
 
@@ -567,6 +591,8 @@ TEST_F(RerunTest, ConfirmRefuses) {
     ExpectRefused({"confirm", "1", "--set", set}, 2,
                   "follows from the trials that are trained again");
   }
+  ExpectRefused({"confirm", "1", "--set", "max_restart=1"}, 2,
+                "experiment 1: ");
   fs::create_directory(dtrain_.directory() / "proj");
   const std::vector<std::string> run = {"--pattern", "loss=loss=(\\S+)",
                                         "--pattern", "step=epoch (\\d+)"};

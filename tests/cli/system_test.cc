@@ -141,13 +141,22 @@ TEST_F(SystemTest, KilledRunnerKeepsSamplesAndResumes) {
   EXPECT_GT(System().at("seconds"), before);
 }
 
-TEST_F(SystemTest, RefusesAPeriodThatIsNone) {
-  Write("");
-  const CliResult result =
-      dtrain_.Run({"create", "sampled.yaml"},
-                  {.environment = {{"DTRAIN_SYSTEM_PERIOD", "0"}}});
-  EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("DTRAIN_SYSTEM_PERIOD"));
+// The kernel reports what they used, however they end.
+TEST_F(SystemTest, DescribesTrialsThatEndBeforeASample) {
+  const CliResult result = dtrain_.Run(
+      {"run", "--metric", "loss", "--hp", "x=[0,1]", "--searcher", "grid",
+       "--slots", "cpu", "--set", "max_restarts=0", "--", "sh", "-c",
+       "i=0; while [ $i -lt 9999 ]; do i=$((i+1)); done; echo loss=1; exit "
+       "$DTRAIN_HPARAM_x"},
+      {.environment = {{"DTRAIN_SYSTEM_PERIOD", "1h"}}});
+
+  EXPECT_THAT(result.out, HasSubstr("resources: ")) << result.err;
+  for (const char* trial : {"1.1", "1.2"}) {
+    const json used = System(trial);
+    ASSERT_TRUE(used.is_object());
+    EXPECT_GT(used.at("cores"), 0);
+    EXPECT_GT(used.at("memory_bytes"), 1'000'000);
+  }
 }
 
 // ---- What is made of recorded samples.

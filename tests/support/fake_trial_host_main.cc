@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <functional>
 #include <map>
 #include <new>
@@ -14,6 +15,7 @@
 #include <poll.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "engine/base/error.h"
@@ -158,6 +160,18 @@ int Deaf(const Trial& trial) {
   SleepForever();
 }
 
+// Has 64 MB, and waits for a child that uses 300 ms of CPU.
+int UseResources(const Trial&) {
+  const std::string memory(64 << 20, 'x');
+  const pid_t child = ::fork();
+  if (child == 0) {
+    while (std::clock() < CLOCKS_PER_SEC * 3 / 10) {
+    }
+    ::_exit(0);
+  }
+  return ::waitpid(child, nullptr, 0) == child ? memory.back() - 'x' : 1;
+}
+
 // Exits with 9 if another trial does the same at the same time.
 int BeAlone(const Trial& trial) {
   const std::string path = trial.spec.hparams.at("path").get<std::string>();
@@ -258,7 +272,8 @@ int RunFakeTrial(int control) {
                      {"share", ShareMemory},
                      {"signal", Signal},
                      {"speak up", SpeakUp},
-                     {"throw", Throw}};
+                     {"throw", Throw},
+                     {"use resources", UseResources}};
   LineReader lines(control);
   std::optional<std::string> line;
   while (!(line = lines.Next())) {

@@ -346,7 +346,7 @@ export class TrialView {
     const bytes = (value) => value !== null && formatBytes(value);
     return this.section('Resources', [['use', used.summary],
       ['memory, at most', bytes(used.memory_bytes)],
-      ['without shared pages', bytes(used.pss_bytes)],
+      ['without shared pages, at most', bytes(used.pss_bytes)],
       ['read from storage', bytes(used.read_bytes)],
       ['written to storage', bytes(used.written_bytes)],
       ['GPU memory, at most', bytes(used.gpu_memory_bytes)],

@@ -85,6 +85,49 @@ TEST_F(SystemMonitorTest, SamplesAllRanks) {
   EXPECT_EQ(AwaitSample(*launcher, /*processes=*/2).sample.processes, 2);
 }
 
+// Whether a trial has samples before its end or not, they add up to what it
+// used, and the last one comes before its exit.
+class LastSampleTest : public SystemMonitorTest,
+                       public testing::WithParamInterface<Duration> {};
+
+TEST_P(LastSampleTest, MakesTheSumsWhole) {
+  LocalLauncherOptions options = TwoRankOptions();
+  options.system_period = GetParam();
+  const auto launcher = MakeLocalLauncher(std::move(options));
+  launcher->Start(TwoRanks("use resources"));
+
+  const TrialExited exited = Await<TrialExited>(*launcher);
+
+  SystemSample sum{.samples = 0};
+  for (const LaunchEvent& event : seen) {
+    const auto* sampled = std::get_if<SystemSampled>(&event);
+    if (sampled != nullptr) sum.Merge(sampled->sample);
+  }
+  EXPECT_EQ(exited.exit_code, 0);
+  EXPECT_NEAR(sum.seconds, exited.seconds, 0.01);
+  EXPECT_GE(sum.cpu_seconds, 0.6);
+  EXPECT_LE(sum.cpu_seconds, 1.1);
+  EXPECT_GE(sum.memory_bytes, 2 * (64 << 20));
+  EXPECT_GE(sum.processes, 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Periods, LastSampleTest,
+                         testing::Values(milliseconds(20),
+                                         std::chrono::hours(24)));
+
+TEST_F(SystemMonitorTest, ATrialThatNeverStartedHasNoSample) {
+  LocalLauncherOptions options = Sampled();
+  options.environment = {{"FAKE_HOST_EXIT", "3"}};
+  const auto launcher = MakeLocalLauncher(std::move(options));
+  launcher->Start(Spec("finish"));
+
+  EXPECT_NE(Await<TrialExited>(*launcher).not_started, "");
+
+  for (const LaunchEvent& event : seen) {
+    EXPECT_FALSE(std::holds_alternative<SystemSampled>(event));
+  }
+}
+
 TEST_F(SystemMonitorTest, SamplesNothingIfNotAskedTo) {
   const auto launcher = MakeLocalLauncher(Options());
   launcher->Start(Spec("hang"));
@@ -114,6 +157,8 @@ TEST_F(SystemMonitorTest, StartsAnotherChildOnce) {
   }));
   launcher->Kill({Experiment(), 1});
   EXPECT_TRUE(Await<TrialExited>(*launcher).killed_by_us);
+  // The last sample needs no child.
+  EXPECT_TRUE(std::holds_alternative<SystemSampled>(seen.back()));
 }
 
 TEST_F(SystemMonitorTest, LeavesNoProcessBehind) {
@@ -129,10 +174,10 @@ TEST(SystemPeriodTest, ReadsTheVariable) {
   EXPECT_EQ(SystemPeriod(), std::chrono::seconds(5));
   ::setenv("DTRAIN_SYSTEM_PERIOD", "250ms", /*replace=*/1);
   EXPECT_EQ(SystemPeriod(), milliseconds(250));
-  ::setenv("DTRAIN_SYSTEM_PERIOD", "0", /*replace=*/1);
-  EXPECT_THROW(SystemPeriod(), Error);
-  ::setenv("DTRAIN_SYSTEM_PERIOD", "often", /*replace=*/1);
-  EXPECT_THROW(SystemPeriod(), Error);
+  for (const char* text : {"0", "1e-9", "9ms", "2d", "often"}) {
+    ::setenv("DTRAIN_SYSTEM_PERIOD", text, /*replace=*/1);
+    EXPECT_THROW(SystemPeriod(), Error) << text;
+  }
   ::unsetenv("DTRAIN_SYSTEM_PERIOD");
 }
 

@@ -81,7 +81,9 @@ TEST(SystemViewTest, FactsLeaveOutWhatIsUnknown) {
               ElementsAre(Pair("memory", "at most 1.0 kB")));
   EXPECT_THAT(
       SystemFacts(OnGpu()),
-      ElementsAre(Pair("memory", "at most 2.1 GB, without shared pages 1.9 GB"),
+      ElementsAre(Pair("memory",
+                       "at most 2.1 GB; without shared pages at most 1.9 GB, "
+                       "read once a minute"),
                   Pair("storage", "read 3.2 MB, wrote 12.0 kB"),
                   Pair("GPU", "at most 9.3 GB each, 250 W, up to 61 degrees")));
 }

@@ -102,6 +102,28 @@ TEST_F(StoreSystemTest, DoublesTheIntervalOfFurtherRows) {
   EXPECT_EQ(store_.FindSystemUse(1)->cpu_seconds, 10'000);
 }
 
+// A sample of no period, and one of the same time as the last.
+TEST_F(StoreSystemTest, ExtendsTheLastRow) {
+  Add(1, 3);
+  Add(2, 3);
+  store_.Write([](StoreWriter& writer) {
+    writer.AddSystemSample(
+        {1, 1},
+        {.time = Timestamp(7),
+         .sample = {
+             .samples = 0, .seconds = 1, .cpu_seconds = 3, .processes = 1}});
+  });
+
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(2));
+  EXPECT_EQ(rows[1].time, Timestamp(7));
+  EXPECT_EQ(rows[1].sample.samples, 1);
+  EXPECT_EQ(rows[1].sample.seconds, 11);
+  EXPECT_EQ(rows[1].sample.cpu_seconds, 5);
+  ASSERT_THAT(rows[1].sample.gpus, SizeIs(2));
+  EXPECT_EQ(rows[1].sample.gpus[0].percent, 40);
+}
+
 TEST_F(StoreSystemTest, MergesOnlyRowsOfOneMachine) {
   Add(1, 999);
   Add(1, 3, /*trial=*/1, /*rank=*/4);
@@ -144,6 +166,13 @@ TEST_F(StoreSystemTest, SummarizesATrialOrAll) {
   EXPECT_EQ(second->seconds, 35);
   EXPECT_EQ(second->pss_bytes, 3);
   EXPECT_EQ(store_.FindSystemUse(1, 3), std::nullopt);
+  const auto uses = store_.SystemUses(1);
+  ASSERT_THAT(uses, SizeIs(2));
+  EXPECT_EQ(uses.at(1).seconds, 10);
+  EXPECT_EQ(uses.at(1).gpu_percent, 30);
+  EXPECT_EQ(uses.at(2).seconds, 35);
+  EXPECT_EQ(uses.at(2).pss_bytes, 3);
+  EXPECT_EQ(uses.at(2).gpu_percent, second->gpu_percent);
 }
 
 TEST_F(StoreSystemTest, DeletedExperimentLeavesNothing) {
