@@ -496,16 +496,22 @@ ExperimentParts FindParts(const CreateOptions& options,
     parts = {.context = FindContext(config, directory, path, globals),
              .source = FindSource(config, globals)};
   }
-  const bool has_warm_start =
-      options.recorded && options.recorded->provenance.contains(kWarmStart);
-  if (!options.test && !has_warm_start) {
-    if (const auto note = SuggestWarmStart(config, globals)) {
-      PrintNotice(globals, "note: " + *note);
-    }
-  }
   parts.warm_start = ResolveWarmStart(config, globals);
   if (parts.context) CheckStoredScript(path, config, *parts.context);
   return parts;
+}
+
+void NoteEarlierSearches(const CreateOptions& options,
+                         const ExperimentConfig& config,
+                         const ExperimentParts& parts,
+                         const GlobalOptions& globals) {
+  const bool has_warm_start =
+      !parts.warm_start.is_null() ||
+      (options.recorded && options.recorded->provenance.contains(kWarmStart));
+  if (has_warm_start) return;
+  if (const auto note = SuggestWarmStart(config, globals)) {
+    PrintNotice(globals, "note: " + *note);
+  }
 }
 
 // Prints what `create` would do.
@@ -732,6 +738,7 @@ int CreateAndRun(const CreateOptions& options, const std::string& text,
   // Before the store is opened: an impossible experiment leaves no trace.
   const SlotPlan slots = PlanExperimentSlots(config);
   if (options.dry_run) {
+    NoteEarlierSearches(options, config, parts, globals);
     return DryRun(options, config, slots, directory, parts.context, request,
                   globals);
   }
@@ -767,11 +774,13 @@ int CreateAndRun(const CreateOptions& options, const std::string& text,
   const std::string submitted =
       options.recorded ? ToYaml(config.effective) : text;
   const Recording record = [&](Store& store) {
+    // No note comes first: it could be written to a file that is copied.
     const std::int64_t id = RecordExperiment(
         store, config, RecordedYaml(submitted, config), provenance, parts);
     if (parts.context) {
       WarnAboutCopies(store.layout(), config, slots, *parts.context, globals);
     }
+    NoteEarlierSearches(options, config, parts, globals);
     return id;
   };
   if (options.paused) return RecordPaused(record, request, globals);

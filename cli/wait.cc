@@ -111,15 +111,20 @@ class Waiting {
   std::vector<SettledCheck> checks_;
 };
 
+nlohmann::json WaitJson(const Store& store, const ExperimentRow& row,
+                        const std::vector<Check>& checks) {
+  nlohmann::json json = ExperimentJson(row, row.seconds);
+  AddLength(FindCountedUnit(store, row.id), json);
+  json["requirements"] = ChecksJson(checks);
+  return json;
+}
+
 int Judge(const CheckedExperiment& experiment, const Demands& demands,
           const Store& store, const GlobalOptions& globals,
           nlohmann::json& array) {
   const auto& [row, checks] = experiment;
   const bool met = ReportUnmet(checks, row.id, globals);
-  nlohmann::json json = ExperimentJson(row, row.seconds);
-  AddLength(FindCountedUnit(store, row.id), json);
-  json["requirements"] = ChecksJson(checks);
-  array.push_back(std::move(json));
+  array.push_back(WaitJson(store, row, checks));
   ExplainState(row, globals);
   const bool few_failed =
       !IsFinal(row.state) || ReportFailedTrials(demands, store, row, globals);
@@ -152,6 +157,13 @@ int WaitAndJudge(const WaitOptions& options, const GlobalOptions& globals) {
         "not finished after " + FormatDuration(*timeout) +
             "; wait longer, or check with: " + CommandFor(globals, "list"));
     PrintError(globals, error.what());
+    if (options.json) {
+      nlohmann::json array = nlohmann::json::array();
+      for (const std::int64_t id : ids) {
+        array.push_back(WaitJson(store, FindExperiment(store, id), {}));
+      }
+      PrintJson({{"experiments", std::move(array)}});
+    }
     WriteCiRefusal(options.ci, "wait", {}, error);
     return kExitTimeout;
   }

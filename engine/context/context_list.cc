@@ -63,6 +63,15 @@ bool IsIn(const std::vector<struct stat>& all, const struct stat& one) {
       all, [&](const struct stat& other) { return IsSame(other, one); });
 }
 
+// True for a file that stdout or stderr of this process goes to.
+bool IsOwnOutput(const struct stat& status) {
+  return std::ranges::any_of(
+      std::array{STDOUT_FILENO, STDERR_FILENO}, [&](int output) {
+        struct stat own {};
+        return ::fstat(output, &own) == 0 && IsSame(own, status);
+      });
+}
+
 // Returns what an environment of packages is, or nullptr.
 const char* NameEnvironment(const fs::path& directory) {
   std::error_code ignored;
@@ -340,10 +349,11 @@ std::optional<std::string> Walk::Explain(const fs::path& path) {
 std::string Walk::FindDefault(const fs::path& source, const std::string& path,
                               const struct stat& status) const {
   const bool is_directory = S_ISDIR(status.st_mode);
-  const char* const kind = is_directory ? NameUnneeded(source)
-                           : S_ISREG(status.st_mode)
-                               ? NameOutput(source, status.st_size)
-                               : nullptr;
+  const char* const kind = is_directory               ? NameUnneeded(source)
+                           : !S_ISREG(status.st_mode) ? nullptr
+                           : IsOwnOutput(status)
+                               ? "the output of this command"
+                               : NameOutput(source, status.st_size);
   if (kind == nullptr || rules_.IsRestored(path, is_directory)) return "";
   return path + (is_directory ? "/ (" : " (") + kind + ")";
 }

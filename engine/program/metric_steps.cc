@@ -54,8 +54,10 @@ std::optional<double> StepCounter::MoveTo(double written) {
   if (began_with_zero_ && refuses_zero_) {
     findings_.refusal =
         "the first step of the program is 0, which may mean one epoch or none; "
-        "set metrics.first_step: 0 (with 'dtrain run' --pattern first_step=0) if "
-        "step 0 is the first epoch of training, or first_step: 1 if it is before "
+        "set metrics.first_step: 0 (with 'dtrain run' --pattern first_step=0) "
+        "if "
+        "step 0 is the first epoch of training, or first_step: 1 if it is "
+        "before "
         "training";
     return std::nullopt;
   }

@@ -244,7 +244,7 @@ void PlainReporter::End(const RunResult&) {
   PrintLine(Verbosity::kNormal, Tone::kPlain,
             std::to_string(stopped_) +
                 (one ? " paused trial was" : " paused trials were") +
-                " never promoted, and stopped");
+                " not promoted further, and stopped");
 }
 
 void PlainReporter::OnOutput(TrialId trial, const LogRecord& record) {

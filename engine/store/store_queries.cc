@@ -260,7 +260,8 @@ std::optional<TrialRow> Store::Trial(TrialId id) const {
       SQLite::Statement query(*connection_->database, kTrials);
       return read(query);
     }
-    // A runner asks at each end of a trial, and preparing costs more than reading.
+    // A runner asks at each end of a trial, and preparing costs more than
+    // reading.
     SQLite::Statement& query = (*connection_->statements)(kTrials);
     try {
       return read(query);

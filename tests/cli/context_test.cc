@@ -216,6 +216,18 @@ TEST_F(ContextTest, IsListedByADryRun) {
   EXPECT_EQ(DryRun(), nullptr);
 }
 
+// The output changes while the files are copied.
+TEST_F(ContextTest, LeavesOutWhatTheCommandIsWritingTo) {
+  Write("out.json", "");
+  Write("err.txt", "of an earlier run");
+  const CliResult result = dtrain_.RunProgram(
+      {"sh", "-c",
+       "cd in && " DTRAIN_BINARY " create exp.yaml --dry-run --json >out.json "
+       "2>>err.txt && cat out.json"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.Json()["context"]["files"], 2) << result.out;
+}
+
 TEST_F(ContextTest, ListsSkippedFiles) {
   fs::create_symlink("/etc/passwd", context() / "link");
   const CliResult result = dtrain_.Run({"create", "in/exp.yaml", "--dry-run"});

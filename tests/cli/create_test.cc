@@ -231,10 +231,11 @@ TEST_F(CreateTest, SummarizesASearch) {
   EXPECT_THAT(result.out,
               AllOf(HasSubstr("\n4 trials: "), HasSubstr(" completed, "),
                     HasSubstr(" stopped\nbest trial 1.")));
-  EXPECT_THAT(result.err, AllOf(HasSubstr("1.4 started: "),
-                                HasSubstr("its slot is released"),
-                                HasSubstr("(best so far)"),
-                                HasSubstr(" never promoted, and stopped")));
+  EXPECT_THAT(
+      result.err,
+      AllOf(HasSubstr("1.4 started: "), HasSubstr("its slot is released"),
+            HasSubstr("(best so far)"),
+            HasSubstr(" not promoted further, and stopped")));
 }
 
 TEST_F(CreateTest, PrintsOnlyFactsWithQuiet) {

@@ -529,7 +529,7 @@ TEST_F(RerunTest, ResumeConcludesAConfirmation) {
 
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_THAT(resumed.out, HasSubstr("trained again, the best mean first:\n"));
-  EXPECT_THAT(resumed.out, HasSubstr(" of 2\n"));
+  EXPECT_THAT(resumed.out, HasSubstr(" of 2"));
   const json confirmed = dtrain_.Run({"resume", "2", "--json"}).Json();
   ASSERT_EQ(confirmed["confirmed"].size(), 2u);
   EXPECT_EQ(confirmed["confirmed"][0]["n"], 2);

@@ -285,6 +285,9 @@ TEST_F(WaitTest, TimesOut) {
   const CliResult result = dtrain_.Run({"wait", "2", "--timeout", "250ms"});
   EXPECT_EQ(result.code, 124);
   EXPECT_THAT(result.err, HasSubstr("not finished after"));
+  const auto document =
+      dtrain_.Run({"wait", "2", "--timeout", "1ms", "--json"}).Json();
+  EXPECT_EQ(document["experiments"][0]["id"], 2);
 }
 
 // A runner that has just recorded its experiment has not locked it yet, so an

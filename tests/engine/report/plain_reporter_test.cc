@@ -83,7 +83,8 @@ TEST_F(SearchReporterTest, ReportsStoppedPausedTrialsAtTheEnd) {
   reporter_.OnTrialEnded({.id = {1, 1}, .state = State::kStopped}, {});
   EXPECT_EQ(out_.str(), "");
   reporter_.End({});
-  EXPECT_EQ(out_.str(), "1 paused trial was never promoted, and stopped\n");
+  EXPECT_EQ(out_.str(),
+            "1 paused trial was not promoted further, and stopped\n");
 }
 
 TEST(EventTextTest, DescribesTheStartOfATrial) {

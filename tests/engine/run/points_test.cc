@@ -82,9 +82,11 @@ TEST(ConfirmedTrialTest, AreInTheOrderOfTheirMeans) {
 
   std::vector<std::string> texts;
   for (const ConfirmedTrial& one : confirmed) texts.push_back(one.Text());
-  EXPECT_THAT(texts, ElementsAre("3.9 reported 0.3, again 0.4 of 1",
-                                 "3.7 reported 0.1, again 0.6 ± 0.0577 of 3",
-                                 "3.2 reported 0.2, no result again"));
+  EXPECT_THAT(
+      texts,
+      ElementsAre("3.9 reported 0.3, again 0.4 of 1",
+                  "3.7 reported 0.1, again 0.6 ± 0.0577 (standard error) of 3",
+                  "3.2 reported 0.2, no result again"));
   EXPECT_EQ(confirmed[1].ToJson()["n"], 3);
   EXPECT_TRUE(ListConfirmed(trials, ExperimentDetail()).empty());
 }
