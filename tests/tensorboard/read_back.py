@@ -54,6 +54,7 @@ hyperparameters:
 searcher: {name: random, metric: loss, max_length: 4, max_trials: 5}
 min_validation_period: 2
 max_restarts: 0
+profiling: {system: false}
 resources: {slots: cpu}
 """
 
