@@ -158,6 +158,7 @@ RunnerLock RunnerLock::Acquire(const std::filesystem::path& path) {
 std::optional<RunnerIdentity> RunnerLock::Holder(
     const std::filesystem::path& path) {
   const FileLock file(UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)));
+  if (!file && errno == EACCES) return RunnerIdentity();
   if (!file || !file.IsRecordLocked()) return std::nullopt;
   return ReadIdentity(file.fd());
 }

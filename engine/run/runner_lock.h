@@ -27,7 +27,9 @@ class RunnerLock {
   /// exiting. Throws Error(kStore), naming the holder, if it is held.
   static RunnerLock Acquire(const std::filesystem::path& path);
 
-  /// Returns the holder; none if the lock is free or the file does not exist.
+  /// Returns the holder; none if the lock is free or the file does not exist. A
+  /// file that may not be read, of another user, counts as held by a process
+  /// without a name: its runner may live.
   static std::optional<RunnerIdentity> Holder(
       const std::filesystem::path& path);
 

@@ -66,6 +66,23 @@ TEST_F(RunnerLockTest, MissingFileHasNoHolder) {
   EXPECT_FALSE(std::filesystem::exists(path_));
 }
 
+// A reader of another user's store must not call a running experiment dead.
+TEST_F(RunnerLockTest, CountsAsHeldIfItMayNotBeRead) {
+  const RunnerLock lock = RunnerLock::Acquire(path_);
+  std::filesystem::permissions(path_, std::filesystem::perms::none);
+  constexpr uid_t kNobody = 65534;
+  const bool is_root = ::geteuid() == 0;
+  if (is_root) {
+    ASSERT_EQ(::seteuid(kNobody), 0);
+  }
+  const auto holder = RunnerLock::Holder(path_);
+  if (is_root) {
+    ASSERT_EQ(::seteuid(0), 0);
+  }
+  ASSERT_TRUE(holder);
+  EXPECT_EQ(holder->pid, 0);
+}
+
 TEST_F(RunnerLockTest, AcceptsAHolderWithoutAName) {
   const RunnerLock lock = RunnerLock::Acquire(path_);
   std::ofstream(path_) << "{\"pid\": \"x\", \"host\": 3}";
