@@ -58,7 +58,7 @@ std::string TrialFilesRemark(const Store& store, TrialId trial,
 
 std::string FilesLaterThanBest(const TrialRow& trial, const Units& units) {
   if (!trial.best || trial.best->batches >= trial.batches) return "";
-  return ", written until " + PositionText(trial.at(), units);
+  return "; the trial went on to " + PositionText(trial.at(), units);
 }
 
 bool IsOutputName(std::string name) {

@@ -33,7 +33,7 @@ std::string TrialFilesCommand(const std::vector<WrittenFile>& files,
 std::string TrialFilesRemark(const Store& store, TrialId trial,
                              const std::string& program);
 
-/// Returns ", written until epoch 8", if the trial went on after its best
+/// Returns "; the trial went on to epoch 8", if it did after its best
 /// validation, whose model its files may not have; else empty.
 std::string FilesLaterThanBest(const TrialRow& trial, const Units& units);
 

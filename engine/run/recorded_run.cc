@@ -47,20 +47,25 @@ void AddCount(std::int64_t count, const std::string& what,
 
 }  // namespace
 
+RunInfo MakeRunInfo(const ExperimentRow& experiment,
+                    const ExperimentConfig& config) {
+  return {
+      .experiment = experiment.id,
+      .name = experiment.name,
+      .entrypoint = EntrypointText(config),
+      .searcher = experiment.searcher,
+      .repeats = config.searcher.repeats,
+      .metric = experiment.metric,
+      .smaller_is_better = experiment.smaller_is_better,
+      .seed = experiment.seed,
+      .hyperparameters = config.hyperparameters,
+      .units = Units{.searched = config.length_unit,
+                     .records_per_epoch = config.training.records_per_epoch}};
+}
+
 RecordedRun::RecordedRun(const ExperimentRow& experiment,
                          const ExperimentConfig& config)
-    : info_{.experiment = experiment.id,
-            .name = experiment.name,
-            .entrypoint = EntrypointText(config),
-            .searcher = experiment.searcher,
-            .repeats = config.searcher.repeats,
-            .metric = experiment.metric,
-            .smaller_is_better = experiment.smaller_is_better,
-            .seed = experiment.seed,
-            .hyperparameters = config.hyperparameters,
-            .units =
-                Units{.searched = config.length_unit,
-                      .records_per_epoch = config.training.records_per_epoch}},
+    : info_(MakeRunInfo(experiment, config)),
       rungs_(config.searcher, config.length_unit) {}
 
 void RecordedRun::Apply(const RunRecords& records, const RunLookups& lookups,

@@ -36,6 +36,11 @@ struct RunLookups {
   std::function<ReportedAt(const std::string& uuid)> checkpoint_at;
 };
 
+/// Returns what is known of a run by its records, its units without those that
+/// its reports have shown.
+RunInfo MakeRunInfo(const ExperimentRow& experiment,
+                    const ExperimentConfig& config);
+
 /// A run of another process, computed from its records: passes to a Reporter
 /// the events that the run itself would, as far as they are recorded, and has
 /// the same status, except for the number of slots, which is not recorded.

@@ -29,6 +29,7 @@
 #include "engine/ranks/rank_connections.h"
 #include "engine/ranks/shared_memory.h"
 #include "engine/run/experiment.h"
+#include "engine/run/recorded_run.h"
 #include "engine/run/runner_lock.h"
 #include "engine/slots/slot_directory.h"
 #include "engine/slots/slots.h"
@@ -355,17 +356,11 @@ int ExperimentRunner::trials_lock() const { return locks_->trials.fd(); }
 
 RunInfo ExperimentRunner::Info() const {
   const ExperimentRow& row = detail_.row;
-  return {.experiment = row.id,
-          .name = row.name,
-          .entrypoint = EntrypointText(config_),
-          .searcher = row.searcher,
-          .metric = row.metric,
-          .smaller_is_better = row.smaller_is_better,
-          .seed = row.seed,
-          .resumed = row.started.has_value(),
-          .slots = slots_.ToString(),
-          .hyperparameters = config_.hyperparameters,
-          .units = FindUnits(store_, row.id, config_)};
+  RunInfo info = MakeRunInfo(row, config_);
+  info.resumed = row.started.has_value();
+  info.slots = slots_.ToString();
+  info.units = FindUnits(store_, row.id, config_);
+  return info;
 }
 
 RunResult ExperimentRunner::Run(Launcher& launcher, const RunOptions& options,

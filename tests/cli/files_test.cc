@@ -125,6 +125,11 @@ TEST_F(FilesTest, AreNamedWhereThereIsNoCheckpoint) {
   EXPECT_THAT(
       Run({"best", "4"}).err,
       HasSubstr("its program wrote model.pt and 1 more file, 1.0 kB: "));
+  Store::OpenForWriting(layout_).Write([](StoreWriter& writer) {
+    writer.SetTrialBatches({4, 2}, 100);
+  });
+  EXPECT_THAT(Run({"best", "4"}).err,
+              HasSubstr("; the trial went on to batch 100\n"));
   fs::remove_all(Tree(2));
   EXPECT_THAT(Run({"best", "4"}).err, Not(HasSubstr("its program wrote")));
 }

@@ -514,6 +514,13 @@ TEST_F(RerunTest, ConfirmTrainsTheBestTrialsAgain) {
   EXPECT_EQ(doubt["mean"], confirmed[0]["mean"]);
 }
 
+TEST_F(RerunTest, ShowsTheOutputOfASingleTrialOnly) {
+  RunSearch();
+  EXPECT_THAT(dtrain_.Run({"rerun", "1.1"}).out, HasSubstr("epoch 1\n"));
+  EXPECT_THAT(dtrain_.Run({"rerun", "1.1", "--repeats", "2"}).out,
+              Not(HasSubstr("epoch 1\n")));
+}
+
 // What `confirm` says at its end, `resume` says when it was interrupted.
 TEST_F(RerunTest, ResumeConcludesAConfirmation) {
   RunSearch();
@@ -529,7 +536,8 @@ TEST_F(RerunTest, ResumeConcludesAConfirmation) {
 
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_THAT(resumed.out, HasSubstr("trained again, the best mean first:\n"));
-  EXPECT_THAT(resumed.out, HasSubstr(" of 2"));
+  EXPECT_THAT(resumed.out, HasSubstr(" of 2, all equal: the program may not "
+                                     "use its seed\n"));
   const json confirmed = dtrain_.Run({"resume", "2", "--json"}).Json();
   ASSERT_EQ(confirmed["confirmed"].size(), 2u);
   EXPECT_EQ(confirmed["confirmed"][0]["n"], 2);

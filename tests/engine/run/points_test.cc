@@ -113,6 +113,25 @@ TEST(PointsTest, TheBestHasAllItsRepeats) {
   EXPECT_EQ(FindBestPoint({}, 3, /*over=*/true, true), nullptr);
 }
 
+TEST(PointsTest, EqualRepeatsSuggestAProgramWithoutItsSeed) {
+  using enum State;
+  const auto points = ListPoints(MakePoints({{kCompleted, 0.5},
+                                             {kCompleted, 0.5},
+                                             {kCompleted, 0.5},
+                                             {kCompleted, 0.5},
+                                             {kCompleted, 0.25},
+                                             {kCompleted, 0.5},
+                                             {kCompleted, 0.5}}),
+                                 "mean", /*smaller_is_better=*/true);
+
+  ASSERT_EQ(points.size(), 3u);
+  EXPECT_EQ(PointText(points[0], {3, "mean"}),
+            "point 1, mean 0.5 of 3 repeats, sd 0, all equal: the program may "
+            "not use its seed");
+  EXPECT_EQ(points[1].EqualityRemark(), "");
+  EXPECT_EQ(points[2].EqualityRemark(), "") << "one value tells nothing";
+}
+
 TEST(PointsTest, OfEqualPointsTheFirstIsBest) {
   const auto points = ListPoints(
       MakePoints(std::vector<RepeatResult>(6, {State::kCompleted, 0.5})),
